@@ -5,7 +5,7 @@ quantity in the template of a Workload. The caller shows that error; the other o
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from fractions import Fraction
 from typing import NamedTuple, Self, cast
 
@@ -25,7 +25,8 @@ from muster.api.kueue.names import (
     WAITING_FOR_PREEMPTED_WORKLOADS,
 )
 from muster.api.managed.variants import allowed_flavors, has_closed_gate, parent_of
-from muster.api.meta import Condition, ObjectMeta
+from muster.api.meta import Condition
+from muster.api.ours.creation import created_at
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.teams import read_limits, read_users
 from muster.api.ours.users import short_user
@@ -54,12 +55,6 @@ from muster.queueing.model import (
 from muster.queueing.requests import ResourceRules, requests_of, scaled
 from muster.queueing.topology.conversion import places_of, request_of
 from muster.queueing.workload.checks import of_queue
-
-# An annotation of a Workload: its creation, more exactly than the server's stamp; ignored if far from that.
-CREATED_ANNOTATION = "muster.dev/created"
-_STAMP = timedelta(seconds=2)
-
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class ConversionSettings(Struct, frozen=True):
@@ -316,19 +311,6 @@ def _compute_usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> 
                 fr = FlavorResource(flavor, resource)
                 usage[fr] = usage.get(fr, 0) + total
     return usage
-
-
-def created_at(meta: ObjectMeta) -> datetime:
-    """Return when the object was created, to a fraction of a second if that is known.
-
-    The server's stamp has whole seconds, which would leave the order of many objects to chance.
-    """
-    stamp = meta.creation_timestamp or _LONG_AGO
-    try:
-        exact = datetime.fromisoformat(meta.annotations.get(CREATED_ANNOTATION, ""))
-    except ValueError:
-        return stamp
-    return exact if exact.tzinfo is not None and abs(exact - stamp) < _STAMP else stamp
 
 
 def _find_requeue_time(obj: kueue.Workload, settings: ConversionSettings) -> datetime | None:

@@ -11,9 +11,9 @@ from muster.api import kueue
 from muster.api.config.types import Resources
 from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 from muster.api.meta import ObjectMeta
+from muster.api.ours.creation import CREATED_ANNOTATION
 from muster.api.values.quantity import QuantityError
 from muster.queueing.convert import (
-    CREATED_ANNOTATION,
     ConversionSettings,
     cohort_spec,
     flavor_spec,

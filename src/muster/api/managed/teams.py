@@ -5,15 +5,12 @@ teams were given of them.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import Final
 
 from msgspec import Struct
 
 from muster.api.kueue import ClusterQueue
+from muster.api.ours.creation import created_at
 from muster.api.ours.teams import FOLLOWS_NODES, QUOTA_OF, WITHOUT_TEAM, read_users
-
-_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Team(Struct, frozen=True):
@@ -26,7 +23,7 @@ class Team(Struct, frozen=True):
 
 def find_teams(queues: Iterable[ClusterQueue]) -> list[Team]:
     """Return the teams, the oldest first."""
-    oldest_first = sorted(queues, key=lambda one: (one.metadata.creation_timestamp or _LONG_AGO, one.metadata.name))
+    oldest_first = sorted(queues, key=lambda one: (created_at(one.metadata), one.metadata.name))
     return [
         Team(one.metadata.name, users, one.metadata.annotations.get(QUOTA_OF, ""))
         for one in oldest_first

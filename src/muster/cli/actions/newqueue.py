@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from muster.api.kueue import (
@@ -13,6 +14,7 @@ from muster.api.kueue import (
     STRICT_FIFO,
     USAGE_BASED_ADMISSION,
 )
+from muster.api.ours.creation import CREATED_ANNOTATION
 from muster.api.ours.teams import QUEUE_USERS, QUOTA_OF, USER_LIMITS, write_users
 
 # The flavor of Kueue's own examples.
@@ -28,6 +30,7 @@ class NewQueue:
     within, reclaim: which workloads its own may preempt, in the queue and among those that borrow its quota.
     users: the only users, None for everybody. limits: what each user may have, by name.
     part_of: the ClusterQueue whose quota it has a part of, or "". by_usage: whether past usage orders its LocalQueues.
+    created: when it is created, by which the oldest team of a user is known; the server's stamp has whole seconds.
     """
 
     name: str
@@ -45,6 +48,7 @@ class NewQueue:
     limits: Mapping[str, str] = field(default_factory=dict)
     part_of: str = ""
     by_usage: bool = False
+    created: datetime | None = None
 
 
 def documents(queue: NewQueue) -> list[dict[str, Any]]:
@@ -70,6 +74,7 @@ def _make_annotations(queue: NewQueue) -> dict[str, str]:
     annotations = {QUOTA_OF: queue.part_of} if queue.part_of else {}
     if queue.users is not None:
         annotations[QUEUE_USERS] = write_users(queue.users)
+        annotations |= {CREATED_ANNOTATION: queue.created.isoformat()} if queue.created is not None else {}
     if queue.limits:
         annotations[USER_LIMITS] = ",".join(f"{name}={most}" for name, most in queue.limits.items())
     return annotations

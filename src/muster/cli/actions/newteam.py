@@ -1,5 +1,6 @@
 """Makes a team's queue out of the quota of the nodes, and checks the changes of one."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -22,6 +23,7 @@ from muster.cli.actions.newqueue import documents
 from muster.cli.actions.queueoptions import read_new_queue, read_quotas
 from muster.cli.session import connect
 from muster.cli.terminal.output import print_documents, say
+from muster.runtime.clock import RealClock
 
 
 async def create_team(target: Target, name: str, options: dict[str, Any]) -> None:
@@ -39,7 +41,7 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
         queue = read_new_queue(name, session.namespace, options, sorted(division.left))
         check_division(division, name, read_quotas(options))
         await check_users(session, queue.users or ())
-        made = documents(queue)
+        made = documents(replace(queue, created=RealClock().now()))
         if options["dry_run"]:
             print_documents(made, options["output"])
             return

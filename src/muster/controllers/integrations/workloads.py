@@ -19,13 +19,13 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.dispatch import home_of
 from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.ours.creation import CREATED_ANNOTATION
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
 from muster.controllers.integrations.injection import InjectionError
 from muster.controllers.integrations.notes import of_checks, of_update
 from muster.controllers.waits import CreationWaits
 from muster.queueing.conditions import put, stamped
-from muster.queueing.convert import CREATED_ANNOTATION
 from muster.queueing.elastic.growth import resizing
 from muster.queueing.jobframework.names import workload_name
 from muster.queueing.jobframework.observedjob import ObservedJob

@@ -19,7 +19,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.variants import flavor_of, parent_of
 from muster.api.meta import ObjectMeta
-from muster.queueing.convert import CREATED_ANNOTATION, created_at
+from muster.api.ours.creation import CREATED_ANNOTATION, created_at
 from muster.queueing.jobframework.names import workload_name
 
 

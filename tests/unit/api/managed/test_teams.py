@@ -7,6 +7,7 @@ import pytest
 from muster.api.kueue import ClusterQueue, ClusterQueueSpec
 from muster.api.managed.teams import find_teams, is_open, is_shared, list_queues_of, refuse_without_team
 from muster.api.meta import ObjectMeta
+from muster.api.ours.creation import CREATED_ANNOTATION
 from muster.api.ours.teams import FOLLOWS_NODES, QUEUE_USERS, QUOTA_OF, WITHOUT_TEAM
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -14,6 +15,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 def queue(name: str, age: int = 0, **annotations: str) -> ClusterQueue:
     texts = {"users": QUEUE_USERS, "of": QUOTA_OF, "follows": FOLLOWS_NODES, "without": WITHOUT_TEAM}
+    texts |= {"created": CREATED_ANNOTATION}
     meta = ObjectMeta(
         name=name,
         creation_timestamp=START - timedelta(days=age),
@@ -32,6 +34,12 @@ def test_the_oldest_team_of_a_user_comes_first() -> None:
     assert list_queues_of("bob", teams) == ["speech", "vision"]
     assert list_queues_of("ada", teams) == ["vision"]
     assert list_queues_of("eve", teams) == []
+
+
+def test_of_two_teams_of_one_second_the_first_is_the_older_one() -> None:
+    moments = {"vision": START.replace(microsecond=100), "speech": START.replace(microsecond=200)}
+    made = [queue(name, users="bob", created=at.isoformat()) for name, at in moments.items()]
+    assert [team.queue for team in find_teams(made[::-1])] == ["vision", "speech"]
 
 
 @pytest.mark.parametrize(
