@@ -651,8 +651,9 @@ def test_a_pod_that_nobody_knows_how_it_ended_is_not_run_again(play, tmp_path):
         await world.ready()
         while not (runs.exists() and runs.read_text()):
             await asyncio.sleep(0.01)
-        next(iter(world.node._runners.values()))._shims["main"].destroy()
+        shim = next(iter(world.node._runners.values()))._shims["main"]
         await world.stop_node(leave=True)
+        shim.destroy()  # the node would say of it that it was killed
         shutil.rmtree(world.state / "node-0")
         await world.start_node()
         pod = await world.phase("Failed")
