@@ -46,6 +46,7 @@ class Cgroups:
 
     def __init__(self, roots: Iterable[Root]) -> None:
         self._roots = tuple(roots)
+        self._busy: list[Path] = []  # the cgroups of ended pods in which killed processes still went
 
     @property
     def version(self) -> int:
@@ -81,13 +82,18 @@ class Cgroups:
                 if directory.is_dir():
                     _kill_all(directory)
                     _remove(directory)
+                    if directory.is_dir():
+                        self._busy.append(directory)
 
     def close(self) -> None:
-        """Remove the cgroups in which nothing runs, and the node's own if no pod has one."""
+        """Remove what is left of pods that have ended, and the node's own cgroups if no pod has one.
+
+        A container that is about to start has a cgroup in which nothing runs.
+        """
+        for directory in self._busy:
+            if directory.is_dir():
+                _remove(directory)
         for root in self._roots:
-            for pod in _list_groups(root.path):
-                for directory in (*_list_groups(pod), pod):
-                    _remove(directory)
             _remove(root.path)
 
 

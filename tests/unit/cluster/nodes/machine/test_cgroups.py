@@ -164,7 +164,12 @@ def test_groups_go_with_their_pods_and_the_nodes_own_with_the_last(tmp_path):
     (root / "uid/main/cgroup.procs").unlink()
     groups.remove("uid")
     groups.remove("absent")
+    groups.remove("left")
     assert sorted(path.name for path in root.iterdir()) == ["left"]
     (root / "left/main/cgroup.procs").unlink()
+    (root / "next/main").mkdir(parents=True)
+    groups.close()
+    assert sorted(path.name for path in root.iterdir()) == ["next"], "a container may be about to start there"
+    groups.remove("next")
     groups.close()
     assert not root.exists(), "what could not be removed at its time is gone, too"
