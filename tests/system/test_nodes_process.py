@@ -628,9 +628,8 @@ def test_pods_of_a_machine_that_was_started_anew_are_interrupted(play, monkeypat
         await world.create(command=["sleep", "1000"])
         await world.ready()
         before = await world.client.get(NODE, "node-0")
-        shim = next(iter(world.node._runners.values()))._shims["main"]
+        next(iter(world.node._runners.values()))._shims["main"].destroy()  # with the power, before it can write
         await world.stop_node(leave=True)
-        shim.destroy()  # with the power, before it can write
         as_it_is = machine.discover
         monkeypatch.setattr(machine, "discover", lambda *about: replace(as_it_is(*about), boot_id="another"))
         await world.start_node()
