@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import ROOT
-from tests.e2e.unixpeople import CAN_MAKE_USERS, WHY_NOT, new_people
+from tests.e2e.unixpeople import CAN_MAKE_USERS, WHY_NOT, new_people, until
 
 from muster.cluster.nodes.disk.leftovers import find_shared
 
@@ -237,7 +237,7 @@ def test_an_administrator(muster, shell, people, socket, tmp_path):
     # Eve wants all GPUs. The administrator sees who has them, and makes two teams.
     greedy = f"muster run --detach --name greedy --gpus 4 --cpus 1 -- {WAITS}"
     eve(greedy)
-    assert "nvidia.com/gpu" in eve("muster why greedy")
+    until(lambda: "nvidia.com/gpu" in eve("muster why greedy"))
     assert "user-muster-cleo/train" in shell("muster why greedy -n user-muster-eve")
     owners = {row.split()[1]: row.split()[7] for row in shell("muster ps -A").splitlines()[1:] if "greedy" not in row}
     assert (owners["train"], owners["trials"]) == ("muster-cleo", "muster-dan")

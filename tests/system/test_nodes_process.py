@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import sys
 import textwrap
 from dataclasses import replace
@@ -610,6 +611,17 @@ def test_what_ended_while_no_server_was_there_is_known(play, tmp_path):
     play(story)
 
 
+def killer_of(world):
+    """What kills the shim of the only container after its node has stopped, which would say that it was killed."""
+    pidfd = os.dup(next(iter(world.node._runners.values()))._shims["main"].pidfd)
+
+    def kill():
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        os.close(pidfd)
+
+    return kill
+
+
 def test_a_container_whose_shim_was_killed_has_failed(play):
     async def story(world):
         await world.create(command=["sleep", "1000"])
@@ -628,8 +640,9 @@ def test_pods_of_a_machine_that_was_started_anew_are_interrupted(play, monkeypat
         await world.create(command=["sleep", "1000"])
         await world.ready()
         before = await world.client.get(NODE, "node-0")
-        next(iter(world.node._runners.values()))._shims["main"].destroy()  # with the power, before it can write
+        kill = killer_of(world)
         await world.stop_node(leave=True)
+        kill()  # with the power, before it can write
         as_it_is = machine.discover
         monkeypatch.setattr(machine, "discover", lambda *about: replace(as_it_is(*about), boot_id="another"))
         await world.start_node()
@@ -651,9 +664,9 @@ def test_a_pod_that_nobody_knows_how_it_ended_is_not_run_again(play, tmp_path):
         await world.ready()
         while not (runs.exists() and runs.read_text()):
             await asyncio.sleep(0.01)
-        shim = next(iter(world.node._runners.values()))._shims["main"]
+        kill = killer_of(world)
         await world.stop_node(leave=True)
-        shim.destroy()  # the node would say of it that it was killed
+        kill()
         shutil.rmtree(world.state / "node-0")
         await world.start_node()
         pod = await world.phase("Failed")
