@@ -154,9 +154,13 @@ def test_an_account_reads_no_key_of_the_servers_session(node: Node, ada: Person)
         or libc.syscall(_ADD_KEY, b"user", b"muster-test", b"hidden", 6, _SESSION_KEYRING) < 0
     ):
         pytest.skip("this machine allows no keys")
+    pythons = ("/usr/bin/python3", os.path.realpath(sys.executable))
+    python = ada.do(lambda: next((one for one in pythons if os.access(one, os.X_OK)), ""))
+    if not python:
+        pytest.skip("other users cannot run this installation")
 
     async def run() -> str:
-        spec = spec_for(node, ada, os.path.realpath(sys.executable), "-I", "-S", "-c", _READ_KEY)
+        spec = spec_for(node, ada, python, "-I", "-S", "-c", _READ_KEY)
         if shim := await node.start(spec):
             await shim.ended()
         return str(output(Path(spec["directory"])))
