@@ -23,7 +23,7 @@ _MEBIBYTE = 1 << 20
 
 
 class CurrentUsage(Struct, frozen=True):
-    """What pods use: CPUs in thousandths, on average of the last moments, and bytes of memory; the same of GPUs.
+    """The use of pods: CPUs in thousandths, on average of the last moments, and bytes of memory; the same of GPUs.
 
     milli_gpus: None if nothing is known of GPUs.
     """

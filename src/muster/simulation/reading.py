@@ -19,7 +19,7 @@ from muster.simulation.swf import LogError, LoggedJob, read_log
 
 # The fields of work that a trace takes the place of, and how a scenario spells them.
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}
-# What reading a file raises. ValueError: its path holds a null byte.
+# The errors of reading a file. ValueError: its path holds a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 # More nodes in a pool are a mistake, and would fill the memory.
 _MOST_NODES = 200_000

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class JobOutcome(Struct, frozen=True):
-    """What became of a job. Times are seconds from the start; None: the job did not get so far.
+    """The outcome of a job. Times are seconds from the start; None: the job did not get so far.
 
     queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
     started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions

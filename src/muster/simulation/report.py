@@ -20,7 +20,7 @@ Progress = Callable[[Record], None]
 
 
 class Report(Struct, frozen=True):
-    """What became of a scenario.
+    """The outcome of a scenario.
 
     stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
     changes: the changes of used quota.

@@ -34,7 +34,7 @@ class Spread(Struct, frozen=True):
 
 
 class GroupSummary(Struct, frozen=True):
-    """What became of some jobs.
+    """The outcome of some jobs.
 
     wait: seconds from submission to the first start, or so far. slowdown: bounded slowdown of jobs that have ended.
     lost: pod seconds that evictions undid.
@@ -64,7 +64,7 @@ class Use(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """What became of all jobs, and of those of each queue and each work.
+    """The outcome of all jobs, and of those of each queue and each work.
 
     seconds: how long was simulated. makespan: the time until the last job ended.
     fairness: Jain's index of the mean slowdowns of the queues, from 1/n to 1; None without jobs that have ended.

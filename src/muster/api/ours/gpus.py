@@ -12,7 +12,7 @@ GPUS_ANNOTATION = "muster.dev/gpus"
 GPU_PROBLEM = "GPUProblem"
 
 
-# What a container uses of GPUs, in the metrics of its pod: GPUs that work, and bytes of their memory.
+# The use of GPUs by a container, in the metrics of its pod: GPUs that work, and bytes of their memory.
 GPU_USE = "muster.dev/gpu-use"
 GPU_MEMORY_USE = "muster.dev/gpu-memory-use"
 

@@ -31,7 +31,7 @@ USER_LIMIT_REACHED: Final = "UserLimitReached"
 
 
 class UserLimits(Struct, frozen=True):
-    """What each user may have in a ClusterQueue; None is no limit.
+    """The limits of each user in a ClusterQueue; None is no limit.
 
     jobs, gpus: of jobs that hold quota. waiting_jobs, waiting_gpus: of jobs that wait for it.
     """

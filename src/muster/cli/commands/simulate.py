@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from muster.cli.names.examples import examples
 
 if TYPE_CHECKING:
     from muster.cli.terminal.liveline import LiveLine
+    from muster.runtime.clock import Clock
     from muster.simulation.assertions import Verdict
     from muster.simulation.record import Record
     from muster.simulation.report import Report
@@ -52,11 +52,12 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
 
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import dump, say
+    from muster.runtime.clock import RealClock
     from muster.simulation.reading import ScenarioError
     from muster.simulation.report import simulate, write_report
 
     live = LiveLine()
-    progress = _Progress(live)
+    progress = _Progress(live, RealClock())
     try:
         with _deferring_interrupts(progress):
             outcome = simulate(scenario, assertions=assertions, seed=seed, progress=progress)
@@ -77,9 +78,10 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
 class _Progress:
     """Shows how far a simulation is, a few times a second, and stops it between two moments."""
 
-    def __init__(self, live: "LiveLine") -> None:
+    def __init__(self, live: "LiveLine", clock: "Clock") -> None:
         self._live = live
-        self._began = self._shown = time.monotonic()
+        self._clock = clock
+        self._began = self._shown = clock.monotonic()
         self._moments = 0
         self._interrupted = False
 
@@ -92,7 +94,7 @@ class _Progress:
         if self._interrupted:
             raise KeyboardInterrupt
         self._moments += 1
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if now - self._shown >= _SHOW_SECONDS:
             self._shown = now
             rate = self._moments / (now - self._began)

@@ -59,7 +59,7 @@ class Head(Struct, frozen=True, eq=False):
 
 
 class Room(Protocol):
-    """What is free in a cluster, and how much of it each tenant uses."""
+    """The room of a cluster, and how much of it each tenant uses."""
 
     @property
     def capacity(self) -> Capacity:
@@ -68,7 +68,7 @@ class Room(Protocol):
 
     @property
     def shares(self) -> Shares:
-        """What each tenant's pods use."""
+        """The use of each tenant's pods."""
         ...
 
 

@@ -20,7 +20,7 @@ class GpuProcess(NamedTuple):
 
 
 class GpuState(NamedTuple):
-    """What a driver reports of a GPU.
+    """The report of a driver on a GPU.
 
     busy: the thousandths of the last moments in which it worked. memory: the bytes that are in use.
     processes: the processes on it; None if the driver reports none of any GPU.
