@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from muster.simulation.report import simulate
+from muster.simulation.simulate import simulate
 
 LOGS = {"NASA-iPSC-1993-3.1-cln.swf.gz": 128, "lublin-256.swf.gz": 256}
 JOB = """

@@ -10,8 +10,9 @@ from random import Random
 import pytest
 from tests.documents import PEERS
 
-from muster.simulation.reading import ScenarioError
-from muster.simulation.report import simulate, write_report
+from muster.simulation.outcome.report import write_report
+from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACES = PEERS / "traces"

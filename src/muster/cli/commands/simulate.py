@@ -15,10 +15,10 @@ from muster.cli.names.examples import examples
 if TYPE_CHECKING:
     from muster.cli.terminal.liveline import LiveLine
     from muster.runtime.clock import Clock
-    from muster.simulation.assertions import Verdict
-    from muster.simulation.record import Record
-    from muster.simulation.report import Report
-    from muster.simulation.summary import GroupSummary, Summary
+    from muster.simulation.outcome.assertions import Verdict
+    from muster.simulation.outcome.record import Record
+    from muster.simulation.outcome.report import Report
+    from muster.simulation.outcome.summary import GroupSummary, Summary
 
 # How often the progress is shown, in seconds.
 _SHOW_SECONDS = 0.5
@@ -53,8 +53,9 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import dump, say
     from muster.runtime.clock import RealClock
-    from muster.simulation.reading import ScenarioError
-    from muster.simulation.report import simulate, write_report
+    from muster.simulation.outcome.report import write_report
+    from muster.simulation.scenario.reading import ScenarioError
+    from muster.simulation.simulate import simulate
 
     live = LiveLine()
     progress = _Progress(live, RealClock())

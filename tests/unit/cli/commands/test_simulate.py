@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli.commands.simulate import command
-from muster.simulation.record import Record
+from muster.simulation.outcome.record import Record
 
 SCENARIO = """
 apiVersion: muster.dev/v1alpha1

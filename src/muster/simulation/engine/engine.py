@@ -4,10 +4,10 @@ An event is a job that comes or ends. After the events of one moment the admissi
 more to decide. A job that it admits asks for nodes; a job that it preempts goes back to its queue at once.
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import MAXYEAR, UTC, datetime, timedelta
+from functools import partial
 from math import inf
 
 from msgspec import Struct
@@ -27,12 +27,13 @@ from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.runtime.objects import key_of
-from muster.simulation.arrivals import Submission, list_submissions
-from muster.simulation.draws import parse_seconds
-from muster.simulation.machines import GangAsk, Machines, make_standing
-from muster.simulation.reading import Reading
-from muster.simulation.record import Record
-from muster.simulation.site import JobTemplate, Site
+from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.machines import GangAsk, Machines, make_standing
+from muster.simulation.engine.site import JobTemplate, Site
+from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.scenario.arrivals import Submission, list_submissions
+from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.reading import Reading
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
 _HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
@@ -57,14 +58,6 @@ class _Job(Struct):
     end: End | None
     started: float | None = None
     starts: int = 0
-
-
-class Waiting(Struct, frozen=True):
-    """A job that waits at the end of a simulation. never: it could not run if nothing else did."""
-
-    name: str
-    why: str
-    never: bool
 
 
 class Engine:
@@ -100,7 +93,7 @@ class Engine:
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
-        self._ends: list[tuple[float, int, int, str]] = []  # when, an order, of which start, and the key
+        self._agenda = Agenda()
         self._bases = [self._convert(template) for template in self._templates]
         # The shapes of pods, by the number of their work and podset and by their flavors.
         self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
@@ -111,21 +104,17 @@ class Engine:
 
     def run(self, progress: Progress | None = None) -> None:
         """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
-        coming = next(self._submissions, None)
-        while coming is not None or self._ends:
-            now = min(inf if coming is None else coming.at, self._ends[0][0] if self._ends else inf)
+        self._expect_next()
+        while self._agenda:
+            now = self._agenda.next_at
             if now > self._until:
                 self.record.now = self._until
                 return
             if now > self._last:
                 raise self._source.error("spec", f"would pass the year {MAXYEAR}: set until to end before it")
             self.record.now = now
-            while self._ends and self._ends[0][0] <= now:
-                _, _, starts, key = heapq.heappop(self._ends)
-                self._end(key, starts)
-            while coming is not None and coming.at <= now:
-                self._submit(coming)
-                coming = next(self._submissions, None)
+            while (event := self._agenda.take_due(now)) is not None:
+                event()
             self._settle()
             if progress is not None:
                 progress(self.record)
@@ -148,7 +137,13 @@ class Engine:
 
     # Events.
 
+    def _expect_next(self) -> None:
+        """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
+        if (submission := next(self._submissions, None)) is not None:
+            self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
+
     def _submit(self, submission: Submission) -> None:
+        self._expect_next()
         template, base = self._templates[submission.work], self._bases[submission.work]
         namespace = template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
@@ -287,7 +282,8 @@ class Engine:
         seconds = job.submission.run_time
         if job.end is not None and job.end.sure:
             seconds = min(seconds, job.end.at)
-        heapq.heappush(self._ends, (self.record.now + seconds, job.number, job.starts, job.workload.key))
+        end = partial(self._end, job.workload.key, job.starts)
+        self._agenda.plan(self.record.now + seconds, Rank.END, end)
 
     @property
     def _epoch(self) -> float:

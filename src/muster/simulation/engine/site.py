@@ -37,8 +37,8 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
-from muster.simulation.reading import Reading, ScenarioError
-from muster.simulation.scenario import Work
+from muster.simulation.scenario.model import Work
+from muster.simulation.scenario.reading import Reading, ScenarioError
 
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}

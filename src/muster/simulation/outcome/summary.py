@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from muster.simulation.record import Change, JobOutcome
+from muster.simulation.outcome.record import Change, JobOutcome
 
 # Slowdowns are bounded below by this run time, in seconds, as the literature does (Feitelson and Rudolph).
 SLOWDOWN_SECONDS = 10.0

@@ -7,10 +7,10 @@ from random import Random
 
 from msgspec import Struct
 
-from muster.simulation.draws import Draw, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
-from muster.simulation.reading import Reading
-from muster.simulation.scenario import Trace, Work
-from muster.simulation.swf import LoggedJob
+from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
+from muster.simulation.scenario.model import Trace, Work
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.swf import LoggedJob
 
 # The largest number of pods, and the highest priority: the API has 32 bits for them.
 _MOST = 2**31 - 1

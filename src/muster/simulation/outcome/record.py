@@ -29,6 +29,14 @@ class JobOutcome(Struct, frozen=True):
     wait: float
 
 
+class Waiting(Struct, frozen=True):
+    """A job that waits at the end of a simulation. never: it could not run if nothing else did."""
+
+    name: str
+    why: str
+    never: bool
+
+
 class Change(Struct, frozen=True):
     """A change of the quota that a queue uses."""
 

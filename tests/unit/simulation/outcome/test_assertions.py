@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.simulation.assertions import AssertionSyntaxError, judge, parse_assertion
-from muster.simulation.record import JobOutcome
+from muster.simulation.outcome.assertions import AssertionSyntaxError, judge, parse_assertion
+from muster.simulation.outcome.record import JobOutcome
 
 
 def job(number, wait, queue="prod"):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.simulation.record import Record
-from muster.simulation.summary import Spread, find_percentile, jain_index, summarize
+from muster.simulation.outcome.record import Record
+from muster.simulation.outcome.summary import Spread, find_percentile, jain_index, summarize
 
 
 def test_the_outcome_of_a_few_jobs():

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.simulation.draws import DAY, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
-from muster.simulation.scenario import Arrivals, Distribution
+from muster.simulation.scenario.draws import DAY, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
+from muster.simulation.scenario.model import Arrivals, Distribution
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 SAMPLES = {"sizes.txt": (1.0, 2.0), "empty.txt": ()}

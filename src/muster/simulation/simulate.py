@@ -1,43 +1,16 @@
-"""Simulate a scenario, and report what became of its jobs."""
+"""Simulate a scenario, from its file to the report."""
 
-import csv
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
-from muster.simulation.assertions import Assertion, AssertionSyntaxError, Verdict, judge, parse_assertion
-from muster.simulation.engine import Engine, Waiting
-from muster.simulation.reading import Reading, ScenarioError, read_scenario
-from muster.simulation.record import Change, JobOutcome, Record
-from muster.simulation.site import Site, build_site
-from muster.simulation.summary import Summary, summarize
-
-Progress = Callable[[Record], None]
-
-
-class Report(Struct, frozen=True):
-    """The outcome of a scenario.
-
-    stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
-    changes: the changes of used quota.
-    """
-
-    scenario: str
-    summary: Summary
-    jobs: Sequence[JobOutcome]
-    changes: Sequence[Change]
-    waiting: Sequence[Waiting]
-    verdicts: Sequence[Verdict]
-    stopped: bool
-
-    @property
-    def holds(self) -> bool:
-        """Whether all assertions hold."""
-        return all(verdict.holds for verdict in self.verdicts)
+from muster.simulation.engine.engine import Engine, Progress
+from muster.simulation.engine.site import Site, build_site
+from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
+from muster.simulation.outcome.report import Report
+from muster.simulation.outcome.summary import summarize
+from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
 
 
 def simulate(
@@ -94,19 +67,3 @@ def _parse_assertions(reading: Reading, more: Sequence[str], site: Site) -> list
         except AssertionSyntaxError as error:
             raise ScenarioError(f"--assert: {error}") from None
     return parsed
-
-
-def write_report(report: Report, folder: Path) -> None:
-    """Write `summary.json`, `jobs.csv` and `timeline.csv` into a folder, which is made if it is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
-    (folder / "summary.json").write_bytes(summary + b"\n")
-    _write_rows(folder / "jobs.csv", JobOutcome, report.jobs)
-    _write_rows(folder / "timeline.csv", Change, report.changes)
-
-
-def _write_rows(file: Path, type: type[Struct], rows: Sequence[Struct]) -> None:
-    with file.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(type.__struct_fields__)
-        writer.writerows(msgspec.structs.astuple(row) for row in rows)

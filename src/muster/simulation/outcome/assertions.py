@@ -6,9 +6,9 @@ from math import isnan
 
 from msgspec import Struct
 
-from muster.simulation.draws import DrawError, parse_seconds
-from muster.simulation.record import JobOutcome
-from muster.simulation.summary import compute_slowdown, find_percentile
+from muster.simulation.outcome.record import JobOutcome
+from muster.simulation.outcome.summary import compute_slowdown, find_percentile
+from muster.simulation.scenario.draws import DrawError, parse_seconds
 
 _ASSERTION = re.compile(
     r"\s*(?P<function>[\w.]+)\(\s*(?P<metric>\w+)?\s*(?P<filters>(?:,?\s*\w+\s*=\s*[^,()=\s]+\s*)*)\)"

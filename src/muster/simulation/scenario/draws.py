@@ -7,7 +7,7 @@ from math import log
 from random import Random
 
 from muster.api.values import durations
-from muster.simulation.scenario import Arrivals, Burst, Distribution, Value, Weekly
+from muster.simulation.scenario.model import Arrivals, Burst, Distribution, Value, Weekly
 
 DAY = 86_400.0
 _HOUR = 3600.0

@@ -13,9 +13,9 @@ import yaml
 from msgspec import Struct
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
-from muster.simulation.draws import DrawError, parse_number, parse_seconds
-from muster.simulation.scenario import API_VERSION, KIND, Distribution, Scenario, Work
-from muster.simulation.swf import LogError, LoggedJob, read_log
+from muster.simulation.scenario.draws import DrawError, parse_number, parse_seconds
+from muster.simulation.scenario.model import API_VERSION, KIND, Distribution, Scenario, Work
+from muster.simulation.scenario.swf import LogError, LoggedJob, read_log
 
 # The fields of work that a trace takes the place of, and how a scenario spells them.
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}

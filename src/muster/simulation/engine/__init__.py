@@ -1,0 +1,1 @@
+"""Plays scenarios in virtual time."""

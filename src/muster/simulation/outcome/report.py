@@ -1,0 +1,49 @@
+"""Report what became of the jobs of a simulation, as files."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from muster.simulation.outcome.assertions import Verdict
+from muster.simulation.outcome.record import Change, JobOutcome, Waiting
+from muster.simulation.outcome.summary import Summary
+
+
+class Report(Struct, frozen=True):
+    """The outcome of a scenario.
+
+    stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
+    changes: the changes of used quota.
+    """
+
+    scenario: str
+    summary: Summary
+    jobs: Sequence[JobOutcome]
+    changes: Sequence[Change]
+    waiting: Sequence[Waiting]
+    verdicts: Sequence[Verdict]
+    stopped: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether all assertions hold."""
+        return all(verdict.holds for verdict in self.verdicts)
+
+
+def write_report(report: Report, folder: Path) -> None:
+    """Write `summary.json`, `jobs.csv` and `timeline.csv` into a folder, which is made if it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
+    (folder / "summary.json").write_bytes(summary + b"\n")
+    _write_rows(folder / "jobs.csv", JobOutcome, report.jobs)
+    _write_rows(folder / "timeline.csv", Change, report.changes)
+
+
+def _write_rows(file: Path, type: type[Struct], rows: Sequence[Struct]) -> None:
+    with file.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(type.__struct_fields__)
+        writer.writerows(msgspec.structs.astuple(row) for row in rows)

@@ -1,0 +1,1 @@
+"""Defines scenarios, reads them with their files, and turns their work into jobs."""
