@@ -135,10 +135,16 @@ def _make_table(summary: "Summary") -> str:
         ]
         tables.append(format_table(header, uses))
     fairness = "" if summary.fairness is None or len(rows) < 2 else f", fairness {summary.fairness:.2f} (Jain)"
-    tables.append(
-        f"{_format_seconds(summary.seconds)} simulated, makespan {_format_seconds(summary.makespan)}{fairness}"
-    )
+    last = f"{_format_seconds(summary.seconds)} simulated, makespan {_format_seconds(summary.makespan)}{fairness}"
+    tables.append("\n".join([last, *_describe_forecasts(summary)]))
     return "\n\n".join(tables)
+
+
+def _describe_forecasts(summary: "Summary") -> list[str]:
+    error = summary.total.forecast
+    if error is None:
+        return []
+    return [f"forecasts: half are within {error.p50:.0%} of the wait, nine of ten within {error.p90:.0%}"]
 
 
 def _make_row(name: str, group: "GroupSummary") -> tuple[str, ...]:

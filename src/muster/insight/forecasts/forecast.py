@@ -289,12 +289,15 @@ def _is_active(queue: ClusterQueue) -> bool:
 
 def find_run_times(snapshot: Snapshot) -> dict[str, RunTime]:
     """Return the run time of every unfinished Workload by its key."""
-    recent = runtimes.recent(snapshot.workloads)
-    runs = {}
+
+    def find_limit(workload: Workload) -> timedelta | None:
+        return _limit(workload, snapshot.deadlines)
+
+    past, runs = runtimes.read_past_runs(snapshot.workloads, find_limit), {}
     for workload in snapshot.workloads:
         if not is_true(workload.status.conditions, FINISHED):
-            before = recent.get((workload.metadata.namespace, workload.spec.queue_name), ())
-            runs[key_of(workload)] = RunTime(_limit(workload, snapshot.deadlines), before)
+            limit = find_limit(workload)
+            runs[key_of(workload)] = RunTime(limit, past.find(runtimes.find_traits(workload), limit))
     return runs
 
 

@@ -51,7 +51,7 @@ class RunTime(Struct, frozen=True):
     """The time for which a workload holds quota once it has it.
 
     limit: the workload is ended after so long at the latest; None if nothing ends it.
-    recent: the run times of other workloads of its queue.
+    recent: the run times that earlier runs make likely.
     """
 
     limit: timedelta | None = None

@@ -25,9 +25,12 @@ from muster.queueing import convert
 from muster.queueing.model import Assignment, PodSet, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling import cycle
+from muster.queueing.scheduling.estimate import RunTime
 from muster.queueing.scheduling.fairness import FairSharing
+from muster.queueing.scheduling.runtimes import PastRun, PastRuns, Traits
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.outcome.record import Record, Waiting
@@ -92,6 +95,9 @@ class Engine:
             self._queues.set_queue(node.policy)
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
+        self._past = PastRuns()
+        self._forecaster = Forecaster(spec.forecasts, self._flavors, self._settings, self._run_time)
+        self._fresh: list[_Job] = []  # that came at this moment
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
         self._bases = [self._convert(template) for template in self._templates]
@@ -116,6 +122,7 @@ class Engine:
             while (event := self._agenda.take_due(now)) is not None:
                 event()
             self._settle()
+            self._forecast()
             if progress is not None:
                 progress(self.record)
 
@@ -175,6 +182,7 @@ class Engine:
         )
         end = template.end if submission.limit is None else End(submission.limit, sure=True)
         job = self._jobs[key] = _Job(number, submission, template, workload, end)
+        self._fresh.append(job)
         if workload.queue:
             self._queues.add(workload)
         else:
@@ -185,6 +193,7 @@ class Engine:
         if job is None or job.starts != starts or job.started is None:
             return  # it was evicted meanwhile
         del self._jobs[key]
+        self._past.add(_find_traits(job), PastRun(timedelta(seconds=self.record.now - job.started), _find_limit(job)))
         self.record.end(job.number, self.record.now)
         if self._machines is not None:
             self._machines.free(key)
@@ -202,6 +211,26 @@ class Engine:
             if not self._queues.untried:
                 return
             self._apply(cycle.run(self._tree, self._queues, self._flavors, self._settings, now))
+
+    def _forecast(self) -> None:
+        """Forecast the starts of the jobs that came at this moment."""
+        now = self._start + timedelta(seconds=self.record.now)
+        for job in self._fresh:
+            key, queue = job.workload.key, job.workload.queue
+            wait: float | None = None
+            if job.started is not None:
+                wait = 0.0
+            elif key in self._queues:
+                wait = self._forecaster.forecast(self._tree, self._queues, key, queue, now)
+            if wait is not None:
+                self.record.forecast(job.number, wait)
+        self._fresh.clear()
+
+    def _run_time(self, key: str) -> RunTime:
+        """Return what is known of the run time of a job before it has ended."""
+        job = self._jobs[key]
+        limit = _find_limit(job)
+        return RunTime(limit, self._past.find(_find_traits(job), limit))
 
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
@@ -303,3 +332,12 @@ def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | No
     if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
         fair = ON_DEMAND
     return FairSharing.of(fair, configuration.features)
+
+
+def _find_limit(job: _Job) -> timedelta | None:
+    return None if job.end is None else timedelta(seconds=job.end.at)
+
+
+def _find_traits(job: _Job) -> Traits:
+    one, pods = job.submission, sum(podset.count for podset in job.workload.podsets)
+    return Traits(job.workload.local_queue, one.user, one.series, pods)

@@ -13,6 +13,7 @@ class JobOutcome(Struct, frozen=True):
     queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
     started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions
     undid, times its pods. wait: the seconds from its submission to its first start; of a job that waits, those so far.
+    forecast: the wait that was forecast for it as it was submitted.
     """
 
     name: str
@@ -27,6 +28,7 @@ class JobOutcome(Struct, frozen=True):
     evictions: int
     lost: float
     wait: float
+    forecast: float | None
 
 
 class Waiting(Struct, frozen=True):
@@ -63,6 +65,7 @@ class Record:
         self._priority, self._evictions = array("q"), array("i")
         self._submitted, self._run_time = array("d"), array("d")
         self._started, self._ended, self._lost = array("d"), array("d"), array("d")
+        self._forecast = array("d")
         self._change_at, self._change_of = array("d"), array("q")
         self._change_queue, self._change_resource = array("i"), array("i")
 
@@ -82,12 +85,17 @@ class Record:
         self._started.append(nan)
         self._ended.append(nan)
         self._lost.append(0.0)
+        self._forecast.append(nan)
         return len(self.names) - 1
 
     def start(self, job: int, at: float) -> None:
         """Record that a job starts; only its first start counts."""
         if isnan(self._started[job]):
             self._started[job] = at
+
+    def forecast(self, job: int, wait: float) -> None:
+        """Record the wait that was forecast for a job as it was submitted."""
+        self._forecast[job] = wait
 
     def end(self, job: int, at: float) -> None:
         """Record that a job ends."""
@@ -123,6 +131,7 @@ class Record:
                 self._evictions[job],
                 self._lost[job],
                 (self.now if isnan(started) else started) - submitted,
+                None if isnan(self._forecast[job]) else self._forecast[job],
             )
 
     def changes(self) -> Iterator[Change]:

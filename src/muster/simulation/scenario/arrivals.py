@@ -22,7 +22,8 @@ class Submission(Struct, frozen=True, gc=False):
     at: seconds from the start. work: the number of its work. name: its name.
     run_time: seconds once its pods have started. limit: seconds after which it is ended; None if nothing ends it.
     size: how many pods it has; None for as many as the template has. priority: likewise.
-    local_queue: the LocalQueue, if it is another than that of its template.
+    local_queue: the LocalQueue, if it is another than that of its template. user: "" if unknown.
+    series: what the names of its user's jobs of this kind have in common.
     """
 
     at: float
@@ -33,6 +34,8 @@ class Submission(Struct, frozen=True, gc=False):
     size: int | None = None
     priority: int | None = None
     local_queue: str = ""
+    user: str = ""
+    series: str = ""
 
 
 def list_submissions(reading: Reading) -> Iterator[Submission]:
@@ -99,6 +102,8 @@ def _draw_jobs(
             None if limit is None else limit(random),
             None if size is None else _round(size(random), 1),
             None if priority is None else _round(priority(random), -_MOST),
+            user=work.name,
+            series=work.name,
         )
 
 
@@ -120,4 +125,6 @@ def _replay(jobs: tuple[LoggedJob, ...], number: int, work: Work, trace: Trace) 
             {"logged": job.limit or None, "exact": job.run_time, "none": None}[trace.limits],
             job.processors,
             local_queue=trace.queues.get(job.queue, ""),
+            user=job.user,
+            series=job.executable,
         )

@@ -153,6 +153,7 @@ class Spec(Part, frozen=True):
     until: when it ends at the latest; by default, when all work has ended.
     manifests: files beside the scenario with queues, flavors, classes and nodes; they may also follow it in its file.
     assertions: what must hold of the outcome, such as `p99(wait, queue=prod) < 30m`.
+    forecasts: for which jobs that wait a start is forecast as they come; `some` costs a fixed share of the time.
     """
 
     seed: int = 1
@@ -162,6 +163,7 @@ class Spec(Part, frozen=True):
     nodes: tuple[NodePool, ...] = ()
     work: tuple[Work, ...] = ()
     assertions: tuple[str, ...] = msgspec.field(default=(), name="assert")
+    forecasts: Literal["all", "some", "none"] = "some"
 
 
 class Scenario(Part, frozen=True):

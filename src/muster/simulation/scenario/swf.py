@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 _FIELDS = 18
 # Fields of a line, from 0.
-_SUBMIT, _RUN, _USED, _WANTED, _LIMIT, _STATUS, _USER, _QUEUE = 1, 3, 4, 7, 8, 10, 11, 14
+_SUBMIT, _RUN, _USED, _WANTED, _LIMIT, _STATUS, _USER, _EXECUTABLE, _QUEUE = 1, 3, 4, 7, 8, 10, 11, 13, 14
 # The statuses of lines that are a part of a job that was swapped out; another line is the whole job.
 _PARTS = frozenset((2, 3, 4))
 _MOST_PROCESSORS = 2**31 - 1
@@ -22,7 +22,10 @@ class LogError(ValueError):
 
 
 class LoggedJob(NamedTuple):
-    """A job of a log. Times are seconds; submit: since the log begins. limit: 0 if the log says none."""
+    """A job of a log. Times are seconds; submit: since the log begins. limit: 0 if the log says none.
+
+    user, executable, queue: their numbers; "" if the log does not say.
+    """
 
     number: int
     submit: float
@@ -30,6 +33,7 @@ class LoggedJob(NamedTuple):
     limit: float
     processors: int
     user: str
+    executable: str
     queue: str
 
 
@@ -62,4 +66,6 @@ def read_log(lines: Iterable[str]) -> Iterator[LoggedJob]:
             raise LogError(number, "was submitted before the log begins")
         processors = used if used > 0 else wanted
         if run >= 0 and processors > 0:
-            yield LoggedJob(name, submit, run, max(limit, 0.0), processors, fields[_USER], fields[_QUEUE])
+            yield LoggedJob(
+                name, submit, run, max(limit, 0.0), processors, fields[_USER], fields[_EXECUTABLE], fields[_QUEUE]
+            )
