@@ -230,7 +230,8 @@ class Engine:
         """Return what is known of the run time of a job before it has ended."""
         job = self._jobs[key]
         limit = _find_limit(job)
-        return RunTime(limit, self._past.find(_find_traits(job), limit))
+        expected = None if job.end is None or job.end.sure else timedelta(seconds=job.end.at)
+        return RunTime(limit, self._past.find(_find_traits(job), limit), expected)
 
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
@@ -335,7 +336,7 @@ def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | No
 
 
 def _find_limit(job: _Job) -> timedelta | None:
-    return None if job.end is None else timedelta(seconds=job.end.at)
+    return None if job.end is None or not job.end.sure else timedelta(seconds=job.end.at)
 
 
 def _find_traits(job: _Job) -> Traits:
