@@ -1,14 +1,13 @@
-"""Play a scenario: from event to event in virtual time, with the decisions of admission and of the scheduler.
+"""Decide for one cluster in virtual time, with the decisions of admission and of the scheduler.
 
 An event is a job that comes or ends. After the events of one moment the admission cycle runs until it finds nothing
 more to decide. A job that it admits asks for nodes; a job that it preempts goes back to its queue at once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from datetime import MAXYEAR, UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from functools import partial
-from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,17 +30,13 @@ from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.outcome.record import Record, Waiting
-from muster.simulation.scenario.arrivals import Submission, list_submissions
-from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.arrivals import Submission
+from muster.simulation.scenario.model import Spec
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
 _HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
-
-# Called with the record so far after each moment.
-Progress = Callable[[Record], None]
 
 
 class _Job(Struct):
@@ -63,17 +58,13 @@ class _Job(Struct):
 class Engine:
     """A cluster in virtual time. Times are seconds from the start of the scenario.
 
-    record: what became of the jobs so far.
+    record: what became of the jobs so far. The record and the agenda are those of a `World`, which clusters share.
     """
 
-    def __init__(self, reading: Reading, site: Site, configuration: Configuration) -> None:
-        spec = reading.scenario.spec
-        self.record = Record([work.name for work in spec.work])
-        self._source = reading.source
+    def __init__(self, spec: Spec, site: Site, configuration: Configuration, agenda: Agenda, record: Record) -> None:
+        self.record = record
+        self._agenda = agenda
         self._start = spec.start
-        self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
-        self._until = inf if spec.until is None else parse_seconds(spec.until)
-        self._submissions = list_submissions(reading)
         self._templates = [site.templates[work.name] for work in spec.work]
         self._reading = convert.ConversionSettings.of(configuration)
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
@@ -93,7 +84,6 @@ class Engine:
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
-        self._agenda = Agenda()
         self._bases = [self._convert(template) for template in self._templates]
         # The shapes of pods, by the number of their work and podset and by their flavors.
         self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
@@ -101,23 +91,6 @@ class Engine:
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
         return convert.workload(template.workload, queue, self._reading)
-
-    def run(self, progress: Progress | None = None) -> None:
-        """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
-        self._expect_next()
-        while self._agenda:
-            now = self._agenda.next_at
-            if now > self._until:
-                self.record.now = self._until
-                return
-            if now > self._last:
-                raise self._source.error("spec", f"would pass the year {MAXYEAR}: set until to end before it")
-            self.record.now = now
-            while (event := self._agenda.take_due(now)) is not None:
-                event()
-            self._settle()
-            if progress is not None:
-                progress(self.record)
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
@@ -137,13 +110,8 @@ class Engine:
 
     # Events.
 
-    def _expect_next(self) -> None:
-        """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
-        if (submission := next(self._submissions, None)) is not None:
-            self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
-
-    def _submit(self, submission: Submission) -> None:
-        self._expect_next()
+    def submit(self, submission: Submission) -> None:
+        """Add a job, which queues or asks for nodes."""
         template, base = self._templates[submission.work], self._bases[submission.work]
         namespace = template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
@@ -192,7 +160,7 @@ class Engine:
             self._release(job.workload)
             self._queues.forgive(self._tree.queues[job.workload.queue])
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Decide until there is nothing to decide at this moment."""
         now = self._start + timedelta(seconds=self.record.now)
         while True:

@@ -1,0 +1,65 @@
+"""Play a scenario from event to event in virtual time: jobs come and end, and the cluster decides after each moment."""
+
+from collections.abc import Callable, Iterator
+from datetime import MAXYEAR, UTC, datetime
+from functools import partial
+from math import inf
+
+from muster.api.config import Configuration
+from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.engine import Engine
+from muster.simulation.engine.site import Site
+from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.scenario.arrivals import Submission, list_submissions
+from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.reading import Reading
+
+# Called with the record so far after each moment.
+Progress = Callable[[Record], None]
+
+
+class World:
+    """The agenda and the record of a scenario, and the cluster that decides in it.
+
+    record: what became of the jobs so far.
+    """
+
+    def __init__(self, reading: Reading, site: Site, configuration: Configuration) -> None:
+        spec = reading.scenario.spec
+        self.record = Record([work.name for work in spec.work])
+        self._agenda = Agenda()
+        self._source = reading.source
+        self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
+        self._until = inf if spec.until is None else parse_seconds(spec.until)
+        self._submissions = list_submissions(reading)
+        self._engine = Engine(spec, site, configuration, self._agenda, self.record)
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
+        self._expect_next()
+        while self._agenda:
+            now = self._agenda.next_at
+            if now > self._until:
+                self.record.now = self._until
+                return
+            if now > self._last:
+                raise self._source.error("spec", f"would pass the year {MAXYEAR}: set until to end before it")
+            self.record.now = now
+            while (event := self._agenda.take_due(now)) is not None:
+                event()
+            self._engine.settle()
+            if progress is not None:
+                progress(self.record)
+
+    def list_waiting(self) -> Iterator[Waiting]:
+        """Yield the jobs that have not started, and why."""
+        return self._engine.list_waiting()
+
+    def _expect_next(self) -> None:
+        """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
+        if (submission := next(self._submissions, None)) is not None:
+            self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
+
+    def _submit(self, submission: Submission) -> None:
+        self._expect_next()
+        self._engine.submit(submission)
