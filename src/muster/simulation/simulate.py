@@ -6,11 +6,12 @@ from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.simulation.engine.site import Site, build_site
-from muster.simulation.engine.world import Progress, World
+from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
+from muster.simulation.scenario.workers import read_workers
 
 
 def simulate(
@@ -35,7 +36,8 @@ def simulate(
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
     site = build_site(reading, configuration)
     asserted = _parse_assertions(reading, assertions, site)
-    world = World(reading, site, configuration)
+    workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
+    world = World(reading, site, configuration, workers)
     stopped = False
     try:
         world.run(progress)

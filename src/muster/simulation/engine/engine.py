@@ -64,6 +64,7 @@ class Engine:
     def __init__(self, spec: Spec, site: Site, configuration: Configuration, agenda: Agenda, record: Record) -> None:
         self.record = record
         self._agenda = agenda
+        self._scope = ""  # what comes before the names of its queues in the record
         self._start = spec.start
         self._templates = [site.templates[work.name] for work in spec.work]
         self._reading = convert.ConversionSettings.of(configuration)
@@ -96,13 +97,16 @@ class Engine:
         """Yield the jobs that have not started, and why."""
         for job in self._jobs.values():
             if job.started is None:
-                why = self._queues.why(job.workload.key) if job.workload.queue else None
-                if why is not None:
-                    yield Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
-                elif job.workload.key in self._queues:
-                    yield Waiting(job.submission.name, "other jobs of its queue come first", never=False)
-                else:
-                    yield Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
+                yield self._explain(job)
+
+    def _explain(self, job: _Job) -> Waiting:
+        """Return why a job has not started."""
+        why = self._queues.why(job.workload.key) if job.workload.queue else None
+        if why is not None:
+            return Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
+        if job.workload.key in self._queues:
+            return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
+        return Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
 
     def _lacks_nodes(self, job: _Job) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran."""
@@ -153,7 +157,7 @@ class Engine:
         if job is None or job.starts != starts or job.started is None:
             return  # it was evicted meanwhile
         del self._jobs[key]
-        self.record.end(job.number, self.record.now)
+        self._note_end(job)
         if self._machines is not None:
             self._machines.free(key)
         if job.workload.queue:
@@ -176,7 +180,7 @@ class Engine:
             job = self._jobs[admission.workload.key]
             job.workload = admission.workload
             self._note_use(admission.workload, 1)
-            self._place(job, admission.assignment)
+            self._grant(job, admission.assignment)
         for preemption in outcome.preemptions:
             for victim in preemption.victims:
                 self._evict(self._jobs[victim.workload.key])
@@ -186,13 +190,25 @@ class Engine:
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
         ran = 0.0 if job.started is None else self.record.now - job.started
-        self.record.evict(job.number, ran)
+        self._note_eviction(job, ran)
         job.started = None
         if self._machines is not None:
             self._machines.free(job.workload.key)
         self._release(job.workload)
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
         self._queues.add(job.workload)
+
+    # What becomes of jobs: the clusters of a MultiKueue do more.
+
+    def _grant(self, job: _Job, assignment: Assignment) -> None:
+        """Let a job go on that has got quota."""
+        self._place(job, assignment)
+
+    def _note_end(self, job: _Job) -> None:
+        self.record.end(job.number, self.record.now)
+
+    def _note_eviction(self, job: _Job, ran: float) -> None:
+        self.record.evict(job.number, ran)
 
     # What jobs hold.
 
@@ -203,7 +219,7 @@ class Engine:
 
     def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
         for (flavor, resource), amount in (workload.usage or {}).items():
-            self.record.change(self.record.now, workload.queue, flavor, resource, sign * amount)
+            self.record.change(self.record.now, self._scope + workload.queue, flavor, resource, sign * amount)
 
     def _place(self, job: _Job, assignment: Assignment | None) -> None:
         """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
