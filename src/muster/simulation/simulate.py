@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
-from muster.simulation.engine.engine import Engine, Progress
 from muster.simulation.engine.site import Site, build_site
+from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
+from muster.simulation.scenario.workers import read_workers
 
 
 def simulate(
@@ -35,19 +36,20 @@ def simulate(
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
     site = build_site(reading, configuration)
     asserted = _parse_assertions(reading, assertions, site)
-    engine = Engine(reading, site, configuration)
+    workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
+    world = World(reading, site, configuration, workers)
     stopped = False
     try:
-        engine.run(progress)
+        world.run(progress)
     except KeyboardInterrupt:
         stopped = True
-    jobs, changes = list(engine.record.jobs()), list(engine.record.changes())
+    jobs, changes = list(world.record.jobs()), list(world.record.changes())
     return Report(
         reading.scenario.metadata.name,
-        summarize(jobs, changes, engine.record.now),
+        summarize(jobs, changes, world.record.now),
         jobs,
         changes,
-        list(engine.list_waiting()),
+        list(world.list_waiting()),
         [judge(one, jobs) for one in asserted],
         stopped,
     )

@@ -1,14 +1,13 @@
-"""Play a scenario: from event to event in virtual time, with the decisions of admission and of the scheduler.
+"""Decide for one cluster in virtual time, with the decisions of admission and of the scheduler.
 
 An event is a job that comes or ends. After the events of one moment the admission cycle runs until it finds nothing
 more to decide. A job that it admits asks for nodes; a job that it preempts goes back to its queue at once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from datetime import MAXYEAR, UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from functools import partial
-from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,17 +33,13 @@ from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.outcome.record import Record, Waiting
-from muster.simulation.scenario.arrivals import Submission, list_submissions
-from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.arrivals import Submission
+from muster.simulation.scenario.model import Spec
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
 _HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
-
-# Called with the record so far after each moment.
-Progress = Callable[[Record], None]
 
 
 class _Job(Struct):
@@ -66,17 +61,14 @@ class _Job(Struct):
 class Engine:
     """A cluster in virtual time. Times are seconds from the start of the scenario.
 
-    record: what became of the jobs so far.
+    record: what became of the jobs so far. The record and the agenda are those of a `World`, which clusters share.
     """
 
-    def __init__(self, reading: Reading, site: Site, configuration: Configuration) -> None:
-        spec = reading.scenario.spec
-        self.record = Record([work.name for work in spec.work])
-        self._source = reading.source
+    def __init__(self, spec: Spec, site: Site, configuration: Configuration, agenda: Agenda, record: Record) -> None:
+        self.record = record
+        self._agenda = agenda
+        self._scope = ""  # what comes before the names of its queues in the record
         self._start = spec.start
-        self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
-        self._until = inf if spec.until is None else parse_seconds(spec.until)
-        self._submissions = list_submissions(reading)
         self._templates = [site.templates[work.name] for work in spec.work]
         self._reading = convert.ConversionSettings.of(configuration)
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
@@ -99,7 +91,6 @@ class Engine:
         self._forecaster = Forecaster(spec.forecasts, self._flavors, self._settings, self._run_time)
         self._fresh: list[_Job] = []  # that came at this moment
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
-        self._agenda = Agenda()
         self._bases = [self._convert(template) for template in self._templates]
         # The shapes of pods, by the number of their work and podset and by their flavors.
         self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
@@ -108,35 +99,20 @@ class Engine:
         queue = self._local.get(template.local_queue, "")
         return convert.workload(template.workload, queue, self._reading)
 
-    def run(self, progress: Progress | None = None) -> None:
-        """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
-        self._expect_next()
-        while self._agenda:
-            now = self._agenda.next_at
-            if now > self._until:
-                self.record.now = self._until
-                return
-            if now > self._last:
-                raise self._source.error("spec", f"would pass the year {MAXYEAR}: set until to end before it")
-            self.record.now = now
-            while (event := self._agenda.take_due(now)) is not None:
-                event()
-            self._settle()
-            self._forecast()
-            if progress is not None:
-                progress(self.record)
-
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
         for job in self._jobs.values():
             if job.started is None:
-                why = self._queues.why(job.workload.key) if job.workload.queue else None
-                if why is not None:
-                    yield Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
-                elif job.workload.key in self._queues:
-                    yield Waiting(job.submission.name, "other jobs of its queue come first", never=False)
-                else:
-                    yield Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
+                yield self._explain(job)
+
+    def _explain(self, job: _Job) -> Waiting:
+        """Return why a job has not started."""
+        why = self._queues.why(job.workload.key) if job.workload.queue else None
+        if why is not None:
+            return Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
+        if job.workload.key in self._queues:
+            return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
+        return Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
 
     def _lacks_nodes(self, job: _Job) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran."""
@@ -144,13 +120,8 @@ class Engine:
 
     # Events.
 
-    def _expect_next(self) -> None:
-        """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
-        if (submission := next(self._submissions, None)) is not None:
-            self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
-
-    def _submit(self, submission: Submission) -> None:
-        self._expect_next()
+    def submit(self, submission: Submission) -> None:
+        """Add a job, which queues or asks for nodes."""
         template, base = self._templates[submission.work], self._bases[submission.work]
         namespace = template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
@@ -194,14 +165,14 @@ class Engine:
             return  # it was evicted meanwhile
         del self._jobs[key]
         self._past.add(_find_traits(job), PastRun(timedelta(seconds=self.record.now - job.started), _find_limit(job)))
-        self.record.end(job.number, self.record.now)
+        self._note_end(job)
         if self._machines is not None:
             self._machines.free(key)
         if job.workload.queue:
             self._release(job.workload)
             self._queues.forgive(self._tree.queues[job.workload.queue])
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Decide until there is nothing to decide at this moment."""
         now = self._start + timedelta(seconds=self.record.now)
         while True:
@@ -212,7 +183,7 @@ class Engine:
                 return
             self._apply(cycle.run(self._tree, self._queues, self._flavors, self._settings, now))
 
-    def _forecast(self) -> None:
+    def forecast(self) -> None:
         """Forecast the starts of the jobs that came at this moment."""
         now = self._start + timedelta(seconds=self.record.now)
         for job in self._fresh:
@@ -238,7 +209,7 @@ class Engine:
             job = self._jobs[admission.workload.key]
             job.workload = admission.workload
             self._note_use(admission.workload, 1)
-            self._place(job, admission.assignment)
+            self._grant(job, admission.assignment)
         for preemption in outcome.preemptions:
             for victim in preemption.victims:
                 self._evict(self._jobs[victim.workload.key])
@@ -248,13 +219,25 @@ class Engine:
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
         ran = 0.0 if job.started is None else self.record.now - job.started
-        self.record.evict(job.number, ran)
+        self._note_eviction(job, ran)
         job.started = None
         if self._machines is not None:
             self._machines.free(job.workload.key)
         self._release(job.workload)
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
         self._queues.add(job.workload)
+
+    # What becomes of jobs: the clusters of a MultiKueue do more.
+
+    def _grant(self, job: _Job, assignment: Assignment) -> None:
+        """Let a job go on that has got quota."""
+        self._place(job, assignment)
+
+    def _note_end(self, job: _Job) -> None:
+        self.record.end(job.number, self.record.now)
+
+    def _note_eviction(self, job: _Job, ran: float) -> None:
+        self.record.evict(job.number, ran)
 
     # What jobs hold.
 
@@ -265,7 +248,7 @@ class Engine:
 
     def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
         for (flavor, resource), amount in (workload.usage or {}).items():
-            self.record.change(self.record.now, workload.queue, flavor, resource, sign * amount)
+            self.record.change(self.record.now, self._scope + workload.queue, flavor, resource, sign * amount)
 
     def _place(self, job: _Job, assignment: Assignment | None) -> None:
         """Let a job run, once there are nodes for it. assignment: what its queue gave it."""

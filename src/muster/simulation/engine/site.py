@@ -70,6 +70,9 @@ class Site(Struct, frozen=True):
     namespaces: Sequence[Namespace]
     nodes: Sequence[Node]
     templates: Mapping[str, JobTemplate]
+    checks: Sequence[kueue.AdmissionCheck] = ()
+    configs: Sequence[kueue.MultiKueueConfig] = ()
+    connections: Sequence[kueue.MultiKueueCluster] = ()
 
 
 class _Classes(Struct, frozen=True):
@@ -116,6 +119,9 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             (await client.list(NAMESPACE)).items,
             nodes,
             templates,
+            (await client.list(kueue.ADMISSION_CHECK)).items,
+            (await client.list(kueue.MULTI_KUEUE_CONFIG)).items,
+            (await client.list(kueue.MULTI_KUEUE_CLUSTER)).items,
         )
 
 

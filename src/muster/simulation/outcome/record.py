@@ -14,6 +14,7 @@ class JobOutcome(Struct, frozen=True):
     started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions
     undid, times its pods. wait: the seconds from its submission to its first start; of a job that waits, those so far.
     forecast: the wait that was forecast for it as it was submitted.
+    cluster: the worker cluster in which it started last, or "".
     """
 
     name: str
@@ -28,7 +29,8 @@ class JobOutcome(Struct, frozen=True):
     evictions: int
     lost: float
     wait: float
-    forecast: float | None
+    forecast: float | None = None
+    cluster: str = ""
 
 
 class Waiting(Struct, frozen=True):
@@ -60,6 +62,8 @@ class Record:
         self.now = 0.0
         self.names: list[str] = []
         self._queues: dict[str, int] = {"": 0}
+        self._clusters: dict[str, int] = {"": 0}
+        self._cluster = array("i")
         self._resources: dict[tuple[str, str], int] = {}
         self._work, self._queue, self._pods = array("i"), array("i"), array("q")
         self._priority, self._evictions = array("q"), array("i")
@@ -86,12 +90,17 @@ class Record:
         self._ended.append(nan)
         self._lost.append(0.0)
         self._forecast.append(nan)
+        self._cluster.append(0)
         return len(self.names) - 1
 
     def start(self, job: int, at: float) -> None:
         """Record that a job starts; only its first start counts."""
         if isnan(self._started[job]):
             self._started[job] = at
+
+    def locate(self, job: int, cluster: str) -> None:
+        """Record in which worker cluster a job runs."""
+        self._cluster[job] = self._clusters.setdefault(cluster, len(self._clusters))
 
     def forecast(self, job: int, wait: float) -> None:
         """Record the wait that was forecast for a job as it was submitted."""
@@ -115,7 +124,7 @@ class Record:
 
     def jobs(self) -> Iterator[JobOutcome]:
         """Yield the outcomes in order of submission."""
-        queues = list(self._queues)
+        queues, clusters = list(self._queues), list(self._clusters)
         for job, name in enumerate(self.names):
             submitted, started, ended = self._submitted[job], self._started[job], self._ended[job]
             yield JobOutcome(
@@ -132,6 +141,7 @@ class Record:
                 self._lost[job],
                 (self.now if isnan(started) else started) - submitted,
                 None if isnan(self._forecast[job]) else self._forecast[job],
+                clusters[self._cluster[job]],
             )
 
     def changes(self) -> Iterator[Change]:

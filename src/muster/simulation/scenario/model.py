@@ -146,12 +146,35 @@ class NodePool(Part, frozen=True):
     template: dict[str, Any]
 
 
+class Loss(Part, frozen=True):
+    """A time in which the manager cannot reach a cluster, whose jobs run on. lasts: for ever, if it is not set."""
+
+    at: str | float
+    lasts: str | float | None = msgspec.field(default=None, name="for")
+
+
+class WorkerCluster(Part, frozen=True):
+    """A cluster that runs jobs of the manager, or several that are alike.
+
+    name: the name of its MultiKueueCluster; of several, what comes before their numbers. count: how many there are.
+    manifests: its queues, flavors and nodes: manifests, or files of them beside the scenario.
+    nodes: its pools of nodes. lost: when the manager cannot reach it.
+    """
+
+    name: str
+    count: int | None = None
+    manifests: tuple[str | dict[str, Any], ...] = ()
+    nodes: tuple[NodePool, ...] = ()
+    lost: tuple[Loss, ...] = ()
+
+
 class Spec(Part, frozen=True):
     """The body of a scenario.
 
     seed: the source of everything that is drawn. start: the time of day at which the simulation begins.
     until: when it ends at the latest; by default, when all work has ended.
     manifests: files beside the scenario with queues, flavors, classes and nodes; they may also follow it in its file.
+    clusters: the worker clusters to which its queues send jobs by MultiKueue.
     assertions: what must hold of the outcome, such as `p99(wait, queue=prod) < 30m`.
     forecasts: for which jobs that wait a start is forecast as they come; `some` costs a fixed share of the time.
     """
@@ -162,6 +185,7 @@ class Spec(Part, frozen=True):
     manifests: tuple[str, ...] = ()
     nodes: tuple[NodePool, ...] = ()
     work: tuple[Work, ...] = ()
+    clusters: tuple[WorkerCluster, ...] = ()
     assertions: tuple[str, ...] = msgspec.field(default=(), name="assert")
     forecasts: Literal["all", "some", "none"] = "some"
 

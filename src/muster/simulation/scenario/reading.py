@@ -47,14 +47,20 @@ class Reading(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """The text of a scenario, to find the line of a field. lines_above: how many lines come before its document."""
+    """The text of a scenario, to find the line of a field.
+
+    lines_above: how many lines come before its document. spec: the path of the part that is read as the body of a
+    scenario: a worker cluster has nodes of its own.
+    """
 
     file: str
     text: bytes
     lines_above: int
+    spec: str = "spec"
 
     def error(self, path: str, why: str) -> ScenarioError:
         """Return the error of a field."""
+        path = re.sub("^spec", self.spec, path)
         line = find_line(self.text, self.lines_above, path)
         return ScenarioError(f"{self.file}:{line}: {path}: {why}" if path else f"{self.file}:{line}: {why}")
 
@@ -65,7 +71,7 @@ def read_scenario(name: str) -> Reading:
     Raises:
         ScenarioError: a file cannot be read, or does not say what it has to.
     """
-    manifests, sources = _read_files(_list_files(Path(name)))
+    manifests, sources = read_files(_list_files(Path(name)))
     chosen = [(number, one) for number, one in enumerate(manifests) if one.document["kind"] == KIND]
     if len(chosen) != 1:
         raise ScenarioError(f"{name}: holds {len(chosen)} objects of kind {KIND} instead of one")
@@ -73,7 +79,7 @@ def read_scenario(name: str) -> Reading:
     source = sources[number]
     scenario = _convert(found.document, source)
     folder = Path(source.file).parent
-    more, _ = _read_files([folder / each for each in scenario.spec.manifests])
+    more, _ = read_files([folder / each for each in scenario.spec.manifests])
     others = [one for one in manifests if one is not found] + more
     return Reading(
         scenario,
@@ -92,7 +98,12 @@ def _list_files(path: Path) -> list[Path]:
     return files
 
 
-def _read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
+def read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
+    """Return the manifests of files, and the text of each.
+
+    Raises:
+        ScenarioError: a file cannot be read, or holds no manifests.
+    """
     manifests, sources = [], []
     for file in files:
         text = _read_bytes(file)
