@@ -5,7 +5,7 @@ more to decide. A job that it admits asks for nodes; a job that it preempts goes
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import partial
 from math import inf
@@ -17,6 +17,7 @@ from muster.api.config import Configuration
 from muster.api.core import Pod
 from muster.api.kueue.clusterqueue import STOP_NONE
 from muster.api.ours.teams import NOT_A_USER
+from muster.api.ours.users import short_user
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
 from muster.gang.shapes import Shape, shape_of
@@ -30,6 +31,7 @@ from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
+from muster.simulation.engine.templates import KnownTemplate, Templates
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
@@ -39,6 +41,9 @@ from muster.simulation.scenario.reading import Reading
 _HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
+
+# How many shapes of pods are kept.
+_MOST_SHAPES = 50_000
 
 # Called with the record so far after each moment.
 Progress = Callable[[Record], None]
@@ -53,7 +58,7 @@ class _Job(Struct):
 
     number: int
     submission: Submission
-    template: JobTemplate
+    known: KnownTemplate
     workload: WorkloadInfo
     end: End | None
     started: float | None = None
@@ -74,7 +79,6 @@ class Engine:
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
         self._until = inf if spec.until is None else parse_seconds(spec.until)
         self._submissions = list_submissions(reading)
-        self._templates = [site.templates[work.name] for work in spec.work]
         self._reading = convert.ConversionSettings.of(configuration)
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._tree = build_quota_tree(site.cluster_queues, site.cohorts)
@@ -94,9 +98,9 @@ class Engine:
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
-        self._bases = [self._convert(template) for template in self._templates]
-        # The shapes of pods, by the number of their work and podset and by their flavors.
-        self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
+        self._templates = Templates([site.templates[work.name] for work in spec.work], self._convert)
+        # The shapes of pods, by the key of their template, the number of their podset, and their flavors.
+        self._shapes: dict[tuple[Hashable, int, tuple[str, ...]], Shape] = {}
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
@@ -121,6 +125,7 @@ class Engine:
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
+        lacking: dict[Hashable, bool] = {}  # whether jobs with these pods lack nodes, of which there may be many
         for job in self._jobs.values():
             if job.started is None:
                 why = self._queues.why(job.workload.key) if job.workload.queue else None
@@ -129,11 +134,17 @@ class Engine:
                 elif job.workload.key in self._queues:
                     yield Waiting(job.submission.name, "other jobs of its queue come first", never=False)
                 else:
-                    yield Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
+                    yield Waiting(job.submission.name, "the nodes have no room for it", self._lacks_nodes(job, lacking))
 
-    def _lacks_nodes(self, job: _Job) -> bool:
-        """Return whether the pods of a job would not fit even if nothing else ran."""
-        return self._machines is not None and not self._machines.takes_ever(self._count_shapes(job, None))
+    def _lacks_nodes(self, job: _Job, known: dict[Hashable, bool]) -> bool:
+        """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
+        if self._machines is None:
+            return False
+        shapes = self._count_shapes(job, None)
+        key = frozenset(shapes.items())
+        if key not in known:
+            known[key] = not self._machines.takes_ever(shapes)
+        return known[key]
 
     # Events.
 
@@ -144,14 +155,17 @@ class Engine:
 
     def _submit(self, submission: Submission) -> None:
         self._expect_next()
-        template, base = self._templates[submission.work], self._bases[submission.work]
+        known = self._templates.find(submission)
+        template, base = known.template, known.base
         namespace = template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
         created = self._start + timedelta(seconds=submission.at)
-        local = f"{namespace}/{submission.local_queue}" if submission.local_queue else template.local_queue
+        local = find_local_queue(submission.local_queue, template)
         podsets = base.podsets
         if submission.size is not None:
             podsets = (_resize(podsets[0], submission.size), *podsets[1:])
+        if submission.gang is not None:
+            podsets = (_resize(replace(podsets[0], least=submission.gang), podsets[0].count), *podsets[1:])
         workload = replace(
             base,
             key=key,
@@ -162,6 +176,7 @@ class Engine:
             created=created,
             queued=created,
             podsets=podsets,
+            owner=short_user(submission.user),
         )
         pods = sum(podset.count for podset in podsets)
         number = self.record.submit(
@@ -174,7 +189,7 @@ class Engine:
             submission.run_time,
         )
         end = template.end if submission.limit is None else End(submission.limit, sure=True)
-        job = self._jobs[key] = _Job(number, submission, template, workload, end)
+        job = self._jobs[key] = _Job(number, submission, known, workload, end)
         if workload.queue:
             self._queues.add(workload)
         else:
@@ -257,14 +272,14 @@ class Engine:
     def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
-        standing = make_standing(job.template.pod_priority, tenant, self._epoch)
+        standing = make_standing(job.known.template.pod_priority, tenant, self._epoch)
         return GangAsk.of(job.workload.key, standing, shapes, job.end)
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
         """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got."""
-        known = self._shapes.get((job.submission.work, number, flavors))
+        known = self._shapes.get((job.known.key, number, flavors))
         if known is None:
-            template = job.template.workload.spec.pod_sets[number].template
+            template = job.known.template.workload.spec.pod_sets[number].template
             given = [self._flavors[name] for name in flavors]
             labels = {key: value for flavor in given for key, value in flavor.labels.items()}
             spec = replace(
@@ -273,7 +288,9 @@ class Engine:
                 tolerations=(*template.spec.tolerations, *(one for flavor in given for one in flavor.tolerations)),
             )
             known = shape_of(Pod(metadata=template.metadata, spec=spec))
-            self._shapes[job.submission.work, number, flavors] = known
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[job.known.key, number, flavors] = known
         return known
 
     def _begin(self, job: _Job) -> None:
@@ -288,6 +305,13 @@ class Engine:
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
+
+
+def find_local_queue(name: str, template: JobTemplate) -> str:
+    """Return the LocalQueue of a job, as `namespace/name`. name: if it is another than that of its template."""
+    if not name:
+        return template.local_queue
+    return name if "/" in name else f"{template.workload.metadata.namespace}/{name}"
 
 
 def _resize(podset: PodSet, count: int) -> PodSet:
