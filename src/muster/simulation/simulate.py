@@ -56,6 +56,8 @@ def simulate(
 
 def _list_remarks(reading: Reading) -> Iterator[str]:
     """Yield what a report says of the jobs of logs that are not simulated."""
+    if reading.state is not None:
+        yield from (f"the state lacks {kind}: {why}" for kind, why in reading.state.missing.items())
     for name, jobs in reading.logs.items():
         if jobs.left_out:
             yield f"{name}: {jobs.left_out:,} jobs of the log never ran, and are left out"

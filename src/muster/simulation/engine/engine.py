@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import partial
 from math import inf
+from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from muster.api.ours.teams import NOT_A_USER
 from muster.api.ours.users import short_user
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
+from muster.gang.placement import Placement
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
@@ -31,11 +33,12 @@ from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
+from muster.simulation.engine.takeup import Durations, Residents, TakenJob, UnknownEndError, take_up
 from muster.simulation.engine.templates import KnownTemplate, Templates
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
-from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.draws import Draw, DrawError, make_draw, parse_seconds
+from muster.simulation.scenario.reading import STATE_WORK, Reading, list_state_values
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
 _HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
@@ -73,7 +76,8 @@ class Engine:
 
     def __init__(self, reading: Reading, site: Site, configuration: Configuration) -> None:
         spec = reading.scenario.spec
-        self.record = Record([work.name for work in spec.work])
+        works = [work.name for work in spec.work]
+        self.record = Record(works if reading.state is None else [*works, STATE_WORK])
         self._source = reading.source
         self._start = spec.start
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
@@ -101,6 +105,51 @@ class Engine:
         self._templates = Templates([site.templates[work.name] for work in spec.work], self._convert)
         # The shapes of pods, by the key of their template, the number of their podset, and their flavors.
         self._shapes: dict[tuple[Hashable, int, tuple[str, ...]], Shape] = {}
+
+        if reading.state is not None:
+            durations = _make_durations(reading)
+            try:
+                self._take_up(take_up(reading.state, site, self._reading, durations))
+            except UnknownEndError as error:
+                raise reading.source.error(f"spec.state.{error.field}", str(error)) from None
+
+    def _take_up(self, residents: Residents) -> None:
+        """Start with the jobs and pods of a cluster."""
+        if self._machines is not None:
+            for pod in residents.pods:
+                self._machines.settle_pod(pod)
+        for one in residents.jobs:
+            self._take_up_job(one)
+        self._agenda.plan(0.0, Rank.ARRIVAL, lambda: None)  # a moment to decide in
+
+    def _take_up_job(self, taken: TakenJob) -> None:
+        workload, template = taken.workload, taken.known.template
+        submission = Submission(taken.created, len(self.record.works) - 1, taken.name, taken.run_time, None)
+        pods = sum(podset.count for podset in workload.podsets)
+        number = self.record.submit(
+            taken.name, submission.work, workload.queue, pods, workload.priority, taken.created, taken.run_time
+        )
+        job = self._jobs[workload.key] = _Job(number, submission, taken.known, workload, template.end)
+        if taken.flavors is not None and workload.queue in self._tree.queues:
+            self._tree.hold(workload)
+            self._note_use(workload, 1)
+        elif workload.queue:
+            self._queues.add(workload, until=taken.until)
+            return
+        if taken.started is not None:
+            if self._machines is not None:
+                shapes = {shape: sum(count for _, count in nodes) for shape, nodes in taken.nodes.items()}
+                started = self._start.timestamp() + taken.started
+                self._machines.take_up(self._make_ask(job, shapes), Placement(taken.nodes), started)
+            self._begin(job, taken.started)
+        elif self._machines is None:
+            self._begin(job)
+        else:
+            counts: Counter[Shape] = Counter()
+            for index, podset in enumerate(workload.podsets):
+                counts[self._shape(job, index, () if taken.flavors is None else taken.flavors[index])] += podset.count
+            if self._machines.ask(self._make_ask(job, counts), self._epoch):
+                self._begin(job)
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
@@ -293,18 +342,37 @@ class Engine:
             self._shapes[job.known.key, number, flavors] = known
         return known
 
-    def _begin(self, job: _Job) -> None:
-        job.started, job.starts = self.record.now, job.starts + 1
-        self.record.start(job.number, self.record.now)
+    def _begin(self, job: _Job, since: float | None = None) -> None:
+        """Let a job run. since: when it started, if it was before the start of the scenario."""
+        started = self.record.now if since is None else since
+        job.started, job.starts = started, job.starts + 1
+        self.record.start(job.number, started)
         seconds = job.submission.run_time
         if job.end is not None and job.end.sure:
             seconds = min(seconds, job.end.at)
         end = partial(self._end, job.workload.key, job.starts)
-        self._agenda.plan(self.record.now + seconds, Rank.END, end)
+        self._agenda.plan(max(self.record.now, started + seconds), Rank.END, end)
 
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
+
+
+def _make_durations(reading: Reading) -> Durations:
+    """Return how long the jobs of the state run, as the scenario draws it."""
+    random = Random(f"{reading.scenario.spec.seed}/{STATE_WORK}")
+    draws: dict[str, Callable[[], float] | None] = {}
+    for field, value in list_state_values(reading.scenario).items():
+        try:
+            draw = None if value is None else make_draw(value, parse_seconds, reading.samples)
+        except DrawError as error:
+            raise reading.source.error(f"spec.state.{field}{error.path}", error.why) from None
+        draws[field] = None if draw is None else partial(_draw_seconds, draw, random)
+    return Durations(draws["remaining"], draws["runTime"])
+
+
+def _draw_seconds(draw: Draw, random: Random) -> float:
+    return max(0.0, draw(random))
 
 
 def find_local_queue(name: str, template: JobTemplate) -> str:

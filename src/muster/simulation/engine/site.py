@@ -21,7 +21,6 @@ from muster.api.jobset import JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.meta import Condition, ObjectMeta
-from muster.api.nodes import is_ready
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
 from muster.api.values.manifests import Manifest
@@ -42,10 +41,13 @@ from muster.runtime.transport import Request
 from muster.simulation.scenario.arrivals import find_local_queue
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.state import name_object, select_objects
 
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
 _PODS = "pods"
+# The metadata that a server gives.
+_GIVEN = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences"))
 # The job of a trace that says what pods request.
 _PLAIN_JOB: dict[str, Any] = {
     "apiVersion": "batch/v1",
@@ -70,7 +72,10 @@ class JobTemplate(Struct, frozen=True):
 
 
 class Site(Struct, frozen=True):
-    """The objects of a cluster that decisions read. templates: the jobs of each work, by its name."""
+    """The objects of a cluster that decisions read.
+
+    templates: the jobs of each work, by its name. pod_classes: the priority classes of pods, by name.
+    """
 
     cluster_queues: Sequence[kueue.ClusterQueue]
     local_queues: Sequence[kueue.LocalQueue]
@@ -79,6 +84,7 @@ class Site(Struct, frozen=True):
     namespaces: Sequence[Namespace]
     nodes: Sequence[Node]
     templates: Mapping[str, JobTemplate]
+    pod_classes: Mapping[str, PriorityClass] = {}
 
 
 class _Classes(Struct, frozen=True):
@@ -102,6 +108,9 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
     inputs = ExternalInputs(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
+        if reading.state is not None:
+            names = {name_object(one.document) for one in reading.manifests}
+            await _store_state(plane, client, select_objects(reading.state, names))
         await _store_all(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
@@ -125,6 +134,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             (await client.list(NAMESPACE)).items,
             nodes,
             templates,
+            classes.of_pods,
         )
 
 
@@ -161,6 +171,24 @@ async def _store_all(plane: ControlPlane, client: Client, manifests: Iterable[Ma
             raise ScenarioError(f"{one.title}: {error}") from None
         if kind == NAMESPACE:
             known.add(one.document["metadata"]["name"])
+
+
+async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
+    """Store the objects of another cluster, in place of those that every cluster has."""
+    for one in objects:
+        kind = _find_kind(plane, one.document, one.title)
+        meta = one.document["metadata"]
+        namespace = meta.get("namespace", "") if kind.namespaced else ""
+        # The state says when an object was made, and by which UID others refer to it; the server would refuse both.
+        document = one.document | {"metadata": {key: meta[key] for key in meta if key not in _GIVEN}}
+        body = msgspec.json.encode(document)
+        try:
+            if await client.find(kind, meta["name"], namespace) is not None:
+                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), body=body))
+            else:
+                await client.raw(Request("POST", kind.path(namespace), body=body))
+        except ApiError as error:
+            raise ScenarioError(f"{one.title}: {error}") from None
 
 
 def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> Kind[Any]:
@@ -237,7 +265,8 @@ async def _make_listed_nodes(
 def _complete(node: Node) -> Node:
     """Return a node with what a kubelet adds: it is ready, and takes 110 pods if nothing else is said."""
     status = node.status
-    ready = () if is_ready(node) else (Condition(type="Ready", status="True"),)
+    known = any(one.type == "Ready" for one in status.conditions)
+    ready = () if known else (Condition(type="Ready", status="True"),)
     allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
     return replace(node, status=replace(status, allocatable=allocatable, conditions=(*status.conditions, *ready)))
 
@@ -288,9 +317,13 @@ async def _read_template(
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
     workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
     _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
+    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, find_end(job))
+
+
+def find_end(job: Any) -> End | None:
+    """Return when a job ends by its own limits, or as its user expects, from its start; None if that is unknown."""
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
-    end = end_of(meta, deadline, started=0.0)
-    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end)
+    return end_of(job.metadata, deadline, started=0.0)
 
 
 async def _try_out(

@@ -193,6 +193,18 @@ class Work(Part, frozen=True):
     priority: Value | None = None
 
 
+class State(Part, frozen=True):
+    """The state of a cluster at the start. file: what `muster snapshot` printed, beside the scenario.
+
+    remaining: how long jobs that run go on. run_time: how long jobs run that wait. By default, a job runs as long as
+    its user expects, or until its time limit.
+    """
+
+    file: str
+    remaining: Value | None = None
+    run_time: Value | None = None
+
+
 class NodePool(Part, frozen=True):
     """Nodes that are alike. template: a Node manifest, whose name is made of the pool's and a number.
 
@@ -212,6 +224,7 @@ class Spec(Part, frozen=True):
     """The body of a scenario.
 
     seed: the source of everything that is drawn. start: the time of day at which the simulation begins.
+    state: the state of a cluster from which it begins, at the time of that state.
     until: when it ends at the latest; by default, when all work has ended.
     manifests: files beside the scenario with queues, flavors, classes and nodes; they may also follow it in its file.
     assertions: what must hold of the outcome, such as `p99(wait, queue=prod) < 30m`.
@@ -219,6 +232,7 @@ class Spec(Part, frozen=True):
 
     seed: int = 1
     start: Annotated[datetime, msgspec.Meta(tz=True)] = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
+    state: str | State | None = None
     until: str | float | None = None
     manifests: tuple[str, ...] = ()
     nodes: tuple[NodePool, ...] = ()

@@ -27,10 +27,23 @@ from muster.simulation.scenario.logs.opening import (
     says_requests,
 )
 from muster.simulation.scenario.logs.table import ColumnError, NodeRow
-from muster.simulation.scenario.model import API_VERSION, KIND, Distribution, JobColumns, Scenario, Trace, Work
+from muster.simulation.scenario.model import (
+    API_VERSION,
+    KIND,
+    Distribution,
+    JobColumns,
+    Scenario,
+    State,
+    Trace,
+    Value,
+    Work,
+)
+from muster.simulation.scenario.state import ClusterState, StateError, read_state
 
 T = TypeVar("T")
 
+# The work whose jobs are those of the state.
+STATE_WORK = "state"
 # The fields of work that a trace takes the place of, and how a scenario spells them.
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}
 # The errors of reading a file. ValueError: its path holds a null byte.
@@ -51,7 +64,7 @@ class Reading(Struct, frozen=True):
     """A scenario with all that it refers to.
 
     samples: the values in the files of empirical distributions, by file. logs: the jobs of traces, by work.
-    tables: the tables of nodes, by the number of their pool.
+    tables: the tables of nodes, by the number of their pool. state: the cluster that the scenario starts from.
     """
 
     scenario: Scenario
@@ -60,6 +73,7 @@ class Reading(Struct, frozen=True):
     samples: dict[str, tuple[float, ...]]
     logs: dict[str, OrderedJobs]
     tables: dict[int, list[NodeRow]] = {}
+    state: ClusterState | None = None
 
 
 class Source(Struct, frozen=True):
@@ -89,6 +103,10 @@ def read_scenario(name: str) -> Reading:
     source = sources[number]
     scenario = _convert(found.document, source)
     folder = Path(source.file).parent
+    state = None
+    if isinstance(scenario.spec.state, State):
+        state = _read_state(folder / scenario.spec.state.file)
+        scenario = replace(scenario, spec=replace(scenario.spec, start=state.at))
     more, _ = _read_files([folder / each for each in scenario.spec.manifests])
     others = [one for one in manifests if one is not found] + more
     return Reading(
@@ -98,6 +116,7 @@ def read_scenario(name: str) -> Reading:
         {file: _read_values(folder / file, parse) for file, parse in _list_samples(scenario)},
         _read_traces(scenario, source, folder),
         _read_tables(scenario, source, folder),
+        state,
     )
 
 
@@ -144,7 +163,7 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
         unknown = _UNKNOWN.search(found["why"])
         path = ".".join(filter(None, (found["path"], unknown and unknown[1])))
         raise source.error(path, "there is no such field" if unknown else found["why"]) from None
-    scenario = _resolve_histories(scenario, source)
+    scenario = _resolve_state(_resolve_histories(scenario, source), source, document)
     _require_time(scenario, source)
     _require_sources(scenario, source)
     _require_pools(scenario, source)
@@ -163,6 +182,19 @@ def _resolve_histories(scenario: Scenario, source: Source) -> Scenario:
         trace = Trace(file=work.history, format=HISTORY)
         works.append(replace(work, name=work.name or HISTORY, trace=trace, history=None))
     return replace(scenario, spec=replace(scenario.spec, work=tuple(works)))
+
+
+def _resolve_state(scenario: Scenario, source: Source, document: dict[str, Any]) -> Scenario:
+    """Return a scenario whose state is a `State`, if it has one."""
+    state = scenario.spec.state
+    if state is None:
+        return scenario
+    if "start" in document["spec"]:
+        raise source.error("spec.start", "has no effect: the simulation starts at the time of the state")
+    if any(work.name == STATE_WORK for work in scenario.spec.work):
+        raise source.error("spec.work", f"no work may be called {STATE_WORK}, as the jobs of the state are")
+    resolved = State(file=state) if isinstance(state, str) else state
+    return replace(scenario, spec=replace(scenario.spec, state=resolved))
 
 
 def _require_time(scenario: Scenario, source: Source) -> None:
@@ -243,7 +275,17 @@ def _list_samples(scenario: Scenario) -> list[tuple[str, Any]]:
         for work in scenario.spec.work
         for value, parse in list_values(work)
         if isinstance(value, Distribution) and value.empirical is not None
+    ] + [
+        (value.empirical, parse_seconds)
+        for value in list_state_values(scenario).values()
+        if isinstance(value, Distribution) and value.empirical is not None
     ]
+
+
+def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
+    """Return the values of the state that may be drawn, by their fields."""
+    state = scenario.spec.state
+    return {"remaining": state.remaining, "runTime": state.run_time} if isinstance(state, State) else {}
 
 
 def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
@@ -265,6 +307,18 @@ def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
 
 def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).isdigit()
+
+
+def _read_state(file: Path) -> ClusterState:
+    text = _read_bytes(file)
+    try:
+        document = msgspec.json.decode(text) if text.lstrip()[:1] == b"{" else yaml.load(text, yaml.CSafeLoader)
+        return read_state(document, str(file))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        raise ScenarioError(f"{file}:{line}: {error.problem}") from None
+    except (StateError, msgspec.DecodeError, yaml.YAMLError) as error:
+        raise ScenarioError(f"{file}: {error}") from None
 
 
 def _read_traces(scenario: Scenario, source: Source, folder: Path) -> dict[str, OrderedJobs]:
