@@ -33,7 +33,7 @@ from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
-from muster.simulation.engine.takeup import Durations, Residents, TakenJob, UnknownEndError, take_up
+from muster.simulation.engine.takeup import Durations, Residents, TakenJob, UnknownEndError, UnreadableJobError, take_up
 from muster.simulation.engine.templates import KnownTemplate, Templates
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
@@ -112,6 +112,8 @@ class Engine:
                 self._take_up(take_up(reading.state, site, self._reading, durations))
             except UnknownEndError as error:
                 raise reading.source.error(f"spec.state.{error.field}", str(error)) from None
+            except UnreadableJobError as error:
+                raise reading.source.error("spec.state", str(error)) from None
 
     def _take_up(self, residents: Residents) -> None:
         """Start with the jobs and pods of a cluster."""

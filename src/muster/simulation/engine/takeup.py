@@ -5,6 +5,7 @@ A job runs on for as long as the scenario draws, or else until it is expected to
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 from msgspec import Struct
@@ -21,6 +22,9 @@ from muster.api.kueue.names import ADMITTED
 from muster.api.managed.variants import is_variant
 from muster.api.meta import ObjectMeta, controller_of
 from muster.api.pods import is_finished
+from muster.api.validation.kueue.workload import validate_create
+from muster.api.values.quantity import QuantityError
+from muster.api.values.selectors import SelectorError
 from muster.controllers.integrations.priorities import find_class
 from muster.gang.order.ends import End, end_of
 from muster.gang.shapes import Shape, shape_of
@@ -38,6 +42,10 @@ from muster.simulation.scenario.state import ClusterState
 Draw = Callable[[], float]
 # How many jobs an error names.
 _NAMED = 3
+
+
+class UnreadableJobError(ValueError):
+    """An error: a job or pod of the state is invalid."""
 
 
 class UnknownEndError(ValueError):
@@ -87,6 +95,7 @@ def take_up(state: ClusterState, site: Site, settings: convert.ConversionSetting
 
     Raises:
         UnknownEndError: the scenario has to say how long some jobs run.
+        UnreadableJobError: a job or pod is invalid.
     """
     reader = _Reader(state, site, settings)
     jobs = sorted((*reader.read_workloads(), *reader.read_jobs()), key=lambda one: (one.created, one.name))
@@ -129,7 +138,10 @@ class _Reader:
             if place is None or is_variant(workload):
                 continue
             pods = [pod for uid in sorted(uids) for pod in self._pods.get(uid, ())]
-            yield self._read_workload(workload, uids, place, pods)
+            with _naming("Workload", workload.metadata):
+                _require_valid(workload)
+                job = self._read_workload(workload, uids, place, pods)
+            yield job
 
     def _read_workload(
         self, workload: Workload, uids: Iterable[str], place: Holds | Waits, pods: Sequence[Pod]
@@ -153,20 +165,23 @@ class _Reader:
             source = self._sources.get(uid)
             if uid in self._owned or source is None:
                 continue
-            meta = source.metadata
-            podsets = tuple(
-                WorkloadPodSet(name=f"pods-{number}", template=_make_template(some[0]), count=len(some))
-                for number, some in enumerate(_group_alike(pods))
-            )
-            workload = Workload(
-                metadata=ObjectMeta(
-                    name=meta.name, namespace=meta.namespace, uid=uid, creation_timestamp=meta.creation_timestamp
-                ),
-                spec=WorkloadSpec(pod_sets=podsets),
-            )
-            template = JobTemplate(workload, "", self._find_priority(workload), find_end(source))
-            info = convert.workload(workload, "", self._settings)
-            yield self._make(meta.name, template, info, _find_start(pods), pods, None)
+            with _naming("the pods of", source.metadata):
+                job = self._read_job(source, pods)
+            yield job
+
+    def _read_job(self, source: Job | JobSet, pods: Sequence[Pod]) -> TakenJob:
+        meta = source.metadata
+        podsets = tuple(
+            WorkloadPodSet(name=f"pods-{number}", template=_make_template(some[0]), count=len(some))
+            for number, some in enumerate(_group_alike(pods))
+        )
+        own = ObjectMeta(
+            name=meta.name, namespace=meta.namespace, uid=meta.uid, creation_timestamp=meta.creation_timestamp
+        )
+        workload = Workload(metadata=own, spec=WorkloadSpec(pod_sets=podsets))
+        template = JobTemplate(workload, "", self._find_priority(workload), find_end(source))
+        info = convert.workload(workload, "", self._settings)
+        return self._make(meta.name, template, info, _find_start(pods), pods, None)
 
     def read_others(self) -> Iterator[Pod]:
         """Yield the pods on nodes that belong to no job."""
@@ -211,6 +226,23 @@ class _Reader:
         known: Mapping[str, PriorityClass] = self._site.pod_classes
         _, priority = find_class("", spec.priority_class_name, lambda _: None, known.get, known.values())
         return priority or 0
+
+
+@contextmanager
+def _naming(kind: str, meta: ObjectMeta) -> Iterator[None]:
+    """Name the object of an error of its values."""
+    try:
+        yield
+    except (QuantityError, SelectorError) as error:
+        raise UnreadableJobError(f"{kind} {meta.namespace}/{meta.name}: {error}") from None
+
+
+def _require_valid(workload: Workload) -> None:
+    errors = validate_create(workload)
+    counts = [podset.count for podset in workload.spec.pod_sets]
+    if errors or min(counts, default=-1) < 0:
+        why = str(errors[0]) if errors else "has no pods, or fewer than none"
+        raise UnreadableJobError(f"Workload {workload.metadata.namespace}/{workload.metadata.name}: {why}")
 
 
 def _is_part(job: Job) -> bool:

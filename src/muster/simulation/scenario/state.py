@@ -26,6 +26,16 @@ class StateError(ValueError):
     """A snapshot that cannot be read."""
 
 
+class _Meta(Struct):
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    namespace: str = ""
+
+
+class _Item(Struct):
+    kind: str
+    metadata: _Meta
+
+
 class _Spec(Struct):
     at: Annotated[datetime, msgspec.Meta(tz=True)]
     items: list[dict[str, Any]]
@@ -61,6 +71,8 @@ def read_state(document: Any, file: str) -> ClusterState:
         if (parsed.api_version, parsed.kind) != (API_VERSION, KIND):
             raise StateError(f"is a {parsed.kind} of {parsed.api_version} instead of a {KIND} of {API_VERSION}")
         items = parsed.spec.items
+        for number, item in enumerate(items):
+            _require_head(number, item)
         return ClusterState(
             parsed.spec.at,
             tuple(Manifest(file, one) for one in items if one.get("kind") not in _JOBS),
@@ -72,6 +84,13 @@ def read_state(document: Any, file: str) -> ClusterState:
         )
     except msgspec.ValidationError as error:
         raise StateError(f"is no snapshot: {error}") from None
+
+
+def _require_head(number: int, item: dict[str, Any]) -> None:
+    try:
+        msgspec.convert(item, _Item)
+    except msgspec.ValidationError as error:
+        raise StateError(f"spec.items[{number}]: {error}") from None
 
 
 def _select(items: Iterable[dict[str, Any]], kind: Kind[T]) -> tuple[T, ...]:
