@@ -3,9 +3,9 @@
     python benchmarks/simulate.py [--logs DIRECTORY] [--jobs 20000] [--profile]
 
 The logs are in the Standard Workload Format. "first come": one StrictFIFO queue whose quota is the machine. "backfill":
-one node for each processor, and time limits that are exactly the run times. "drawn": two queues that lend to each
-other, with preemption, on 500 nodes of 8 GPUs. Each case runs in a process of its own; seconds are of CPU, and without
-the start of Python.
+one node for each processor, and time limits that are exactly the run times. "openb": tables of tasks and of nodes.
+"drawn": two queues that lend to each other, with preemption, on 500 nodes of 8 GPUs. Each case runs in a process of its
+own; seconds are of CPU, and without the start of Python.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from muster.simulation.simulate import simulate
 
-LOGS = {"NASA-iPSC-1993-3.1-cln.swf.gz": 128, "lublin-256.swf.gz": 256}
+LOGS = {"NASA-iPSC-1993-3.1-cln.swf.gz": 128, "lublin-256.swf.gz": 256, "LCG-2005.swf.gz": 24_515}
 JOB = """
       apiVersion: batch/v1
       kind: Job
@@ -71,6 +71,12 @@ def write_backfill(log: Path, processors: int) -> str:
     """Return the scenario of a log on nodes of one processor each."""
     nodes = f"  nodes:\n  - {{name: n, count: {processors}, template: {{status: {{allocatable: {{cpu: '1'}}}}}}}}\n"
     return f"{HEAD}{nodes}  work:\n  - name: log\n    trace: {{file: {log}, limits: exact}}\n    template:{JOB % 'cpu'}"
+
+
+def write_openb(logs: Path) -> str:
+    """Return the scenario of the tasks of openb on its nodes, which the log names one by one."""
+    nodes = f"  nodes:\n  - {{file: {logs / 'openb-nodes.csv.gz'}, format: openb}}\n"
+    return f"{HEAD}{nodes}  work:\n  - {{name: log, trace: {{file: {logs / 'openb-pods.csv.gz'}, format: openb}}}}\n"
 
 
 def write_drawn(jobs: int) -> str:
@@ -126,6 +132,8 @@ def main() -> None:
         if (path := (arguments.logs / log).resolve()).exists():
             cases[f"{log.partition('.')[0]}, first come"] = write_first_come(path, processors)
             cases[f"{log.partition('.')[0]}, backfill"] = write_backfill(path, processors)
+    if (logs := arguments.logs.resolve() / "openb-pods.csv.gz").exists():
+        cases["openb"] = write_openb(logs.parent)
     print("| | jobs | moments | s | jobs/s | evictions | mean wait s | MiB |\n|---|" + "---:|" * 7, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, text) in enumerate(cases.items()):

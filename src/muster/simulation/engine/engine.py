@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import partial
 from math import inf
-from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,12 +32,12 @@ from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
-from muster.simulation.engine.takeup import Durations, Residents, TakenJob, UnknownEndError, UnreadableJobError, take_up
-from muster.simulation.engine.templates import KnownTemplate, Templates
+from muster.simulation.engine.takeup import Residents, TakenJob, read_residents
+from muster.simulation.engine.templates import KnownTemplate, Templates, find_local_queue
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
-from muster.simulation.scenario.draws import Draw, DrawError, make_draw, parse_seconds
-from muster.simulation.scenario.reading import STATE_WORK, Reading, list_state_values
+from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.reading import STATE_WORK, Reading
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
 _HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
@@ -107,13 +106,7 @@ class Engine:
         self._shapes: dict[tuple[Hashable, int, tuple[str, ...]], Shape] = {}
 
         if reading.state is not None:
-            durations = _make_durations(reading)
-            try:
-                self._take_up(take_up(reading.state, site, self._reading, durations))
-            except UnknownEndError as error:
-                raise reading.source.error(f"spec.state.{error.field}", str(error)) from None
-            except UnreadableJobError as error:
-                raise reading.source.error("spec.state", str(error)) from None
+            self._take_up(read_residents(reading, site, self._reading))
 
     def _take_up(self, residents: Residents) -> None:
         """Start with the jobs and pods of a cluster."""
@@ -208,10 +201,10 @@ class Engine:
         self._expect_next()
         known = self._templates.find(submission)
         template, base = known.template, known.base
-        namespace = template.workload.metadata.namespace
+        local = find_local_queue(submission.local_queue, template)
+        namespace = local.partition("/")[0] or template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
         created = self._start + timedelta(seconds=submission.at)
-        local = find_local_queue(submission.local_queue, template)
         podsets = base.podsets
         if submission.size is not None:
             podsets = (_resize(podsets[0], submission.size), *podsets[1:])
@@ -358,30 +351,6 @@ class Engine:
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
-
-
-def _make_durations(reading: Reading) -> Durations:
-    """Return how long the jobs of the state run, as the scenario draws it."""
-    random = Random(f"{reading.scenario.spec.seed}/{STATE_WORK}")
-    draws: dict[str, Callable[[], float] | None] = {}
-    for field, value in list_state_values(reading.scenario).items():
-        try:
-            draw = None if value is None else make_draw(value, parse_seconds, reading.samples)
-        except DrawError as error:
-            raise reading.source.error(f"spec.state.{field}{error.path}", error.why) from None
-        draws[field] = None if draw is None else partial(_draw_seconds, draw, random)
-    return Durations(draws["remaining"], draws["runTime"])
-
-
-def _draw_seconds(draw: Draw, random: Random) -> float:
-    return max(0.0, draw(random))
-
-
-def find_local_queue(name: str, template: JobTemplate) -> str:
-    """Return the LocalQueue of a job, as `namespace/name`. name: if it is another than that of its template."""
-    if not name:
-        return template.local_queue
-    return name if "/" in name else f"{template.workload.metadata.namespace}/{name}"
 
 
 def _resize(podset: PodSet, count: int) -> PodSet:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
+from random import Random
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,9 +39,10 @@ from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
 from muster.simulation.engine.site import JobTemplate, Site, find_end
 from muster.simulation.engine.templates import KnownTemplate
+from muster.simulation.scenario.draws import Draw, DrawError, make_draw, parse_seconds
+from muster.simulation.scenario.reading import STATE_WORK, Reading, list_state_values
 from muster.simulation.scenario.state import ClusterState
 
-Draw = Callable[[], float]
 # How many jobs an error names.
 _NAMED = 3
 
@@ -61,8 +64,8 @@ class UnknownEndError(ValueError):
 class Durations(Struct, frozen=True):
     """What a scenario says of how long jobs run. remaining: of those that run. run_time: of those that wait."""
 
-    remaining: Draw | None = None
-    run_time: Draw | None = None
+    remaining: Callable[[], float] | None = None
+    run_time: Callable[[], float] | None = None
 
 
 class TakenJob(Struct, frozen=True):
@@ -88,6 +91,38 @@ class Residents(Struct, frozen=True):
 
     jobs: tuple[TakenJob, ...]
     pods: tuple[Pod, ...]
+
+
+def read_residents(reading: Reading, site: Site, settings: convert.ConversionSettings) -> Residents:
+    """Return the jobs of the state of a scenario.
+
+    Raises:
+        ScenarioError: they cannot be simulated.
+    """
+    assert reading.state is not None, "the scenario has a state"
+    try:
+        return take_up(reading.state, site, settings, _make_durations(reading))
+    except UnknownEndError as error:
+        raise reading.source.error(f"spec.state.{error.field}", str(error)) from None
+    except UnreadableJobError as error:
+        raise reading.source.error("spec.state", str(error)) from None
+
+
+def _make_durations(reading: Reading) -> Durations:
+    """Return how long the jobs of the state run, as the scenario draws it."""
+    random = Random(f"{reading.scenario.spec.seed}/{STATE_WORK}")
+    draws: dict[str, Callable[[], float] | None] = {}
+    for field, value in list_state_values(reading.scenario).items():
+        try:
+            draw = None if value is None else make_draw(value, parse_seconds, reading.samples)
+        except DrawError as error:
+            raise reading.source.error(f"spec.state.{field}{error.path}", error.why) from None
+        draws[field] = None if draw is None else partial(_draw_seconds, draw, random)
+    return Durations(draws["remaining"], draws["runTime"])
+
+
+def _draw_seconds(draw: Draw, random: Random) -> float:
+    return max(0.0, draw(random))
 
 
 def take_up(state: ClusterState, site: Site, settings: convert.ConversionSettings, durations: Durations) -> Residents:

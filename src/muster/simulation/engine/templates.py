@@ -103,3 +103,10 @@ def _select(spec: PodSpec, role: Role) -> PodSpec:
         required_during_scheduling_ignored_during_execution=NodeSelector(node_selector_terms=narrowed),
     )
     return replace(spec, affinity=replace(affinity, node_affinity=node_affinity))
+
+
+def find_local_queue(name: str, template: JobTemplate) -> str:
+    """Return the LocalQueue of a job, as `namespace/name`. name: if it is another than that of its template."""
+    if not name:
+        return template.local_queue
+    return name if "/" in name else f"{template.workload.metadata.namespace}/{name}"
