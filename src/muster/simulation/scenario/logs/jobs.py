@@ -12,8 +12,8 @@ from msgspec import Struct
 
 # How many jobs memory holds; more of them wait in a temporary file. They take some 100 MB.
 HELD_JOBS = 250_000
-# How many jobs are read from a temporary file at once.
-_BATCH = 2_000
+# How many jobs of one run of the temporary file are read at once: a log of 10 GB has some 1,500 runs.
+_BATCH = 200
 _LENGTH_BYTES = 8
 
 Labels = tuple[tuple[str, tuple[str, ...]], ...]
@@ -76,13 +76,15 @@ class OrderedJobs:
     ) -> None:
         """Read all jobs. held: how many of them memory holds."""
         self.queues: set[str] = set()
-        self._runs: list[_SpilledRun] = []
+        self._spill: _SpillFile | None = None
+        self._runs: list[tuple[int, int]] = []
         rows: list[TracedJob] = []
         for job in jobs:
             self.queues.add(job.queue)
             rows.append(job)
             if len(rows) == held:
-                self._runs.append(_SpilledRun(_sort(rows)))
+                self._spill = self._spill or _SpillFile()
+                self._runs.append(self._spill.append(_sort(rows)))
                 rows = []
         self._last = _sort(rows)
         self.left_out = left_out.jobs
@@ -90,9 +92,10 @@ class OrderedJobs:
         self.origin = origin if origin is not None else first.submit if first is not None else 0.0
 
     def __iter__(self) -> Iterator[TracedJob]:
-        if not self._runs:
+        if self._spill is None:
             return iter(self._last)
-        return heapq.merge(*self._runs, self._last, key=attrgetter("submit"))
+        runs = [self._spill.read(*run) for run in self._runs]
+        return heapq.merge(*runs, self._last, key=attrgetter("submit"))
 
 
 def _sort(rows: list[TracedJob]) -> list[TracedJob]:
@@ -100,22 +103,31 @@ def _sort(rows: list[TracedJob]) -> list[TracedJob]:
     return rows
 
 
-class _SpilledRun:
-    """Sorted jobs in a temporary file, which the system removes with the process."""
+class _SpillFile:
+    """Runs of sorted jobs in a temporary file, which the system removes with the process."""
 
-    def __init__(self, rows: list[TracedJob]) -> None:
+    def __init__(self) -> None:
         with tempfile.TemporaryFile() as file:
-            for start in range(0, len(rows), _BATCH):
-                block = msgspec.msgpack.encode(rows[start : start + _BATCH])
-                file.write(len(block).to_bytes(_LENGTH_BYTES, "big") + block)
-            file.flush()
             self._file = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._file)
+        self._end = 0
+        self._decoder = msgspec.msgpack.Decoder(list[TracedJob])
 
-    def __iter__(self) -> Iterator[TracedJob]:
-        at, number = 0, self._file
-        decoder = msgspec.msgpack.Decoder(list[TracedJob])
-        while header := os.pread(number, _LENGTH_BYTES, at):
-            length = int.from_bytes(header, "big")
-            yield from decoder.decode(os.pread(number, length, at + _LENGTH_BYTES))
+    def append(self, rows: list[TracedJob]) -> tuple[int, int]:
+        """Write a run, and return where it begins and ends."""
+        start = self._end
+        for number in range(0, len(rows), _BATCH):
+            block = msgspec.msgpack.encode(rows[number : number + _BATCH])
+            left = memoryview(len(block).to_bytes(_LENGTH_BYTES, "big") + block)
+            while left:
+                written = os.pwrite(self._file, left, self._end)
+                left, self._end = left[written:], self._end + written
+        return start, self._end
+
+    def read(self, start: int, end: int) -> Iterator[TracedJob]:
+        """Yield the jobs of a run. Readers share no position."""
+        at = start
+        while at < end:
+            length = int.from_bytes(os.pread(self._file, _LENGTH_BYTES, at), "big")
+            yield from self._decoder.decode(os.pread(self._file, length, at + _LENGTH_BYTES))
             at += _LENGTH_BYTES + length
