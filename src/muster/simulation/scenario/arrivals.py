@@ -9,13 +9,10 @@ from random import Random
 from msgspec import Struct
 
 from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
-from muster.simulation.scenario.logs.jobs import OrderedJobs, Role
+from muster.simulation.scenario.logs.jobs import MOST, OrderedJobs, Role
 from muster.simulation.scenario.logs.opening import HISTORY
 from muster.simulation.scenario.model import Trace, Work
 from muster.simulation.scenario.reading import Reading
-
-# The largest number of pods, and the highest priority: the API has 32 bits for them.
-_MOST = 2**31 - 1
 
 
 class Submission(Struct, frozen=True, gc=False):
@@ -104,13 +101,13 @@ def _draw_jobs(
             max(0.0, run_time(random)),
             None if limit is None else limit(random),
             None if size is None else _round(size(random), 1),
-            None if priority is None else _round(priority(random), -_MOST),
+            None if priority is None else _round(priority(random), -MOST),
         )
 
 
 def _round(value: float, least: int) -> int:
     """Return a drawn number as the API can hold it."""
-    return round(max(least, min(value, _MOST)))
+    return round(max(least, min(value, MOST)))
 
 
 def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterator[Submission]:

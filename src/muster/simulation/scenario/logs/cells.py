@@ -16,7 +16,7 @@ _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.
 # An amount is rounded up, but not for what floating-point numbers add to it.
 _TOLERANCE = 1e-9
 # More of a resource is a mistake: sums would no longer fit into 64 bits.
-_MOST = 1 << 52
+MOST_AMOUNT = 1 << 52
 
 
 class CellError(ValueError):
@@ -137,7 +137,7 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
         if value is None:
             return None
         whole = ceil(value * scale - _TOLERANCE)
-        if not 0 <= whole < _MOST:
+        if not 0 <= whole < MOST_AMOUNT:
             raise CellError(name, f"an amount of {value * scale:g} is {'negative' if whole < 0 else 'too large'}")
         return whole
 

@@ -5,8 +5,13 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from muster.api.values.quantity import QuantityError, amount
-from muster.insight.history.runs import Run
-from muster.simulation.scenario.logs.jobs import LeftOut, LogError, Role, TracedJob
+from muster.insight.history.runs import PodRequests, Run
+from muster.simulation.scenario.logs.cells import MOST_AMOUNT
+from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
+
+
+class _ValueError(ValueError):
+    """A value of a run that makes no sense."""
 
 
 def read_history(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
@@ -22,7 +27,7 @@ def read_history(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]
         try:
             run = decoder.decode(line)
             job = _read_run(run)
-        except (msgspec.MsgspecError, QuantityError) as error:
+        except (msgspec.MsgspecError, QuantityError, _ValueError) as error:
             raise LogError(number, f"is no run of `muster history -o jsonl`: {error}") from None
         if job is None:
             left_out.jobs += 1
@@ -33,6 +38,8 @@ def read_history(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]
 def _read_run(run: Run) -> TracedJob | None:
     if run.started is None or run.ended < run.started:
         return None
+    if abs(run.priority or 0) > MOST or (run.limit_seconds or 0) < 0:
+        raise _ValueError("its priority is too large, or its limit negative")
     return TracedJob(
         run.submitted.timestamp(),
         (run.ended - run.started).total_seconds(),
@@ -47,12 +54,15 @@ def _read_run(run: Run) -> TracedJob | None:
 
 def _read_roles(run: Run) -> tuple[Role, ...]:
     """Return the pods of a run; of one that an older version recorded, only their CPUs are known."""
-    if run.pod_requests:
-        return tuple(
-            Role(one.pods, tuple(sorted((name, amount(name, text)) for name, text in one.requests.items())))
-            for one in run.pod_requests
-            if one.pods > 0
-        )
-    workers = max(run.workers, 1)
+    if any(one.pods > 0 for one in run.pod_requests):
+        return tuple(Role(one.pods, _read_requests(one)) for one in run.pod_requests if 0 < one.pods <= MOST)
+    workers = min(max(run.workers, 1), MOST)
     cpus = run.requested_cpus
     return (Role(workers, None if cpus is None else (("cpu", -int(-cpus * 1000 // workers)),)),)
+
+
+def _read_requests(pods: PodRequests) -> tuple[tuple[str, int], ...]:
+    amounts = tuple(sorted((name, amount(name, text)) for name, text in pods.requests.items()))
+    if any(not 0 <= number < MOST_AMOUNT for _, number in amounts):
+        raise _ValueError("a request is negative or too large")
+    return amounts

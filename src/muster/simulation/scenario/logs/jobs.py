@@ -10,6 +10,8 @@ from operator import attrgetter
 import msgspec
 from msgspec import Struct
 
+# The largest number of pods, and the highest priority: the API has 32 bits for them.
+MOST = 2**31 - 1
 # How many jobs memory holds; more of them wait in a temporary file. They take some 100 MB.
 HELD_JOBS = 250_000
 # How many jobs of one run of the temporary file are read at once: a log of 10 GB has some 1,500 runs.

@@ -20,12 +20,11 @@ from muster.simulation.scenario.logs.cells import (
     find_wrong_unit,
     parse_time,
 )
-from muster.simulation.scenario.logs.jobs import LeftOut, LogError, Role, TracedJob
+from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
 from muster.simulation.scenario.model import Cell, Column, JobColumns, NodeColumns
 
 _Amounts = tuple[tuple[str, int], ...]
 
-_MOST_PODS = 2**31 - 1
 # How many different roles are remembered, so that jobs share them.
 _MOST_ROLES = 50_000
 _TIMES = ("submit", "run_time", "limit")
@@ -152,6 +151,7 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
     gang, priority = _compile_optional(columns.gang, places), _compile_optional(columns.priority, places)
     queue, user, name = (_compile_text(cell, places) for cell in (columns.queue, columns.user, columns.id))
     roles = _Roles(columns, places)
+    priority_column = columns_of(columns.priority)[0] if columns.priority is not None else ""
     times = {field: columns_of(cell)[0] for field in _TIMES if (cell := getattr(columns, field)) is not None}
 
     def read(line: int, row: Row) -> TracedJob | None:
@@ -166,6 +166,8 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
             if value < 0:
                 raise CellError(times[field], f"a time of {value:g} s is negative")
         first, level = gang(row), priority(row)
+        if level is not None and abs(level) >= MOST:
+            raise CellError(priority_column, f"{level:g} is no priority, which has 32 bits")
         role = roles.read(row)
         return TracedJob(
             at,
@@ -219,7 +221,7 @@ class _Roles:
         pods = 1.0
         if self._pods is not None:
             pods = self._pods(row) or 0.0
-            if pods != round(pods) or not 1 <= pods <= _MOST_PODS:
+            if pods != round(pods) or not 1 <= pods <= MOST:
                 raise CellError(self._pods_column, f"{pods:g} is no number of pods")
         labels: list[tuple[str, tuple[str, ...]]] = []
         for label, text, separator in self._labels:

@@ -59,3 +59,18 @@ def test_a_run_that_never_started_is_counted():
 def test_a_line_that_is_no_run_is_named(line):
     with pytest.raises(LogError, match="line 3: is no run of `muster history -o jsonl`"):
         list(read_history(["\n", "\n", line], LeftOut()))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        replace(RUN, priority=2**40),
+        replace(RUN, limit_seconds=-1),
+        replace(RUN, pod_requests=(PodRequests(1, {"cpu": "-1"}),)),
+        replace(RUN, pod_requests=(PodRequests(1, {"memory": "9Ei"}),)),
+        replace(RUN, pod_requests=(PodRequests(1, {"memory": "x"}),)),
+    ],
+)
+def test_a_run_whose_values_make_no_sense_is_named(run):
+    with pytest.raises(LogError, match="line 1: is no run of `muster history -o jsonl`"):
+        read(run)

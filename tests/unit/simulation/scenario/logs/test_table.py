@@ -96,6 +96,13 @@ def test_a_line_that_is_no_job_is_named(text, problem):
         read(text)
 
 
+@pytest.mark.parametrize("level", ["1e99", "-1e10"])
+def test_a_priority_has_32_bits(level):
+    columns = merge_columns(SIMPLE, JobColumns(priority="cpus", requests={}))
+    with pytest.raises(LogError, match=r"line 2: cpus: -?1e\+\d+ is no priority"):
+        read(HEAD + f"a,10,60,1,{level}\n", columns)
+
+
 def test_a_job_before_the_start_is_named():
     with pytest.raises(LogError, match="line 2: at: was submitted before the start, 11"):
         read(HEAD + "a,10,60,1,1\n", origin=11)
