@@ -3,6 +3,7 @@
 import csv
 import gzip
 import re
+from pathlib import Path
 
 import pytest
 from tests.documents import PEERS
@@ -10,6 +11,7 @@ from tests.documents import PEERS
 from muster.simulation.scenario.reading import ScenarioError
 from muster.simulation.simulate import simulate
 
+ROOT = Path(__file__).resolve().parents[3]
 TRACES = PEERS / "traces"
 HEAD = "apiVersion: muster.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n"
 TRACE = """  work:
@@ -134,3 +136,13 @@ def test_the_nodes_of_spot2026_are_known(tmp_path):
         gpus = sum(int(row["gpu_capacity_num"]) for row in csv.DictReader(lines))
     report = play(tmp_path, nodes + TRACE, f"x,0,10,{gpus},0,1,\ny,0,10,{gpus + 1},0,1,\n")
     assert starts(report) == {"log-x": 0.0, "log-y": None}
+
+
+def test_the_example_of_the_page_runs():
+    report = simulate(str(ROOT / "examples" / "simulate" / "tables"))
+    assert report.holds
+    assert report.summary.total.ended == 196
+    page, example = (
+        (ROOT / file).read_text() for file in ("docs/simulate.md", "examples/simulate/tables/scenario.yaml")
+    )
+    assert example[example.index("  nodes:") : example.index("  assert:")] in page
