@@ -150,6 +150,34 @@ def test_work_may_come_to_the_jobs_of_a_state(tmp_path):
     assert second.started == first.ended
 
 
+def test_a_job_of_a_state_that_is_preempted_starts_anew(tmp_path):
+    async def body(q: Queued):
+        await q.queue(4, preemption={"withinClusterQueue": "LowerPriority"})
+        await submit(q, "a", 4, 100)
+        await q.world.elapse(30.0)
+        return await snapshot(q)
+
+    work = """  state: state.yaml
+  work:
+  - name: urgent
+    queue: cq
+    priority: 10
+    arrivals: {burst: {at: [5], count: 1}}
+    runTime: 1m
+    template:
+      apiVersion: batch/v1
+      kind: Job
+      spec:
+        template:
+          spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+"""
+    first, second = play(tmp_path, run_story(body), work).jobs
+    ran = 5.0 - first.started
+    assert ran > 30.0
+    assert (second.started, second.ended) == (5.0, 65.0)
+    assert (first.evictions, first.lost, first.ended) == (1, 4 * ran, 165.0)
+
+
 def test_how_long_jobs_run_may_be_drawn_and_must_be_known(tmp_path):
     async def body(q: Queued):
         await q.queue(4)
