@@ -38,7 +38,7 @@ from muster.simulation.scenario.model import (
     Value,
     Work,
 )
-from muster.simulation.scenario.state import ClusterState, StateError, read_state
+from muster.simulation.scenario.state import ClusterState, StateError, parse_state, read_state
 
 T = TypeVar("T")
 
@@ -312,8 +312,7 @@ def _is_number(text: str) -> bool:
 def _read_state(file: Path) -> ClusterState:
     text = _read_bytes(file)
     try:
-        document = msgspec.json.decode(text) if text.lstrip()[:1] == b"{" else yaml.load(text, yaml.CSafeLoader)
-        return read_state(document, str(file))
+        return read_state(parse_state(text), str(file))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         raise ScenarioError(f"{file}:{line}: {error.problem}") from None

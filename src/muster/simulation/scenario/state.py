@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+import yaml
 from msgspec import Struct
 
 from muster.api.batch import JOB, Job
@@ -48,6 +49,10 @@ class _Document(Struct, rename="camel"):
     spec: _Spec
 
 
+_ITEMS = b"\n  items:\n"
+_ITEM = b"  - "
+
+
 class ClusterState(Struct, frozen=True):
     """The state of a cluster at a time. objects: all but its jobs. missing: what the reader could not see, and why."""
 
@@ -58,6 +63,32 @@ class ClusterState(Struct, frozen=True):
     job_sets: tuple[JobSet, ...]
     pods: tuple[Pod, ...]
     missing: Mapping[str, str]
+
+
+def parse_state(text: bytes) -> Any:
+    """Return the document of a snapshot, of YAML or JSON. Objects with a line each are read a hundred times faster.
+
+    Raises:
+        StateError: an object is no JSON.
+        DecodeError, YAMLError: the text is neither JSON nor YAML.
+    """
+    if text.lstrip()[:1] == b"{":
+        return msgspec.json.decode(text)
+    head, found, body = text.partition(_ITEMS)
+    lines = body.splitlines()
+    if not found or not all(line.startswith(_ITEM + b"{") and line.endswith(b"}") for line in lines):
+        return yaml.load(text, yaml.CSafeLoader)
+    document = yaml.load(head, yaml.CSafeLoader)
+    if isinstance(document, dict) and isinstance(document.get("spec"), dict):
+        document["spec"]["items"] = [_parse_item(number, line[len(_ITEM) :]) for number, line in enumerate(lines)]
+    return document
+
+
+def _parse_item(number: int, text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise StateError(f"spec.items[{number}]: {error}") from None
 
 
 def read_state(document: Any, file: str) -> ClusterState:
