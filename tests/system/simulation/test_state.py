@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime, timedelta
 from random import Random
 
 import msgspec
@@ -176,6 +177,51 @@ def test_a_job_of_a_state_that_is_preempted_starts_anew(tmp_path):
     assert ran > 30.0
     assert (second.started, second.ended) == (5.0, 65.0)
     assert (first.evictions, first.lost, first.ended) == (1, 4 * ran, 165.0)
+
+
+@pytest.fixture(scope="module")
+def waiting():
+    """The state of a cluster with a job that waits for one that holds all quota."""
+
+    async def body(q: Queued):
+        await q.queue(4)
+        await submit(q, "a", 4, 100)
+        await submit(q, "b", 4, 100)
+        return await snapshot(q)
+
+    return run_story(body)
+
+
+def find(document, kind, name):
+    return next(one for one in document["spec"]["items"] if one["kind"] == kind and name in one["metadata"]["name"])
+
+
+def test_a_job_that_backs_off_starts_once_it_may(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    later = datetime.fromisoformat(document["spec"]["at"]) + timedelta(seconds=500)
+    find(document, "Workload", "job-b")["status"]["requeueState"] = {"count": 1, "requeueAt": later.isoformat()}
+    assert [job.started for job in play(tmp_path, document).jobs][1] == 500.0
+
+
+def test_pods_of_no_job_keep_their_room(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    pod = json.loads(json.dumps(find(document, "Pod", "a-")))
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
+    pod["metadata"] |= {"name": "daemon", "uid": "daemon", "ownerReferences": [owner], "labels": {}}
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "96"
+    document["spec"]["items"].append(pod)
+    report = play(tmp_path, document)
+    assert [job.ended is None for job in report.jobs] == [False, False], "96 of 100 CPUs are taken, and they need 4"
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "97"
+    report = play(tmp_path, document)
+    assert [job.ended is None for job in report.jobs] == [False, True]
+
+
+def test_a_node_that_was_not_ready_takes_no_jobs(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    for condition in find(document, "Node", "n")["status"]["conditions"]:
+        condition["status"] = "False"
+    assert [job.ended is None for job in play(tmp_path, document).jobs] == [False, True]
 
 
 def test_how_long_jobs_run_may_be_drawn_and_must_be_known(tmp_path):

@@ -56,6 +56,48 @@ def test_the_label_of_a_job_may_be_one_of_several(tmp_path):
     assert [(one.name, one.never) for one in report.waiting] == [("log-y", True)]
 
 
+QUEUE = """---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: cq, annotations: {muster.dev/user-limits: "jobs=1"}}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: "4"}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: q}
+spec: {clusterQueue: cq}
+"""
+TO_QUEUE = """  work:
+  - name: log
+    queue: q
+    trace:
+      file: jobs.csv
+      format: csv
+      columns: {submit: at, runTime: for, pods: n, requests: {cpu: cpus}, id: id, %s}
+"""
+
+
+def test_the_users_of_a_table_have_the_limits_of_their_queue(tmp_path):
+    jobs = "a,0,10,1,2,0,ada\nb,0,10,1,2,0,ada\nc,0,10,1,2,0,bob\n"
+    report = play(tmp_path, TO_QUEUE % "user: models" + QUEUE, jobs)
+    assert starts(report) == {"log-a": 0.0, "log-b": 10.0, "log-c": 0.0}
+
+
+def test_a_gang_of_a_table_may_start_with_fewer_pods(tmp_path):
+    queue = QUEUE.replace(', annotations: {muster.dev/user-limits: "jobs=1"}', "")
+    jobs = "a,0,10,6,1,3,\nb,0,10,6,1,5,\n"
+    report = play(tmp_path, TO_QUEUE % "gang: gpus" + queue, jobs)
+    assert starts(report) == {"log-a": 0.0, "log-b": None}, "4 CPUs are enough for 3 of 6 pods, and not for 5"
+
+
 def test_jobs_that_never_ran_are_counted(tmp_path):
     report = play(tmp_path, TRACE, "x,0,,1,1,1,\ny,0,1,1,1,1,\n")
     assert report.remarks == ["log: 1 jobs of the log never ran, and are left out"]

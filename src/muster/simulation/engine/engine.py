@@ -130,6 +130,9 @@ class Engine:
             self._note_use(workload, 1)
         elif workload.queue:
             self._queues.add(workload, until=taken.until)
+            if taken.until is not None:
+                wake = max(0.0, (taken.until - self._start).total_seconds())
+                self._agenda.plan(wake, Rank.ARRIVAL, partial(self._queues.advance, taken.until))
             return
         if taken.started is not None:
             if self._machines is not None:

@@ -35,6 +35,7 @@ from muster.insight.record import job_of
 from muster.queueing import convert
 from muster.queueing.devices import devices_by_status
 from muster.queueing.model import WorkloadInfo
+from muster.queueing.moments import NEVER
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
 from muster.simulation.engine.site import JobTemplate, Site, find_end
@@ -247,7 +248,7 @@ class _Reader:
             None if started is None else min(0.0, self._find_seconds(started)),
             _place_pods(pods),
             flavors,
-            place.expected if isinstance(place, Waits) else None,
+            _find_wake(place),
         )
 
     def _find_seconds(self, moment: datetime) -> float:
@@ -284,6 +285,13 @@ def _is_part(job: Job) -> bool:
     """Return whether a Job belongs to a JobSet."""
     above = controller_of(job.metadata)
     return above is not None and JOB_SET.is_of(above)
+
+
+def _find_wake(place: Holds | Waits | None) -> datetime | None:
+    """Return when a job may be tried. One that is being evicted comes back as soon as its pods are gone: at once."""
+    if not isinstance(place, Waits) or place.expected == NEVER:
+        return None
+    return place.expected
 
 
 def _at(end: End) -> float:

@@ -157,6 +157,24 @@ def test_jobs_that_neither_run_nor_wait_are_left_out(workload):
     assert take([workload], durations=Durations(None, lambda: 1.0)).jobs == ()
 
 
+REQUEUED = {"type": "Requeued", "reason": "x", "lastTransitionTime": at(-5)}
+
+
+@pytest.mark.parametrize(
+    ("status", "until"),
+    [
+        ({}, None),
+        ({"requeueState": {"count": 1, "requeueAt": at(30)}}, NOW + timedelta(seconds=30)),
+        ({"conditions": [REQUEUED | {"status": "False"}]}, None),
+    ],
+)
+def test_a_job_that_backs_off_waits_for_that_time(status, until):
+    waits = make_workload(owner=JOB, holds=False)
+    waits = msgspec.structs.replace(waits, status=msgspec.convert(status, type(waits.status)))
+    [job] = take([waits], [make_job(**LIMITED)]).jobs
+    assert (job.until, job.flavors) == (until, None)
+
+
 def test_without_nodes_a_job_runs_since_it_was_admitted():
     [job] = take([make_workload(owner=JOB)], [make_job(**LIMITED)], nodes=()).jobs
     assert job.started == -90.0

@@ -21,6 +21,11 @@ def test_jobs_come_in_order_of_submission_and_else_of_the_log(held):
     assert ordered.origin == min(job.submit for job in jobs)
 
 
+def test_a_run_of_many_blocks_is_read_to_its_end():
+    jobs = make_jobs(1200)
+    assert list(OrderedJobs(iter(jobs), LeftOut(), None, 500)) == sorted(jobs, key=lambda job: job.submit)
+
+
 def test_jobs_beyond_those_that_memory_holds_wait_in_files():
     ordered = OrderedJobs(iter(make_jobs(100)), LeftOut(), None, 30)
     assert len(ordered._runs) == 3
