@@ -21,6 +21,7 @@ from muster.api.jobset import JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.meta import Condition, ObjectMeta
+from muster.api.nodes import is_ready
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
 from muster.api.values.manifests import Manifest
@@ -265,8 +266,7 @@ async def _make_listed_nodes(
 def _complete(node: Node) -> Node:
     """Return a node with what a kubelet adds: it is ready, and takes 110 pods if nothing else is said."""
     status = node.status
-    known = any(one.type == "Ready" for one in status.conditions)
-    ready = () if known else (Condition(type="Ready", status="True"),)
+    ready = () if is_ready(node) else (Condition(type="Ready", status="True"),)
     allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
     return replace(node, status=replace(status, allocatable=allocatable, conditions=(*status.conditions, *ready)))
 
