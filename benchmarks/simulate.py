@@ -3,11 +3,11 @@
     python benchmarks/simulate.py [--logs DIRECTORY] [--jobs 20000] [--only NAME] [--profile]
 
 The logs are in the Standard Workload Format. "first come": one StrictFIFO queue whose quota is the machine. "backfill":
-one node for each processor, and time limits that are exactly the run times. "drawn": two queues that lend to each
-other, with preemption, on 500 nodes of 8 GPUs. "month": 100,000 gangs of three teams on 813 nodes of 8 GPUs in 30 days,
-of three priorities. "million": ten times as many gangs that run a tenth as long. "planet": one shard of
-`examples/simulate/planet.yaml` for a part of the day; "rounds": by the incremental dispatcher. Each case runs in a
-process of its own; seconds are of CPU, and without the start of Python.
+one node for each processor, and time limits that are exactly the run times. "openb": tables of tasks and of nodes.
+"drawn": two queues that lend to each other, with preemption, on 500 nodes of 8 GPUs. "month": 100,000 gangs of three
+teams on 813 nodes of 8 GPUs in 30 days, of three priorities. "million": ten times as many gangs that run a tenth as
+long. "planet": one shard of `examples/simulate/planet.yaml` for a part of the day; "rounds": by the incremental
+dispatcher. Each case runs in a process of its own; seconds are of CPU, and without the start of Python.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from muster.simulation.simulate import simulate
 
 PLANET = Path(__file__).parents[1] / "examples" / "simulate" / "planet.yaml"
 SHARD = "africa"
-LOGS = {"NASA-iPSC-1993-3.1-cln.swf.gz": 128, "lublin-256.swf.gz": 256}
+LOGS = {"NASA-iPSC-1993-3.1-cln.swf.gz": 128, "lublin-256.swf.gz": 256, "LCG-2005.swf.gz": 24_515}
 JOB = """
       apiVersion: batch/v1
       kind: Job
@@ -80,6 +80,12 @@ def write_backfill(log: Path, processors: int) -> str:
     """Return the scenario of a log on nodes of one processor each."""
     nodes = f"  nodes:\n  - {{name: n, count: {processors}, template: {{status: {{allocatable: {{cpu: '1'}}}}}}}}\n"
     return f"{HEAD}{nodes}  work:\n  - name: log\n    trace: {{file: {log}, limits: exact}}\n    template:{JOB % 'cpu'}"
+
+
+def write_openb(logs: Path) -> str:
+    """Return the scenario of the tasks of openb on its nodes, which the log names one by one."""
+    nodes = f"  nodes:\n  - {{file: {logs / 'openb-nodes.csv.gz'}, format: openb}}\n"
+    return f"{HEAD}{nodes}  work:\n  - {{name: log, trace: {{file: {logs / 'openb-pods.csv.gz'}, format: openb}}}}\n"
 
 
 def write_drawn(jobs: int) -> str:
@@ -167,6 +173,8 @@ def main() -> None:
         if (path := (arguments.logs / log).resolve()).exists():
             cases[f"{log.partition('.')[0]}, first come"] = write_first_come(path, processors)
             cases[f"{log.partition('.')[0]}, backfill"] = write_backfill(path, processors)
+    if (logs := arguments.logs.resolve() / "openb-pods.csv.gz").exists():
+        cases["openb"] = write_openb(logs.parent)
     cases["month, 100,000 gangs (aim: 60 s)"] = write_month(100_000, 60.0)
     cases["month, 20,000 gangs"] = write_month(20_000, 300.0)
     cases["million (aim: 720 s)"] = write_month(1_000_000, 6.0)

@@ -1,6 +1,6 @@
 """Simulate a scenario, from its file to the report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -52,7 +52,17 @@ def simulate(
         list(world.list_waiting()),
         [judge(one, jobs) for one in asserted],
         stopped,
+        list(_list_remarks(reading)),
     )
+
+
+def _list_remarks(reading: Reading) -> Iterator[str]:
+    """Yield what a report says of the jobs of logs that are not simulated."""
+    if reading.state is not None:
+        yield from (f"the state lacks {kind}: {why}" for kind, why in reading.state.missing.items())
+    for name, jobs in reading.logs.items():
+        if jobs.left_out:
+            yield f"{name}: {jobs.left_out:,} jobs of the log never ran, and are left out"
 
 
 def _parse_assertions(reading: Reading, more: Sequence[str], site: Site) -> list[Assertion]:

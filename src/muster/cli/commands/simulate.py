@@ -158,7 +158,7 @@ def _make_row(name: str, group: "GroupSummary") -> tuple[str, ...]:
 def _list_remarks(outcome: "Report") -> list[str]:
     """Return what the table does not say: jobs that could never run, what was cut short, and the assertions."""
     never = [one for one in outcome.waiting if one.never]
-    lines = [f"{one.name} could never run: {one.why}" for one in never[:_NAMED]]
+    lines = [*outcome.remarks, *(f"{one.name} could never run: {one.why}" for one in never[:_NAMED])]
     if len(never) > _NAMED:
         lines.append(f"{len(never) - _NAMED:,} more jobs could never run")
     if outcome.stopped:

@@ -5,7 +5,7 @@ more to decide. A job that it admits asks for nodes; a job that it preempts goes
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -16,8 +16,10 @@ from muster.api.config import Configuration
 from muster.api.core import Pod
 from muster.api.kueue.clusterqueue import STOP_NONE
 from muster.api.ours.teams import NOT_A_USER
+from muster.api.ours.users import short_user
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
+from muster.gang.placement import Placement
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
@@ -32,6 +34,8 @@ from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
+from muster.simulation.engine.takeup import Residents, TakenJob
+from muster.simulation.engine.templates import KnownTemplate, Templates, find_local_queue
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.model import Spec
@@ -40,6 +44,9 @@ from muster.simulation.scenario.model import Spec
 _HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
+
+# How many shapes of pods are kept.
+_MOST_SHAPES = 50_000
 
 
 class _Job(Struct):
@@ -51,7 +58,7 @@ class _Job(Struct):
 
     number: int
     submission: Submission
-    template: JobTemplate
+    known: KnownTemplate
     workload: WorkloadInfo
     end: End | None
     started: float | None = None
@@ -69,7 +76,6 @@ class Engine:
         self._agenda = agenda
         self._scope = ""  # what comes before the names of its queues in the record
         self._start = spec.start
-        self._templates = [site.templates[work.name] for work in spec.work]
         self._reading = convert.ConversionSettings.of(configuration)
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._tree = build_quota_tree(site.cluster_queues, site.cohorts)
@@ -91,9 +97,50 @@ class Engine:
         self._forecaster = Forecaster(spec.forecasts, self._flavors, self._settings, self._run_time)
         self._fresh: list[_Job] = []  # that came at this moment
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
-        self._bases = [self._convert(template) for template in self._templates]
-        # The shapes of pods, by the number of their work and podset and by their flavors.
-        self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
+        self._templates = Templates([site.templates[work.name] for work in spec.work], self._convert)
+        # The shapes of pods, by the key of their template, the number of their podset, and their flavors.
+        self._shapes: dict[tuple[Hashable, int, tuple[str, ...]], Shape] = {}
+
+    def take_up(self, residents: Residents) -> None:
+        """Start with the jobs and pods of a cluster."""
+        if self._machines is not None:
+            for pod in residents.pods:
+                self._machines.settle_pod(pod)
+        for one in residents.jobs:
+            self._take_up_job(one)
+        self._agenda.plan(0.0, Rank.ARRIVAL, lambda: None)  # a moment to decide in
+
+    def _take_up_job(self, taken: TakenJob) -> None:
+        workload, template = taken.workload, taken.known.template
+        submission = Submission(taken.created, len(self.record.works) - 1, taken.name, taken.run_time, None)
+        pods = sum(podset.count for podset in workload.podsets)
+        number = self.record.submit(
+            taken.name, submission.work, workload.queue, pods, workload.priority, taken.created, taken.run_time
+        )
+        job = self._jobs[workload.key] = _Job(number, submission, taken.known, workload, template.end)
+        if taken.flavors is not None and workload.queue in self._tree.queues:
+            self._tree.hold(workload)
+            self._note_use(workload, 1)
+        elif workload.queue:
+            self._queues.add(workload, until=taken.until)
+            if taken.until is not None:
+                wake = max(0.0, (taken.until - self._start).total_seconds())
+                self._agenda.plan(wake, Rank.ARRIVAL, partial(self._queues.advance, taken.until))
+            return
+        if taken.started is not None:
+            if self._machines is not None:
+                shapes = {shape: sum(count for _, count in nodes) for shape, nodes in taken.nodes.items()}
+                started = self._start.timestamp() + taken.started
+                self._machines.take_up(self._make_ask(job, shapes), Placement(taken.nodes), started)
+            self._begin(job, taken.started)
+        elif self._machines is None:
+            self._begin(job)
+        else:
+            counts: Counter[Shape] = Counter()
+            for index, podset in enumerate(workload.podsets):
+                counts[self._shape(job, index, () if taken.flavors is None else taken.flavors[index])] += podset.count
+            if self._machines.ask(self._make_ask(job, counts), self._epoch):
+                self._begin(job)
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
@@ -101,35 +148,46 @@ class Engine:
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
+        lacking: dict[Hashable, bool] = {}  # whether jobs with these pods lack nodes, of which there may be many
         for job in self._jobs.values():
             if job.started is None:
-                yield self._explain(job)
+                yield self._explain(job, lacking)
 
-    def _explain(self, job: _Job) -> Waiting:
-        """Return why a job has not started."""
+    def _explain(self, job: _Job, lacking: dict[Hashable, bool]) -> Waiting:
+        """Return why a job has not started. lacking: the answers of `_lacks_nodes` so far."""
         why = self._queues.why(job.workload.key) if job.workload.queue else None
         if why is not None:
             return Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
         if job.workload.key in self._queues:
             return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
-        return Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
+        never = self._lacks_nodes(job, lacking)
+        return Waiting(job.submission.name, "the nodes have no room for it", never=never)
 
-    def _lacks_nodes(self, job: _Job) -> bool:
-        """Return whether the pods of a job would not fit even if nothing else ran."""
-        return self._machines is not None and not self._machines.takes_ever(self._count_shapes(job, None))
+    def _lacks_nodes(self, job: _Job, known: dict[Hashable, bool]) -> bool:
+        """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
+        if self._machines is None:
+            return False
+        shapes = self._count_shapes(job, None)
+        key = frozenset(shapes.items())
+        if key not in known:
+            known[key] = not self._machines.takes_ever(shapes)
+        return known[key]
 
     # Events.
 
     def submit(self, submission: Submission) -> None:
         """Add a job, which queues or asks for nodes."""
-        template, base = self._templates[submission.work], self._bases[submission.work]
-        namespace = template.workload.metadata.namespace
+        known = self._templates.find(submission)
+        template, base = known.template, known.base
+        local = find_local_queue(submission.local_queue, template)
+        namespace = local.partition("/")[0] or template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
         created = self._start + timedelta(seconds=submission.at)
-        local = f"{namespace}/{submission.local_queue}" if submission.local_queue else template.local_queue
         podsets = base.podsets
         if submission.size is not None:
             podsets = (_resize(podsets[0], submission.size), *podsets[1:])
+        if submission.gang is not None:
+            podsets = (_resize(replace(podsets[0], least=submission.gang), podsets[0].count), *podsets[1:])
         workload = replace(
             base,
             key=key,
@@ -140,6 +198,7 @@ class Engine:
             created=created,
             queued=created,
             podsets=podsets,
+            owner=short_user(submission.user),
         )
         pods = sum(podset.count for podset in podsets)
         number = self.record.submit(
@@ -152,7 +211,7 @@ class Engine:
             submission.run_time,
         )
         end = template.end if submission.limit is None else End(submission.limit, sure=True)
-        job = self._jobs[key] = _Job(number, submission, template, workload, end)
+        job = self._jobs[key] = _Job(number, submission, known, workload, end)
         self._fresh.append(job)
         if workload.queue:
             self._queues.add(workload)
@@ -270,14 +329,14 @@ class Engine:
     def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
-        standing = make_standing(job.template.pod_priority, tenant, self._epoch)
+        standing = make_standing(job.known.template.pod_priority, tenant, self._epoch)
         return GangAsk.of(job.workload.key, standing, shapes, job.end)
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
         """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got."""
-        known = self._shapes.get((job.submission.work, number, flavors))
+        known = self._shapes.get((job.known.key, number, flavors))
         if known is None:
-            template = job.template.workload.spec.pod_sets[number].template
+            template = job.known.template.workload.spec.pod_sets[number].template
             given = [self._flavors[name] for name in flavors]
             labels = {key: value for flavor in given for key, value in flavor.labels.items()}
             spec = replace(
@@ -286,17 +345,21 @@ class Engine:
                 tolerations=(*template.spec.tolerations, *(one for flavor in given for one in flavor.tolerations)),
             )
             known = shape_of(Pod(metadata=template.metadata, spec=spec))
-            self._shapes[job.submission.work, number, flavors] = known
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[job.known.key, number, flavors] = known
         return known
 
-    def _begin(self, job: _Job) -> None:
-        job.started, job.starts = self.record.now, job.starts + 1
-        self.record.start(job.number, self.record.now)
+    def _begin(self, job: _Job, since: float | None = None) -> None:
+        """Let a job run. since: when it started, if it was before the start of the scenario."""
+        started = self.record.now if since is None else since
+        job.started, job.starts = started, job.starts + 1
+        self.record.start(job.number, started)
         seconds = job.submission.run_time
         if job.end is not None and job.end.sure:
             seconds = min(seconds, job.end.at)
         end = partial(self._end, job.workload.key, job.starts)
-        self._agenda.plan(self.record.now + seconds, Rank.END, end)
+        self._agenda.plan(max(self.record.now, started + seconds), Rank.END, end)
 
     @property
     def _epoch(self) -> float:

@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from muster.api.core import Node
+from muster.api.core import Node, Pod
 from muster.controllers.scheduler.deciding import Kept, decide_start
 from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
 from muster.gang.arrays import Ints
@@ -21,7 +21,7 @@ from muster.gang.order.reservation import MOST_OVERTAKINGS
 from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
-from muster.gang.shapes import Amounts, Guest, Shape
+from muster.gang.shapes import Amounts, Guest, Shape, guest_of
 
 
 class GangAsk(Struct, frozen=True, eq=False):
@@ -81,6 +81,20 @@ class Machines:
         """Return whether a gang starts at once; otherwise it waits, and `sweep` starts it."""
         self._asks[ask.key] = ask
         return self._try(ask, now)
+
+    def take_up(self, ask: GangAsk, placement: Placement, started: float) -> None:
+        """Let a gang run on nodes where it has run since then; what other nodes held is gone."""
+        known = {
+            shape: tuple(one for one in nodes if self.capacity.index_of(one[0]) is not None)
+            for shape, nodes in placement.nodes.items()
+        }
+        self._asks[ask.key] = ask
+        self._start(ask, Placement(known), started)
+
+    def settle_pod(self, pod: Pod) -> None:
+        """Let a pod that belongs to no gang stay on its node."""
+        if self.capacity.index_of(pod.spec.node_name) is not None:
+            self.capacity.assign(f"pod/{pod.metadata.uid}", pod.spec.node_name, guest_of(pod))
 
     def free(self, key: str) -> None:
         """Free what a gang uses that runs or waits; `sweep` then starts others."""

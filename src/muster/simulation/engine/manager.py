@@ -4,7 +4,7 @@ Requests take no time. So a workload that got quota is cloned, admitted and star
 room. A cluster that is lost runs on, and the manager neither sees nor changes anything there until it is back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from math import isfinite
@@ -122,10 +122,10 @@ class ManagerEngine(Engine):
                 self._agenda.plan(waiting.wake_at, Rank.END, partial(self._wake, key, waiting.wake_at))
         self._waking.clear()
 
-    def _explain(self, job: _Job) -> Waiting:
+    def _explain(self, job: _Job, lacking: dict[Hashable, bool]) -> Waiting:
         one = self._dispatches.get(job.workload.key)
         if one is None:
-            return super()._explain(job)
+            return super()._explain(job, lacking)
         asked = [self._workers[name] for name in self._list_clusters(one) if self._workers[name].has(job.workload.key)]
         waits = [(worker.name, worker.explain(job.workload.key)) for worker in asked]
         why = "; ".join(f"cluster {name}: {wait.why}" for name, wait in waits)
@@ -174,7 +174,7 @@ class ManagerEngine(Engine):
 
     def _make_workload(self, job: _Job) -> Workload:
         """Return the workload of a job, with the number of pods that it has."""
-        spec, namespace = job.template.workload.spec, job.workload.namespace
+        spec, namespace = job.known.template.workload.spec, job.workload.namespace
         first, count = spec.pod_sets[0], job.workload.podsets[0].count
         if first.count != count:
             spec = replace(spec, pod_sets=(replace(first, count=count), *spec.pod_sets[1:]))

@@ -23,7 +23,9 @@ from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import is_ready
 from muster.api.status import ApiError
+from muster.api.validation.names import dns_subdomain
 from muster.api.values.manifests import Manifest
+from muster.api.values.quantity import format_amount
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
@@ -37,12 +39,22 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
+from muster.simulation.scenario.arrivals import find_local_queue
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.state import name_object, select_objects
 
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
 _PODS = "pods"
+# The metadata that a server gives.
+_GIVEN = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences"))
+# The job of a trace that says what pods request.
+_PLAIN_JOB: dict[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}},
+}
 # Kinds of work: the simulation makes all work itself.
 _WORK = frozenset((POD, kueue.WORKLOAD, *(one.kind for one in INTEGRATIONS)))
 
@@ -61,7 +73,10 @@ class JobTemplate(Struct, frozen=True):
 
 
 class Site(Struct, frozen=True):
-    """The objects of a cluster that decisions read. templates: the jobs of each work, by its name."""
+    """The objects of a cluster that decisions read.
+
+    templates: the jobs of each work, by its name. pod_classes: the priority classes of pods, by name.
+    """
 
     cluster_queues: Sequence[kueue.ClusterQueue]
     local_queues: Sequence[kueue.LocalQueue]
@@ -73,6 +88,7 @@ class Site(Struct, frozen=True):
     checks: Sequence[kueue.AdmissionCheck] = ()
     configs: Sequence[kueue.MultiKueueConfig] = ()
     connections: Sequence[kueue.MultiKueueCluster] = ()
+    pod_classes: Mapping[str, PriorityClass] = {}
 
 
 class _Classes(Struct, frozen=True):
@@ -96,6 +112,9 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
     inputs = ExternalInputs(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
+        if reading.state is not None:
+            names = {name_object(one.document) for one in reading.manifests}
+            await _store_state(plane, client, select_objects(reading.state, names))
         await _store_all(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
@@ -122,6 +141,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             (await client.list(kueue.ADMISSION_CHECK)).items,
             (await client.list(kueue.MULTI_KUEUE_CONFIG)).items,
             (await client.list(kueue.MULTI_KUEUE_CLUSTER)).items,
+            classes.of_pods,
         )
 
 
@@ -129,8 +149,14 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
     """Refuse a LocalQueue that no manifest defines: its jobs would run without any quota."""
     path, namespace = f"spec.work[{number}]", template.workload.metadata.namespace
     named = {f"{path}.{'queue' if work.queue else 'template'}": template.local_queue} if template.local_queue else {}
-    queues = work.trace.queues if work.trace is not None else {}
-    named |= {f"{path}.trace.queues.{log}": f"{namespace}/{queue}" for log, queue in queues.items()}
+    if work.trace is not None:
+        queues = work.trace.queues | {
+            queue: local
+            for queue in reading.logs[work.name].queues
+            if (local := find_local_queue(work, work.trace, queue))
+        }
+        for queue, local in queues.items():
+            named[f"{path}.trace.queues.{queue}"] = local if "/" in local else f"{namespace}/{local}"
     for field, queue in named.items():
         if queue not in known:
             raise reading.source.error(field, f"no manifest defines the LocalQueue {queue}")
@@ -154,6 +180,24 @@ async def _store_all(plane: ControlPlane, client: Client, manifests: Iterable[Ma
             known.add(one.document["metadata"]["name"])
 
 
+async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
+    """Store the objects of another cluster, in place of those that every cluster has."""
+    for one in objects:
+        kind = _find_kind(plane, one.document, one.title)
+        meta = one.document["metadata"]
+        namespace = meta.get("namespace", "") if kind.namespaced else ""
+        # The state says when an object was made, and by which UID others refer to it; the server would refuse both.
+        document = one.document | {"metadata": {key: meta[key] for key in meta if key not in _GIVEN}}
+        body = msgspec.json.encode(document)
+        try:
+            if await client.find(kind, meta["name"], namespace) is not None:
+                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), body=body))
+            else:
+                await client.raw(Request("POST", kind.path(namespace), body=body))
+        except ApiError as error:
+            raise ScenarioError(f"{one.title}: {error}") from None
+
+
 def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> Kind[Any]:
     resource = plane.server.registry.of_kind(str(document.get("apiVersion")), str(document.get("kind")))
     if resource is None:
@@ -163,9 +207,14 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
 
 async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: AbstractSet[str]) -> list[Node]:
     """Return the nodes of the pools. others: the names of the other nodes."""
-    nodes = []
+    nodes: list[Node] = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
         path = f"spec.nodes[{number}].template"
+        if pool.file:
+            nodes += await _make_listed_nodes(
+                plane, client, reading, number, others | {one.metadata.name for one in nodes}
+            )
+            continue
         document = {"apiVersion": NODE.api_version, "kind": NODE.kind} | pool.template
         document["metadata"] = _read_metadata(pool.template, reading, path) | {"name": f"{pool.name}-0"}
         stored = await _try_out(plane, client, reading, path, document, Node)
@@ -182,6 +231,41 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
                 raise reading.source.error(f"spec.nodes[{number}].name", f"{name} is the name of a Node, too")
             labels = node.metadata.labels | {"kubernetes.io/hostname": name}
             nodes.append(replace(node, metadata=replace(node.metadata, name=name, labels=labels)))
+    return nodes
+
+
+async def _make_listed_nodes(
+    plane: ControlPlane, client: Client, reading: Reading, number: int, others: AbstractSet[str]
+) -> list[Node]:
+    """Return the nodes of a table: the server stores one of those that are alike. others: as of `_make_nodes`."""
+    pool = reading.scenario.spec.nodes[number]
+    nodes: list[Node] = []
+    known: dict[tuple[Any, Any], Node] = {}
+    for row in reading.tables[number]:
+        name = f"{pool.name}-{row.name}" if pool.name else row.name
+        where = f"{pool.file}:{row.line}"
+        if wrong := dns_subdomain(name):
+            raise ScenarioError(f"{where}: {name!r} is no name of a node: {wrong[0]}")
+        if name in others:
+            raise ScenarioError(f"{where}: {name} is the name of another Node, too")
+        alike = known.get((row.allocatable, row.labels))
+        if alike is None:
+            path = f"spec.nodes[{number}].template"
+            meta = _read_metadata(pool.template, reading, path)
+            labels = (meta.get("labels") or {}) | dict(row.labels)
+            document = {"apiVersion": NODE.api_version, "kind": NODE.kind} | pool.template
+            document["metadata"] = meta | {"name": name, "labels": labels}
+            try:
+                stored = await _try_out(plane, client, reading, path, document, Node)
+            except ScenarioError as error:
+                raise ScenarioError(f"{where}: {error}") from None
+            allocatable: dict[str, Any] = {
+                resource: format_amount(resource, amount) for resource, amount in row.allocatable
+            }
+            alike = _complete(replace(stored, status=replace(stored.status, allocatable=allocatable)))
+            known[row.allocatable, row.labels] = alike
+        labels = alike.metadata.labels | {"kubernetes.io/hostname": name}
+        nodes.append(replace(alike, metadata=replace(alike.metadata, name=name, labels=labels)))
     return nodes
 
 
@@ -210,7 +294,7 @@ def _name_queue(reading: Reading, path: str, work: Work) -> dict[str, Any]:
         meta["namespace"] = namespace
     if local:
         meta["labels"] = (meta.get("labels") or {}) | {QUEUE_NAME_LABEL: local}
-    return work.template | {"metadata": meta}
+    return (work.template or _PLAIN_JOB) | {"metadata": meta}
 
 
 async def _read_template(
@@ -239,9 +323,13 @@ async def _read_template(
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
     workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
     _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
+    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, find_end(job))
+
+
+def find_end(job: Any) -> End | None:
+    """Return when a job ends by its own limits, or as its user expects, from its start; None if that is unknown."""
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
-    end = end_of(meta, deadline, started=0.0)
-    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end)
+    return end_of(job.metadata, deadline, started=0.0)
 
 
 async def _try_out(

@@ -98,7 +98,7 @@ class WorkerEngine(Engine):
         )
         self._created += 1
         # A clone starts once, and another of its name later: the number of the start tells their ends apart.
-        job = _Job(one.number, one.submission, one.template, info, one.end, starts=self._created)
+        job = _Job(one.number, one.submission, one.known, info, one.end, starts=self._created)
         self._jobs[info.key] = job
         self._clones[info.key] = Clone(job, workload)
         if info.queue:
@@ -145,7 +145,7 @@ class WorkerEngine(Engine):
         job = self._clones[key].job
         if not job.workload.queue:
             return Waiting(job.submission.name, f"there is no LocalQueue {job.workload.local_queue}", never=True)
-        return self._explain(job)
+        return self._explain(job, {})
 
     def _note_change(self, key: str) -> None:
         if (clone := self._clones.get(key)) is not None:
@@ -159,8 +159,8 @@ class WorkerEngine(Engine):
         clone.admitted_at = moment.replace(microsecond=0)  # as the API has it
         self._note_change(job.workload.key)
 
-    def _begin(self, job: _Job) -> None:
-        super()._begin(job)
+    def _begin(self, job: _Job, since: float | None = None) -> None:
+        super()._begin(job, since)
         self.record.locate(job.number, self.name)
         self._note_change(job.workload.key)
 

@@ -8,16 +8,18 @@ from math import inf
 from msgspec import Struct
 
 from muster.api.config import Configuration
+from muster.queueing import convert
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.manager import ManagerEngine
 from muster.simulation.engine.routes import find_routes
 from muster.simulation.engine.site import Site
+from muster.simulation.engine.takeup import read_residents
 from muster.simulation.engine.worker import WorkerEngine
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.reading import STATE_WORK, Reading
 from muster.simulation.scenario.workers import WorkerReading
 
 # Called with the record so far after each moment.
@@ -41,7 +43,8 @@ class World:
         self, reading: Reading, site: Site, configuration: Configuration, workers: Sequence[WorkerSite] = ()
     ) -> None:
         spec = reading.scenario.spec
-        self.record = Record([work.name for work in spec.work])
+        works = [work.name for work in spec.work]
+        self.record = Record(works if reading.state is None else [*works, STATE_WORK])
         self._agenda = Agenda()
         self._source = reading.source
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
@@ -51,6 +54,8 @@ class World:
         routes = find_routes(reading, site, configuration, names)
         if not routes:
             self._engine = Engine(spec, site, configuration, self._agenda, self.record)
+            if reading.state is not None:
+                self._engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
             return
         self._engine = manager = ManagerEngine(spec, site, configuration, self._agenda, self.record, routes)
         for worker in workers:

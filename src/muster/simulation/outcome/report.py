@@ -16,7 +16,7 @@ class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
     stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
-    changes: the changes of used quota.
+    changes: the changes of used quota. remarks: what else people should know, such as jobs that are left out.
     """
 
     scenario: str
@@ -26,6 +26,7 @@ class Report(Struct, frozen=True):
     waiting: Sequence[Waiting]
     verdicts: Sequence[Verdict]
     stopped: bool
+    remarks: Sequence[str] = ()
 
     @property
     def holds(self) -> bool:

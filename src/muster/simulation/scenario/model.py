@@ -98,16 +98,69 @@ class Arrivals(Part, frozen=True):
     weekly: Weekly | None = None
 
 
-class Trace(Part, frozen=True):
-    """A log of jobs that ran. file: beside the scenario. format: `swf`.
+class Column(Part, frozen=True):
+    """A value that is computed from the columns of a table: `(column - minus) * times / per`, in a unit.
 
-    template: a Job whose pod stands for one processor of the log.
-    queues: the LocalQueue of each queue number of the log; other jobs go to the `queue` of the work.
+    times, per: a column or a number. unit: of times ms, s, m, h or d; of amounts a suffix of Kubernetes (m, Mi, Gi).
+    values: numbers for words. separator: what separates alternatives.
+    """
+
+    column: str
+    minus: str | None = None
+    times: str | float | None = None
+    per: str | float | None = None
+    unit: str = ""
+    values: dict[str, float] = {}
+    separator: str = ""
+
+
+Cell = str | Column
+"""A column of a table, by its name, or a value that is computed from columns."""
+
+
+class JobColumns(Part, frozen=True):
+    """The columns of a table of jobs.
+
+    submit: a number of seconds, or a date and time. limit: the requested time. pods: 1 if no column says it.
+    gang: with how many pods a job may start; by default, with all. requests: what each pod requests, by resource.
+    node_selector: what the labels of its nodes must be, by label. id: what the name of a job ends with.
+    """
+
+    submit: Cell | None = None
+    run_time: Cell | None = None
+    limit: Cell | None = None
+    pods: Cell | None = None
+    gang: Cell | None = None
+    requests: dict[str, Cell] | None = None
+    node_selector: dict[str, Cell] | None = None
+    queue: Cell | None = None
+    user: Cell | None = None
+    priority: Cell | None = None
+    id: Cell | None = None
+
+
+class NodeColumns(Part, frozen=True):
+    """The columns of a table of nodes. allocatable: what a node has, by resource. labels: by name."""
+
+    name: Cell | None = None
+    allocatable: dict[str, Cell] | None = None
+    labels: dict[str, Cell] | None = None
+
+
+class Trace(Part, frozen=True):
+    """A log of jobs that ran. file: beside the scenario. format: `swf`, `csv`, or one of `logs.formats`.
+
+    columns: of a table; of a known format, those that differ. header: the names of the columns, where no line has them.
+    start: the time of the log at which the scenario starts; by default, that of the first job.
+    queues: the LocalQueue of each queue of the log; other jobs go to the `queue` of the work.
     limits: the time limits of its jobs: those that the log has, or exactly their run times, or none.
     """
 
     file: str
-    format: Literal["swf"] = "swf"
+    format: str = "swf"
+    columns: JobColumns = JobColumns()
+    header: tuple[str, ...] = ()
+    start: str | float | None = None
     queues: dict[str, str] = {}
     limits: Literal["logged", "exact", "none"] = "logged"
 
@@ -116,34 +169,55 @@ class Work(Part, frozen=True):
     """Jobs that come from one source.
 
     name: the name of the source, which begins the names of its jobs.
-    template: the manifest of a Job or JobSet. For a trace: of a Job with the pod that stands for one processor.
+    template: the manifest of a Job or JobSet. For a trace: of a Job with the pod that stands for one processor; a trace
+    that says what pods request needs none.
     queue: the LocalQueue, as `name` or `namespace/name`; by default, the queue that the template names.
     arrivals, count: when its jobs come, and how many of them at the most.
-    trace: the log that gives arrivals, run times and sizes instead.
+    trace: the log that gives arrivals, run times and sizes instead. history: the same, of `muster history -o jsonl`.
     run_time: how long a job runs once its pods have started.
     limit: the time after which a job is ended, which backfill counts on; by default, as the template says.
     size: how many pods run side by side, instead of the template's number; of a JobSet, the replicas of its first role.
     priority: the priority, instead of that of the template's class.
     """
 
-    name: str
-    template: dict[str, Any]
+    name: str = ""
+    template: dict[str, Any] = {}
     queue: str = ""
     arrivals: Arrivals | None = None
     count: int | None = None
     trace: Trace | None = None
+    history: str | None = None
     run_time: Value | None = None
     limit: Value | None = None
     size: Value | None = None
     priority: Value | None = None
 
 
-class NodePool(Part, frozen=True):
-    """Nodes that are alike. template: a Node manifest, whose name is made of the pool's and a number."""
+class State(Part, frozen=True):
+    """The state of a cluster at the start. file: what `muster snapshot` printed, beside the scenario.
 
-    name: str
-    count: int
-    template: dict[str, Any]
+    remaining: how long jobs that run go on. run_time: how long jobs run that wait. By default, a job runs as long as
+    its user expects, or until its time limit.
+    """
+
+    file: str
+    remaining: Value | None = None
+    run_time: Value | None = None
+
+
+class NodePool(Part, frozen=True):
+    """Nodes that are alike. template: a Node manifest, whose name is made of the pool's and a number.
+
+    file: a table of nodes instead, with its format and columns as of a trace. template: what all of them have, too.
+    """
+
+    name: str = ""
+    count: int = 1
+    template: dict[str, Any] = {}
+    file: str = ""
+    format: str = "csv"
+    columns: NodeColumns = NodeColumns()
+    header: tuple[str, ...] = ()
 
 
 class Loss(Part, frozen=True):
@@ -172,6 +246,7 @@ class Spec(Part, frozen=True):
     """The body of a scenario.
 
     seed: the source of everything that is drawn. start: the time of day at which the simulation begins.
+    state: the state of a cluster from which it begins, at the time of that state.
     until: when it ends at the latest; by default, when all work has ended.
     manifests: files beside the scenario with queues, flavors, classes and nodes; they may also follow it in its file.
     clusters: the worker clusters to which its queues send jobs by MultiKueue.
@@ -181,6 +256,7 @@ class Spec(Part, frozen=True):
 
     seed: int = 1
     start: Annotated[datetime, msgspec.Meta(tz=True)] = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
+    state: str | State | None = None
     until: str | float | None = None
     manifests: tuple[str, ...] = ()
     nodes: tuple[NodePool, ...] = ()
