@@ -5,7 +5,7 @@ more to decide. A job that it admits asks for nodes; a job that it preempts goes
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import partial
 from math import inf
@@ -15,20 +15,23 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import Pod
-from muster.api.kueue.clusterqueue import STOP_NONE
+from muster.api.kueue import ClusterQueue, Cohort
 from muster.api.ours.teams import NOT_A_USER
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
-from muster.queueing.model import Assignment, PodSet, WorkloadInfo
-from muster.queueing.pending.queues import Queues
+from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.changes import Changes
+from muster.simulation.engine.checkpoints import Checkpoints, make_checkpoints, measure_kept
+from muster.simulation.engine.definitions import Definitions
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
+from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
@@ -56,8 +59,11 @@ class _Job(Struct):
     template: JobTemplate
     workload: WorkloadInfo
     end: End | None
+    work: float
+    checkpoints: Checkpoints | None
     started: float | None = None
     starts: int = 0
+    assignment: Assignment | None = None
 
 
 class Engine:
@@ -79,17 +85,13 @@ class Engine:
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._tree = build_quota_tree(site.cluster_queues, site.cohorts)
         self._flavors = {one.metadata.name: convert.flavor_spec(one) for one in site.flavors}
-        self._queues = Queues()
+        self._definitions = Definitions(site, self._tree)
+        self._queues = self._definitions.make_queues()
+        self._configuration = configuration
         self._settings = cycle.AdmissionSettings(
-            fair=_find_fairness(site, configuration),
+            fair=_find_fairness(self._definitions.shares, configuration),
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         )
-        for namespace in site.namespaces:
-            self._queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
-        for local in site.local_queues:
-            self._queues.stop_local(key_of(local), stopped=local.spec.stop_policy != STOP_NONE)
-        for node in self._tree.queues.values():
-            self._queues.set_queue(node.policy)
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
@@ -97,6 +99,16 @@ class Engine:
         self._bases = [self._convert(template) for template in self._templates]
         # The shapes of pods, by the number of their work and podset and by their flavors.
         self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
+        self._checkpoints = [make_checkpoints(reading, number) for number in range(len(spec.work))]
+        self._changes = Changes(reading, site, self._agenda, self)
+        self._unplaced: dict[str, _Job] = {}  # that ask for nodes once the changes of a moment have happened, by key
+        self._deciding = True  # whether the engine runs
+        self._coming = True  # whether more jobs come
+
+    @property
+    def machines(self) -> Machines | None:
+        """The nodes; None if quotas alone decide."""
+        return self._machines
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
@@ -105,7 +117,8 @@ class Engine:
     def run(self, progress: Progress | None = None) -> None:
         """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
         self._expect_next()
-        while self._agenda:
+        self._changes.plan_next()
+        while self._agenda and (self._jobs or self._coming):
             now = self._agenda.next_at
             if now > self._until:
                 self.record.now = self._until
@@ -125,11 +138,15 @@ class Engine:
             if job.started is None:
                 why = self._queues.why(job.workload.key) if job.workload.queue else None
                 if why is not None:
-                    yield Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
+                    yield Waiting(job.submission.name, why.message, never=self._is_hopeless(why))
                 elif job.workload.key in self._queues:
                     yield Waiting(job.submission.name, "other jobs of its queue come first", never=False)
                 else:
                     yield Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
+
+    def _is_hopeless(self, why: PendingReason) -> bool:
+        """Return whether a job waits for ever, unless a queue changes after the end of the simulation."""
+        return why.reason in _HOPELESS and not self._changes.redefines_later
 
     def _lacks_nodes(self, job: _Job) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran."""
@@ -139,7 +156,9 @@ class Engine:
 
     def _expect_next(self) -> None:
         """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
-        if (submission := next(self._submissions, None)) is not None:
+        submission = next(self._submissions, None)
+        self._coming = submission is not None
+        if submission is not None:
             self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
 
     def _submit(self, submission: Submission) -> None:
@@ -174,7 +193,8 @@ class Engine:
             submission.run_time,
         )
         end = template.end if submission.limit is None else End(submission.limit, sure=True)
-        job = self._jobs[key] = _Job(number, submission, template, workload, end)
+        checkpoints = self._checkpoints[submission.work]
+        job = self._jobs[key] = _Job(number, submission, template, workload, end, submission.run_time, checkpoints)
         if workload.queue:
             self._queues.add(workload)
         else:
@@ -194,6 +214,11 @@ class Engine:
 
     def _settle(self) -> None:
         """Decide until there is nothing to decide at this moment."""
+        if not self._deciding:
+            return
+        unplaced, self._unplaced = self._unplaced, {}
+        for job in unplaced.values():
+            self._place(job, job.assignment)
         now = self._start + timedelta(seconds=self.record.now)
         while True:
             if self._machines is not None:
@@ -217,14 +242,50 @@ class Engine:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
-        ran = 0.0 if job.started is None else self.record.now - job.started
-        self.record.evict(job.number, ran)
-        job.started = None
-        if self._machines is not None:
-            self._machines.free(job.workload.key)
+        self.record.evict(job.number, self._stop_job(job))
+        self._unplaced.pop(job.workload.key, None)
         self._release(job.workload)
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
         self._queues.add(job.workload)
+
+    def _stop_job(self, job: _Job) -> float:
+        """Take the nodes of a job; return for how many seconds it worked in vain."""
+        ran = 0.0 if job.started is None else self.record.now - job.started
+        kept = measure_kept(job.checkpoints, job.work, ran)
+        job.work -= kept.work
+        job.started = None
+        if self._machines is not None:
+            self._machines.free(job.workload.key)
+        return kept.lost
+
+    # What changes of the scenario do.
+
+    def interrupt(self, key: str) -> None:
+        """Take the nodes of a gang, which keeps its quota and asks for others: it starts whole again."""
+        job = self._jobs[key]
+        self.record.interrupt(job.number, self._stop_job(job))
+        self._unplaced[key] = job
+
+    def redefine(self, definition: Definition) -> None:
+        """Change a queue or a Cohort, and evict what a stopped queue drains."""
+        self._definitions.change(definition, self._queues)
+        self._settings = replace(self._settings, fair=_find_fairness(self._definitions.shares, self._configuration))
+        for key in self._definitions.list_drained(definition):
+            self._evict(self._jobs[key])
+
+    def stop(self) -> None:
+        """Decide nothing until `restart`; what runs goes on."""
+        self._deciding = False
+
+    def restart(self) -> None:
+        """Decide again: all that waits is tried again, as if it had just come."""
+        waiting = [job.workload for job in self._jobs.values() if job.workload.key in self._queues]
+        self._queues = self._definitions.make_queues()
+        for workload in waiting:
+            self._queues.add(workload)
+        if self._machines is not None:
+            self._machines.forget_decisions()
+        self._deciding = True
 
     # What jobs hold.
 
@@ -239,6 +300,10 @@ class Engine:
 
     def _place(self, job: _Job, assignment: Assignment | None) -> None:
         """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
+        job.assignment = assignment
+        if not self._deciding:
+            self._unplaced[job.workload.key] = job
+            return
         if self._machines is None:
             self._begin(job)
             return
@@ -279,7 +344,7 @@ class Engine:
     def _begin(self, job: _Job) -> None:
         job.started, job.starts = self.record.now, job.starts + 1
         self.record.start(job.number, self.record.now)
-        seconds = job.submission.run_time
+        seconds = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
         if job.end is not None and job.end.sure:
             seconds = min(seconds, job.end.at)
         end = partial(self._end, job.workload.key, job.starts)
@@ -295,11 +360,10 @@ def _resize(podset: PodSet, count: int) -> PodSet:
     return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
 
 
-def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:
+def _find_fairness(definitions: Sequence[ClusterQueue | Cohort], configuration: Configuration) -> FairSharing | None:
     """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
     fair = configuration.fair_sharing
-    shares = [*(one.spec.fair_sharing for one in site.cluster_queues), *(one.spec.fair_sharing for one in site.cohorts)]
-    weighted = any(share is not None for share in shares)
+    weighted = any(one.spec.fair_sharing is not None for one in definitions)
     if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
         fair = ON_DEMAND
     return FairSharing.of(fair, configuration.features)

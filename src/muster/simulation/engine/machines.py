@@ -68,7 +68,8 @@ class Machines:
         self.capacity = Capacity()
         self.shares = Shares()
         self._running = Ledger()
-        self._pending = PendingGangs(self, lambda _: self._running, overtakings)
+        self._overtakings = overtakings
+        self._pending = self._make_pending()
         self._asks: dict[str, GangAsk] = {}  # of the gangs that wait
         self._guests: dict[str, tuple[str, ...]] = {}  # by running gang, its guests
         self._freed = False  # whether room came free since the last sweep
@@ -76,6 +77,36 @@ class Machines:
         for node in nodes:
             self.capacity.set_node(node)
             self._empty.set_node(node)
+
+    def _make_pending(self) -> PendingGangs:
+        return PendingGangs(self, lambda _: self._running, self._overtakings)
+
+    def set_node(self, node: Node, usual: Node) -> None:
+        """Add or change a node. What ran there and must not has been freed. usual: the node while nothing is wrong."""
+        self.capacity.set_node(node)
+        self._empty.set_node(usual)
+        self._note_nodes()
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node on which nothing runs."""
+        self.capacity.remove_node(name)
+        self._empty.remove_node(name)
+        self._note_nodes()
+
+    def _note_nodes(self) -> None:
+        self._pending.freed()
+        self._freed = True
+
+    def list_gangs_on(self, node: str) -> list[str]:
+        """Return the keys of the gangs with pods on a node, in order."""
+        return sorted({guest.rsplit("/", 2)[0] for guest in self.capacity.guests.on(node)})
+
+    def forget_decisions(self) -> None:
+        """Forget what a restart of the scheduler loses: refusals, reservations and who passed."""
+        self._pending = self._make_pending()
+        for ask in self._asks.values():
+            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.standing))
+        self._freed = True
 
     def ask(self, ask: GangAsk, now: float) -> bool:
         """Return whether a gang starts at once; otherwise it waits, and `sweep` starts it."""

@@ -37,6 +37,8 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
+from muster.simulation.engine.redefinitions import Redefinition, write_redefinitions
+from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading, ScenarioError
 
@@ -61,7 +63,11 @@ class JobTemplate(Struct, frozen=True):
 
 
 class Site(Struct, frozen=True):
-    """The objects of a cluster that decisions read. templates: the jobs of each work, by its name."""
+    """The objects of a cluster that decisions read.
+
+    templates: the jobs of each work, by its name. later_nodes: those with which pools grow. pools: the names of all
+    nodes of each pool. redefinitions: what queues and Cohorts become, in order.
+    """
 
     cluster_queues: Sequence[kueue.ClusterQueue]
     local_queues: Sequence[kueue.LocalQueue]
@@ -70,6 +76,9 @@ class Site(Struct, frozen=True):
     namespaces: Sequence[Namespace]
     nodes: Sequence[Node]
     templates: Mapping[str, JobTemplate]
+    later_nodes: Sequence[Node] = ()
+    pools: Mapping[str, Sequence[str]] = {}
+    redefinitions: Sequence[Redefinition] = ()
 
 
 class _Classes(Struct, frozen=True):
@@ -90,12 +99,16 @@ def build_site(reading: Reading, configuration: Configuration) -> Site:
 
 async def _build(reading: Reading, configuration: Configuration) -> Site:
     spec = reading.scenario.spec
+    require_changes(reading)
     inputs = ExternalInputs(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
         await _store_all(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
+        pools = {pool.name: name_nodes(pool, find_largest_size(spec, pool)) for pool in spec.nodes}
+        later = {name for pool in spec.nodes for name in pools[pool.name][pool.count :]}
+        require_nodes(reading, {one.metadata.name: one for one in nodes}, pools)
         classes = _Classes(
             {one.metadata.name: one for one in (await client.list(kueue.WORKLOAD_PRIORITY_CLASS)).items},
             {one.metadata.name: one for one in (await client.list(PRIORITY_CLASS)).items},
@@ -114,8 +127,11 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             (await client.list(kueue.COHORT)).items,
             (await client.list(kueue.RESOURCE_FLAVOR)).items,
             (await client.list(NAMESPACE)).items,
-            nodes,
+            [one for one in nodes if one.metadata.name not in later],
             templates,
+            [one for one in nodes if one.metadata.name in later],
+            pools,
+            await write_redefinitions(client, reading),  # after all has been read as it is at the start
         )
 
 
@@ -156,7 +172,7 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
 
 
 async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: AbstractSet[str]) -> list[Node]:
-    """Return the nodes of the pools. others: the names of the other nodes."""
+    """Return all nodes that the pools ever have. others: the names of the other nodes."""
     nodes = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
         path = f"spec.nodes[{number}].template"
@@ -170,8 +186,7 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
         if not status.allocatable and not status.capacity:
             raise reading.source.error(path, "status.allocatable is needed: what a node of the pool has")
         node = _complete(replace(stored, status=status))
-        for index in range(pool.count):
-            name = f"{pool.name}-{index}"
+        for name in name_nodes(pool, find_largest_size(reading.scenario.spec, pool)):
             if name in others:
                 raise reading.source.error(f"spec.nodes[{number}].name", f"{name} is the name of a Node, too")
             labels = node.metadata.labels | {"kubernetes.io/hostname": name}

@@ -11,8 +11,9 @@ class JobOutcome(Struct, frozen=True):
     """The outcome of a job. Times are seconds from the start; None: the job did not get so far.
 
     queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
-    started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions
-    undid, times its pods. wait: the seconds from its submission to its first start; of a job that waits, those so far.
+    started: when it started first. evictions: how often it lost its quota. lost: the seconds of work that evictions
+    and interruptions undid, times its pods. wait: the seconds from its submission to its first start; of a job that
+    waits, those so far. interruptions: how often it lost nodes. interrupted: the part of `lost` that these undid.
     """
 
     name: str
@@ -27,6 +28,8 @@ class JobOutcome(Struct, frozen=True):
     evictions: int
     lost: float
     wait: float
+    interruptions: int = 0
+    interrupted: float = 0.0
 
 
 class Waiting(Struct, frozen=True):
@@ -63,6 +66,7 @@ class Record:
         self._priority, self._evictions = array("q"), array("i")
         self._submitted, self._run_time = array("d"), array("d")
         self._started, self._ended, self._lost = array("d"), array("d"), array("d")
+        self._interruptions, self._interrupted = array("i"), array("d")
         self._change_at, self._change_of = array("d"), array("q")
         self._change_queue, self._change_resource = array("i"), array("i")
 
@@ -82,6 +86,8 @@ class Record:
         self._started.append(nan)
         self._ended.append(nan)
         self._lost.append(0.0)
+        self._interruptions.append(0)
+        self._interrupted.append(0.0)
         return len(self.names) - 1
 
     def start(self, job: int, at: float) -> None:
@@ -93,10 +99,16 @@ class Record:
         """Record that a job ends."""
         self._ended[job] = at
 
-    def evict(self, job: int, ran: float) -> None:
-        """Record that a job is evicted. ran: for how many seconds it ran."""
+    def evict(self, job: int, lost: float) -> None:
+        """Record that a job is evicted. lost: the seconds of its work that this undoes."""
         self._evictions[job] += 1
-        self._lost[job] += ran * self._pods[job]
+        self._lost[job] += lost * self._pods[job]
+
+    def interrupt(self, job: int, lost: float) -> None:
+        """Record that a job loses nodes. lost: the seconds of its work that this undoes."""
+        self._interruptions[job] += 1
+        self._lost[job] += lost * self._pods[job]
+        self._interrupted[job] += lost * self._pods[job]
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
         """Record that the use of quota changes."""
@@ -123,6 +135,8 @@ class Record:
                 self._evictions[job],
                 self._lost[job],
                 (self.now if isnan(started) else started) - submitted,
+                self._interruptions[job],
+                self._interrupted[job],
             )
 
     def changes(self) -> Iterator[Change]:

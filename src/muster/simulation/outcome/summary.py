@@ -37,7 +37,8 @@ class GroupSummary(Struct, frozen=True):
     """The outcome of some jobs.
 
     wait: seconds from submission to the first start, or so far. slowdown: bounded slowdown of jobs that have ended.
-    lost: pod seconds that evictions undid.
+    lost: pod seconds that evictions and interruptions undid. interruptions: how often jobs lost nodes. interrupted: the
+    part of `lost` that these undid.
     """
 
     submitted: int
@@ -48,6 +49,8 @@ class GroupSummary(Struct, frozen=True):
     slowdown: Spread | None
     evictions: int
     lost: float
+    interruptions: int = 0
+    interrupted: float = 0.0
 
 
 class Use(Struct, frozen=True):
@@ -111,6 +114,8 @@ def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
         Spread.of(slowdown for job in jobs if (slowdown := compute_slowdown(job)) is not None),
         sum(job.evictions for job in jobs),
         sum(job.lost for job in jobs),
+        sum(job.interruptions for job in jobs),
+        sum(job.interrupted for job in jobs),
     )
 
 
