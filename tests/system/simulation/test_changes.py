@@ -120,6 +120,80 @@ def test_a_gang_that_loses_a_node_starts_whole_again(tmp_path, change, nodes, en
     assert job.interruptions == (0 if not lost else 2 if lost > 100 else 1)
 
 
+JOBSET = """
+      apiVersion: jobset.x-k8s.io/v1alpha2
+      kind: JobSet
+      spec:
+        replicatedJobs:
+        - name: w
+          template:
+            spec:
+              backoffLimit: %d
+              template:
+                spec:
+                  restartPolicy: Never
+                  containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("template", "starts"),
+    [
+        # Others replace the pods that a Job lost before they start anything new.
+        (JOB, {"w-0": 0.0, "v-0": 190.0}),
+        (JOBSET % 6, {"w-0": 0.0, "v-0": 190.0}),
+        # Its JobSet creates all pods again, which are younger than those that wait.
+        (JOBSET % 0, {"w-0": 0.0, "v-0": 90.0}),
+    ],
+)
+def test_a_job_keeps_its_other_nodes_unless_its_pods_start_together(tmp_path, template, starts):
+    works = (burst(size=2).replace(JOB, template), burst("v", size=2, at=10))
+    report = play(tmp_path, scenario(["{at: 40, lose: {nodes: [n-0], for: 50}}"], *works, nodes=2))
+    assert {job.name: job.started for job in report.jobs} == starts
+    assert {job.name: job.interruptions for job in report.jobs} == {"w-0": 1, "v-0": 0}
+
+
+def test_a_gang_that_stays_broken_gives_its_nodes_back(tmp_path):
+    """After five minutes, which is the default of `recoveryTimeout`. Then it waits for room for all its pods."""
+    works = (burst(size=3), burst("v", at=50, run=1000))
+    report = play(tmp_path, scenario(["{at: 40, lose: {nodes: [n-0], for: 900}}"], *works, nodes=3))
+    assert times(report) == [(0.0, 1440.0), (340.0, 1340.0)]
+    assert [(job.interruptions, job.lost) for job in report.jobs] == [(1, 120.0), (0, 0.0)]
+
+
+def test_a_broken_gang_loses_more_nodes_and_is_interrupted_once(tmp_path):
+    changes = [f"{{at: {40 + 10 * number}, lose: {{nodes: [n-{number}], for: 100}}}}" for number in range(3)]
+    report = play(tmp_path, scenario(changes, burst(size=3), nodes=3))
+    assert times(report) == [(0.0, 260.0)]
+    assert [(job.interruptions, job.lost) for job in report.jobs] == [(1, 120.0)]
+
+
+@pytest.mark.parametrize(
+    ("template", "ended"),
+    [(JOB, 150.0), (JOBSET % 0, 250.0)],  # a JobSet's Jobs are created again, and with them their limits
+)
+@pytest.mark.parametrize("lasts", [60, 9000])
+def test_the_time_limit_of_a_job_goes_on_while_it_is_broken(tmp_path, template, ended, lasts):
+    work = burst(size=2, run=500, more="    limit: 150\n").replace(JOB, template)
+    change = f"{{at: 40, lose: {{nodes: [n-0], for: {lasts}}}}}"
+    report = play(tmp_path, scenario([change], work, burst("v", at=60, run=1), nodes=2))
+    ends = {job.name: job.ended for job in report.jobs}
+    if template == JOB:
+        assert ends == {"w-0": ended, "v-0": 151.0}
+    else:
+        assert ends == {"w-0": ended if lasts == 60 else 40 + 9000 + 150, "v-0": 61.0}
+
+
+def test_a_broken_gang_that_is_evicted_asks_for_all_its_nodes(tmp_path):
+    changes = [
+        "{at: 40, lose: {nodes: [n-0], for: 100}}",
+        "{at: 50, stop: {clusterQueue: q, policy: HoldAndDrain, for: 10}}",
+    ]
+    report = play(tmp_path, scenario(changes, burst(size=2), nodes=2))
+    assert times(report) == [(0.0, 240.0)]
+    assert [(job.interruptions, job.evictions, job.lost) for job in report.jobs] == [(1, 1, 80.0)]
+
+
 def test_a_pool_grows_and_shrinks(tmp_path):
     changes = ["{at: 10, scale: {pool: n, count: 3}}", "{at: 150, scale: {pool: n, count: 0}}"]
     report = play(tmp_path, scenario(changes, burst(size=3), burst("v", at=50), nodes=1))

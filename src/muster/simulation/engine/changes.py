@@ -36,8 +36,8 @@ class Changed(Protocol):
         """The nodes; None if quotas alone decide."""
         ...
 
-    def interrupt(self, key: str) -> None:
-        """Take the nodes of a gang."""
+    def interrupt(self, key: str, node: str) -> None:
+        """Take a node of a gang."""
         ...
 
     def redefine(self, definition: Definition) -> None:
@@ -146,7 +146,7 @@ class Changes:
         assert machines is not None, "a scenario without nodes has no changes of nodes"
         for name in nodes:
             for key in machines.list_gangs_on(name):
-                self._engine.interrupt(key)
+                self._engine.interrupt(key, name)
 
     # The engine.
 

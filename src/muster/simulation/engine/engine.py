@@ -17,8 +17,10 @@ from muster.api.config import Configuration
 from muster.api.core import Pod
 from muster.api.kueue import ClusterQueue, Cohort
 from muster.api.ours.teams import NOT_A_USER
+from muster.api.values import durations
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
+from muster.gang.order.recovery import gives_back_at
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
@@ -51,7 +53,9 @@ class _Job(Struct):
     """A job that has not ended.
 
     end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
-    it has started, by which an end knows its start.
+    it has started or broken, by which an event knows whether it still concerns the job. work: how many seconds are
+    still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
+    without a node, while other pods keep theirs. counts_since: since when its time limit counts.
     """
 
     number: int
@@ -64,6 +68,8 @@ class _Job(Struct):
     started: float | None = None
     starts: int = 0
     assignment: Assignment | None = None
+    lacking: Counter[Shape] | None = None
+    counts_since: float | None = None
 
 
 class Engine:
@@ -202,7 +208,7 @@ class Engine:
 
     def _end(self, key: str, starts: int) -> None:
         job = self._jobs.get(key)
-        if job is None or job.starts != starts or job.started is None:
+        if job is None or job.starts != starts or (job.started is None and not job.lacking):
             return  # it was evicted meanwhile
         del self._jobs[key]
         self.record.end(job.number, self.record.now)
@@ -218,7 +224,10 @@ class Engine:
             return
         unplaced, self._unplaced = self._unplaced, {}
         for job in unplaced.values():
-            self._place(job, job.assignment)
+            if job.lacking:
+                self._repair(job, job.lacking)
+            else:
+                self._place(job, job.assignment)
         now = self._start + timedelta(seconds=self.record.now)
         while True:
             if self._machines is not None:
@@ -244,27 +253,61 @@ class Engine:
             return  # it is a victim of two
         self.record.evict(job.number, self._stop_job(job))
         self._unplaced.pop(job.workload.key, None)
+        job.counts_since = None
         self._release(job.workload)
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
         self._queues.add(job.workload)
 
     def _stop_job(self, job: _Job) -> float:
         """Take the nodes of a job; return for how many seconds it worked in vain."""
+        if self._machines is not None:
+            self._machines.free(job.workload.key)
+        job.lacking = None
+        return self._pause_job(job)
+
+    def _pause_job(self, job: _Job) -> float:
+        """Set a job back to its last checkpoint; return for how many seconds it worked in vain."""
         ran = 0.0 if job.started is None else self.record.now - job.started
         kept = measure_kept(job.checkpoints, job.work, ran)
         job.work -= kept.work
         job.started = None
-        if self._machines is not None:
-            self._machines.free(job.workload.key)
         return kept.lost
 
     # What changes of the scenario do.
 
-    def interrupt(self, key: str) -> None:
-        """Take the nodes of a gang, which keeps its quota and asks for others: it starts whole again."""
+    def interrupt(self, key: str, node: str) -> None:
+        """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
         job = self._jobs[key]
-        self.record.interrupt(job.number, self._stop_job(job))
+        assert self._machines is not None, "a gang has nodes"
         self._unplaced[key] = job
+        if job.template.restarts_whole:
+            job.counts_since = None  # its Jobs are created again
+            self.record.interrupt(job.number, self._stop_job(job))
+            return
+        runs = job.started is not None
+        lost = self._machines.break_gang(key, node)
+        # A gang without any node asks for all of them.
+        job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
+        if runs:
+            self.record.interrupt(job.number, self._pause_job(job))
+            self._expect_end_of_repair(job)
+
+    def _expect_end_of_repair(self, job: _Job) -> None:
+        """Plan when a broken gang gives its other nodes back, and when its time limit ends it."""
+        job.starts += 1
+        now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
+        if (at := gives_back_at(now, timeout)) is not None:
+            self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, job.starts))
+        if job.end is not None and job.end.sure and job.counts_since is not None:
+            end = partial(self._end, job.workload.key, job.starts)
+            self._agenda.plan(max(now, job.counts_since + job.end.at), Rank.END, end)
+
+    def _give_back(self, key: str, starts: int) -> None:
+        """Take the nodes of a gang that is still broken, and let it ask for all of them."""
+        job = self._jobs.get(key)
+        if job is not None and job.starts == starts and job.lacking:
+            self._stop_job(job)
+            self._unplaced[key] = job
 
     def redefine(self, definition: Definition) -> None:
         """Change a queue or a Cohort, and evict what a stopped queue drains."""
@@ -311,6 +354,13 @@ class Engine:
         if self._machines.ask(self._make_ask(job, shapes), self._epoch):
             self._begin(job)
 
+    def _repair(self, job: _Job, lacking: Mapping[Shape, int]) -> None:
+        """Let a broken gang go on, once there are nodes for the pods that it lost."""
+        assert self._machines is not None, "a broken gang has nodes"
+        ask = self._make_ask(job, lacking, broken=True)
+        if self._machines.ask(ask, self._epoch):
+            self._begin(job)
+
     def _count_shapes(self, job: _Job, assignment: Assignment | None) -> Mapping[Shape, int]:
         shapes: Counter[Shape] = Counter()
         for number, podset in enumerate(job.workload.podsets):
@@ -319,10 +369,10 @@ class Engine:
             shapes[self._shape(job, number, tuple(flavors))] += given.count if given is not None else podset.count
         return shapes
 
-    def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
+    def _make_ask(self, job: _Job, shapes: Mapping[Shape, int], *, broken: bool = False) -> GangAsk:
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
-        standing = make_standing(job.template.pod_priority, tenant, self._epoch)
+        standing = make_standing(job.template.pod_priority, tenant, self._epoch, broken=broken)
         return GangAsk.of(job.workload.key, standing, shapes, job.end)
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
@@ -345,8 +395,11 @@ class Engine:
         job.started, job.starts = self.record.now, job.starts + 1
         self.record.start(job.number, self.record.now)
         seconds = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
+        job.lacking = None
+        if job.counts_since is None:
+            job.counts_since = job.started
         if job.end is not None and job.end.sure:
-            seconds = min(seconds, job.end.at)
+            seconds = max(0.0, min(seconds, job.counts_since + job.end.at - job.started))
         end = partial(self._end, job.workload.key, job.starts)
         self._agenda.plan(self.record.now + seconds, Rank.END, end)
 

@@ -31,6 +31,8 @@ from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.gang.order.ends import End, end_of
 from muster.insight.record.build import record_of
+from muster.jobs.job.terms import Terms
+from muster.jobs.jobset.children import Children
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs
@@ -54,12 +56,14 @@ class JobTemplate(Struct, frozen=True):
 
     workload: what it asks of its queue. local_queue: `namespace/name`, or "". pod_priority: the priority of its pods.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
+    restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
     """
 
     workload: kueue.Workload
     local_queue: str
     pod_priority: int
     end: End | None
+    restarts_whole: bool = True
 
 
 class Site(Struct, frozen=True):
@@ -250,7 +254,17 @@ async def _read_template(
     _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
     end = end_of(meta, deadline, started=0.0)
-    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end)
+    return JobTemplate(
+        workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end, _restarts_whole(job)
+    )
+
+
+def _restarts_whole(job: Any) -> bool:
+    """Return whether all pods of a job start again when one is interrupted."""
+    if isinstance(job, JobSet):
+        children = Children(job)
+        return any(Terms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
+    return not isinstance(job, Job)
 
 
 async def _try_out(
