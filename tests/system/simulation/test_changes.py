@@ -9,6 +9,7 @@ import pytest
 from muster.api.config import EMBEDDED
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.site import build_site
+from muster.simulation.scenario.changes import ACTIONS
 from muster.simulation.scenario.reading import ScenarioError, read_scenario
 from muster.simulation.simulate import simulate
 
@@ -84,6 +85,32 @@ def play(tmp_path, text, **options):
 
 def times(report):
     return [(job.started, job.ended) for job in report.jobs]
+
+
+def test_the_example_loses_less_with_checkpoints(tmp_path):
+    report = simulate(str(EXAMPLE))
+    assert report.holds, report.verdicts
+    total = report.summary.total
+    assert total.interruptions > 10
+    text, number = re.subn(r"    checkpoint: .*\n", "", EXAMPLE.read_text())
+    assert number == 1
+    assert play(tmp_path, text).summary.total.interrupted > 10 * total.interrupted > 0
+
+
+def test_the_changes_of_the_page_are_changes(tmp_path):
+    page = (ROOT / "docs" / "simulate.md").read_text()
+    [listed] = re.findall(r"^```text\n(  changes:\n.*?)^```", page, re.MULTILINE | re.DOTALL)
+    before, _, after = EXAMPLE.read_text().partition("  changes:\n")
+    _, _, after = after.partition("  assert:\n")
+    report = play(tmp_path, before + listed + "  assert:\n" + after)
+    assert report.summary.total.interruptions > 10
+    assert report.summary.total.evictions > 0
+    for action, fields in re.findall(r"^\| `(\w+): \{(.*?)\}` \|", page, re.MULTILINE):
+        if action in ACTIONS:
+            when = "" if action == "fail" else "at: 1, "
+            change = f"{{{when}{action}: {{{fields}}}}}"
+            text = scenario([change], burst(queued=""), until="1h").replace("name: n\n", "name: gpu\n")
+            play(tmp_path, text.replace("rack: a", "rack: r1").replace("name: q}", "name: team}"))
 
 
 # Nodes.
