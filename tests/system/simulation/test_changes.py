@@ -221,6 +221,30 @@ def test_a_broken_gang_that_is_evicted_asks_for_all_its_nodes(tmp_path):
     assert [(job.interruptions, job.evictions, job.lost) for job in report.jobs] == [(1, 1, 80.0)]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_changes_of_one_moment_happen_in_the_order_of_the_list(tmp_path, order):
+    """A gang that loses a node and its quota waits in its queue; one that has lost its quota has no nodes to lose."""
+    changes = [
+        "{at: 40, lose: {nodes: [n-0], for: 10}}",
+        "{at: 40, stop: {clusterQueue: q, policy: HoldAndDrain, for: 500}}",
+    ]
+    report = play(tmp_path, scenario(changes[::order], burst(size=2), nodes=3))
+    assert times(report) == [(0.0, 640.0)]
+    assert (report.jobs[0].interruptions, report.jobs[0].evictions) == ((1, 1) if order == 1 else (0, 1))
+
+
+def test_changes_happen_before_jobs_come(tmp_path):
+    report = play(tmp_path, scenario(["{at: 50, lose: {pool: n, count: 3, for: 9}}"], burst(count=4, at=50)))
+    assert [job.interruptions for job in report.jobs] == [0, 0, 0, 0]
+    assert Counter(job.started for job in report.jobs) == {50.0: 1, 59.0: 3}
+
+
+def test_the_time_limit_of_a_job_starts_again_with_its_quota(tmp_path):
+    change = "{at: 40, stop: {clusterQueue: q, policy: HoldAndDrain, for: 10}}"
+    report = play(tmp_path, scenario([change], burst(run=500, more="    limit: 150\n")))
+    assert times(report) == [(0.0, 200.0)]
+
+
 def test_a_pool_grows_and_shrinks(tmp_path):
     changes = ["{at: 10, scale: {pool: n, count: 3}}", "{at: 150, scale: {pool: n, count: 0}}"]
     report = play(tmp_path, scenario(changes, burst(size=3), burst("v", at=50), nodes=1))
@@ -450,6 +474,14 @@ def test_an_engine_that_restarts_decides_nothing_meanwhile(tmp_path):
     assert starts == {"w-0": (0.0, 100.0), "w-1": (0.0, 250.0), "v-0": (150.0, 250.0), "free-0": (150.0, 250.0)}
 
 
+def test_an_engine_that_is_stopped_gives_neither_quota_nor_nodes(tmp_path):
+    """Room comes free at 100: on the node for the second job, and in the queue for the third."""
+    change = "{at: 50, restart: {for: 100}}"
+    report = play(tmp_path, scenario([change], burst(count=3), nodes=1, quota=2))
+    assert [job.started for job in report.jobs] == [0.0, 150.0, 250.0]
+    assert [one.at for one in report.changes if one.amount > 0] == [0.0, 0.0, 150.0]
+
+
 def test_an_engine_that_restarts_twice_at_once_is_back_after_both(tmp_path):
     changes = ["{at: 10, restart: {for: 100}}", "{at: 20, restart: {for: 20}}"]
     assert times(play(tmp_path, scenario(changes, burst(at=30))))[0][0] == 110.0
@@ -523,6 +555,11 @@ def test_changes_after_the_last_job_do_not_count(tmp_path):
         ("{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "x", "") + "}}", "no manifest defines the ClusterQueue x"),
         ("{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "q", "stopPolicies: Hold") + "}}", "unknown field"),
         ("{at: 1, apply: {" + MANIFEST % ("LocalQueue", "q", "clusterQueue: r") + "}}", "spec.changes[0].apply: "),
+        ("{at: 1, apply: {" + MANIFEST % ("Cohort", "../x", "") + "}}", "spec.changes[0].apply: invalid resource name"),
+        (
+            "{at: 1, apply: {" + MANIFEST % ("Cohort", "c", "") + ", status: {}}}",
+            "spec.changes[0].apply.status: has no effect",
+        ),
         (
             "{at: 1, apply: {apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort}}",
             "spec.changes[0].apply.metadata.name: is needed",
@@ -541,7 +578,8 @@ def test_a_change_that_is_wrong_is_told_where(tmp_path, change, problem):
 @pytest.mark.parametrize(
     ("checkpoint", "problem"),
     [
-        ("{every: 0}", "spec.work[0].checkpoint.every: must be positive"),
+        ("{every: 0}", "spec.work[0].checkpoint.every: must be at least 1s"),
+        ("{every: 1.0e-300}", "spec.work[0].checkpoint.every: must be at least 1s"),
         ("{every: x}", "spec.work[0].checkpoint.every: invalid duration"),
         ("{every: 1, cost: -1}", "spec.work[0].checkpoint.cost: -1.0 is negative"),
         ("{cost: 1}", "spec.work[0].checkpoint"),

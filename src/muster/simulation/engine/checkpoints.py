@@ -12,6 +12,7 @@ from muster.simulation.scenario.reading import Reading
 
 # Times of a simulation are sums, whose last digits are lost.
 _ROUNDING = 1e-9
+_LEAST_SECONDS = 1.0
 
 
 class Checkpoints(Struct, frozen=True):
@@ -61,6 +62,6 @@ def make_checkpoints(reading: Reading, number: int) -> Checkpoints | None:
             seconds.append(parse_seconds(getattr(chosen, field)))
         except DrawError as error:
             raise reading.source.error(path, error.why) from None
-    if seconds[0] == 0:
-        raise reading.source.error(f"spec.work[{number}].checkpoint.every", "must be positive")
+    if seconds[0] < _LEAST_SECONDS:
+        raise reading.source.error(f"spec.work[{number}].checkpoint.every", f"must be at least {_LEAST_SECONDS:g}s")
     return Checkpoints(*seconds)

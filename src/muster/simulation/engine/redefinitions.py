@@ -24,6 +24,7 @@ from muster.simulation.scenario.reading import Reading
 
 _STRICT = {"fieldValidation": "Strict"}
 _KINDS: Mapping[str, Kind[Any]] = {one.kind: one for one in (CLUSTER_QUEUE, COHORT, LOCAL_QUEUE)}
+_MANIFEST = ("apiVersion", "kind", "metadata", "spec")
 _AMOUNTS = ("nominal_quota", "borrowing_limit", "lending_limit")
 
 Definition: TypeAlias = ClusterQueue | Cohort | LocalQueue
@@ -71,6 +72,8 @@ def _list_steps(number: int, change: Change) -> Iterator[_Step]:
         if kind is None or change.apply.get("apiVersion") != kind.api_version:
             wanted = ", ".join(f"{one.kind} of {one.api_version}" for one in _KINDS.values())
             raise DrawError(".apply", f"is none of {wanted}")
+        if (other := next((key for key in change.apply if key not in _MANIFEST), None)) is not None:
+            raise DrawError(f".apply.{other}", "has no effect: only metadata and spec change")
         if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
             raise DrawError(".apply.metadata.name", "is needed")
         namespace = str(meta.get("namespace") or "default") if kind.namespaced else ""
@@ -107,7 +110,10 @@ def _find_redefined(quota: QuotaChange) -> tuple[Kind[Any], str]:
 
 
 async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
-    before = await client.find(step.kind, step.name, step.namespace)
+    try:
+        before = await client.find(step.kind, step.name, step.namespace)
+    except ApiError as error:  # its name is none
+        raise reading.source.error(step.path, str(error)) from None
     if before is None and (step.kind != COHORT or step.patch is None):
         name = f"{step.namespace}/{step.name}" if step.namespace else step.name
         raise reading.source.error(step.path, f"no manifest defines the {step.kind.kind} {name}")
