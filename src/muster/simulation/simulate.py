@@ -50,6 +50,7 @@ def simulate(
         list(engine.list_waiting()),
         [judge(one, jobs) for one in asserted],
         stopped,
+        list(engine.record.node_changes()),
     )
 
 

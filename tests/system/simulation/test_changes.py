@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from math import exp
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from muster.api.config import EMBEDDED
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.site import build_site
+from muster.simulation.outcome.report import write_report
 from muster.simulation.scenario.changes import ACTIONS
 from muster.simulation.scenario.reading import ScenarioError, read_scenario
 from muster.simulation.simulate import simulate
@@ -234,7 +236,7 @@ def test_changes_of_one_moment_happen_in_the_order_of_the_list(tmp_path, order):
 
 
 def test_changes_happen_before_jobs_come(tmp_path):
-    report = play(tmp_path, scenario(["{at: 50, lose: {pool: n, count: 3, for: 9}}"], burst(count=4, at=50)))
+    report = play(tmp_path, scenario(["{at: 50, lose: {pool: n, count: 3, for: 9}}"], burst(count=4, at=50, queued="")))
     assert [job.interruptions for job in report.jobs] == [0, 0, 0, 0]
     assert Counter(job.started for job in report.jobs) == {50.0: 1, 59.0: 3}
 
@@ -250,6 +252,30 @@ def test_a_pool_grows_and_shrinks(tmp_path):
     report = play(tmp_path, scenario(changes, burst(size=3), burst("v", at=50), nodes=1))
     assert times(report) == [(10.0, 110.0), (110.0, None)]
     assert [one.never for one in report.waiting] == [True]
+
+
+def test_the_report_says_how_each_node_changes(tmp_path):
+    changes = [
+        "{at: 10, lose: {nodes: [n-1, n-0], for: 20}}",
+        "{at: 15, drain: {nodes: [n-0], for: 30}}",
+        "{at: 50, scale: {pool: n, count: 1}}",
+        "{at: 55, scale: {pool: n, count: 2}}",
+    ]
+    report = play(tmp_path, scenario(changes, burst(), nodes=2))
+    assert [(one.at, one.node, one.state) for one in report.nodes] == [
+        (10.0, "n-1", "lost"),
+        (10.0, "n-0", "lost"),
+        (15.0, "n-0", "lost"),
+        (30.0, "n-1", "ready"),
+        (30.0, "n-0", "cordoned"),
+        (45.0, "n-0", "ready"),
+        (50.0, "n-1", "gone"),
+        (55.0, "n-1", "ready"),
+    ]
+    write_report(report, tmp_path / "out")
+    assert (tmp_path / "out" / "nodes.csv").read_text().splitlines()[:2] == ["at,node,state", "10.0,n-1,lost"]
+    write_report(play(tmp_path, scenario(["{at: 10, restart: {for: 1}}"], burst())), tmp_path / "other")
+    assert not (tmp_path / "other" / "nodes.csv").exists()
 
 
 def test_a_node_that_is_cordoned_takes_nothing_new(tmp_path):
@@ -373,6 +399,24 @@ def test_a_job_loses_what_it_did_since_its_last_checkpoint(tmp_path, checkpoint,
     report = play(tmp_path, scenario(["{at: 55, lose: {nodes: [n-0]}}"], burst(size=2, more=more)))
     [job] = report.jobs
     assert (job.ended, job.lost) == (ended, lost)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "segments"),
+    [("", [2.0]), ("{every: 30m}", [0.5] * 4), ("{every: 30m, cost: 6m}", [0.6] * 3 + [0.5])],
+)
+def test_jobs_take_as_long_as_the_theory_of_failures_says(tmp_path, checkpoint, segments):
+    """To do s hours of work without a failure, of which there are r an hour, takes (exp(rs) - 1) / r on average.
+
+    Each job needs both nodes for two hours, and the nodes together break once an hour.
+    """
+    more = f"    checkpoint: {checkpoint}\n" if checkpoint else ""
+    works = burst(size=2, count=400, run="2h", more=more)
+    text = scenario(["{fail: {pool: n, mtbf: 2h, mttr: 1}}"], works, nodes=2, quota=2, until="400d")
+    total = play(tmp_path, text).summary
+    assert total.total.ended == 400
+    mean = total.makespan / 3600 / 400
+    assert mean == pytest.approx(sum(exp(hours) - 1 for hours in segments), rel=0.08)
 
 
 def test_an_eviction_keeps_checkpoints_too(tmp_path):

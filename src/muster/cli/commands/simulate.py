@@ -72,7 +72,8 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
         say(line)
     if report is not None:
         write_report(outcome, report)
-        say(f"wrote summary.json, jobs.csv and timeline.csv in {report}")
+        nodes = ", nodes.csv" if outcome.nodes else ""
+        say(f"wrote summary.json, jobs.csv{nodes} and timeline.csv in {report}")
     sys.exit(130 if outcome.stopped else int(not outcome.holds))
 
 

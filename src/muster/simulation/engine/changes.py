@@ -140,6 +140,7 @@ class Changes:
                 machines.remove_node(name)
             else:
                 machines.set_node(node, self._states.get_usual(name))
+            self._engine.record.change_node(name, self._states.describe(name))
 
     def _interrupt_on(self, nodes: Iterable[str]) -> None:
         machines = self._engine.machines

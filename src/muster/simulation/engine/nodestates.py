@@ -7,6 +7,7 @@ from random import Random
 from msgspec.structs import replace
 
 from muster.api.core import Node, NodeCondition
+from muster.simulation.outcome.record import NodeState
 from muster.simulation.scenario.changes import choose_nodes
 from muster.simulation.scenario.model import NodeChoice
 
@@ -38,6 +39,12 @@ class NodeStates:
         if self._cordons[name]:
             node = replace(node, spec=replace(node.spec, unschedulable=True))
         return node
+
+    def describe(self, name: str) -> NodeState:
+        """Return the state of a node in one word."""
+        if name not in self._present:
+            return "gone"
+        return "lost" if self._losses[name] else "cordoned" if self._cordons[name] else "ready"
 
     def get_usual(self, name: str) -> Node:
         """Return a node as it is while nothing is wrong."""

@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from math import isnan, nan
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -50,6 +51,18 @@ class Change(Struct, frozen=True):
     amount: int
 
 
+NodeState: TypeAlias = Literal["ready", "cordoned", "lost", "gone"]
+NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+
+
+class NodeChange(Struct, frozen=True):
+    """A change of a node. state: what it is from then on."""
+
+    at: float
+    node: str
+    state: NodeState
+
+
 class Record:
     """The outcomes of all jobs, by the number of each, and every change of used quota.
 
@@ -67,6 +80,8 @@ class Record:
         self._submitted, self._run_time = array("d"), array("d")
         self._started, self._ended, self._lost = array("d"), array("d"), array("d")
         self._interruptions, self._interrupted = array("i"), array("d")
+        self._nodes: dict[str, int] = {}
+        self._node_at, self._node, self._node_state = array("d"), array("i"), array("b")
         self._change_at, self._change_of = array("d"), array("q")
         self._change_queue, self._change_resource = array("i"), array("i")
 
@@ -110,6 +125,12 @@ class Record:
         self._lost[job] += lost * self._pods[job]
         self._interrupted[job] += lost * self._pods[job]
 
+    def change_node(self, node: str, state: NodeState) -> None:
+        """Record that the state of a node changes now."""
+        self._node_at.append(self.now)
+        self._node.append(self._nodes.setdefault(node, len(self._nodes)))
+        self._node_state.append(NODE_STATES.index(state))
+
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
         """Record that the use of quota changes."""
         self._change_at.append(at)
@@ -138,6 +159,12 @@ class Record:
                 self._interruptions[job],
                 self._interrupted[job],
             )
+
+    def node_changes(self) -> Iterator[NodeChange]:
+        """Yield the changes of nodes, in order. A node that never changes is not among them."""
+        nodes = list(self._nodes)
+        for at, node, state in zip(self._node_at, self._node, self._node_state, strict=True):
+            yield NodeChange(at, nodes[node], NODE_STATES[state])
 
     def changes(self) -> Iterator[Change]:
         """Yield the changes of used quota, in order."""

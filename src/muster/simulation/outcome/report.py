@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from muster.simulation.outcome.assertions import Verdict
-from muster.simulation.outcome.record import Change, JobOutcome, Waiting
+from muster.simulation.outcome.record import Change, JobOutcome, NodeChange, Waiting
 from muster.simulation.outcome.summary import Summary
 
 
@@ -16,7 +16,7 @@ class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
     stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
-    changes: the changes of used quota.
+    changes: the changes of used quota. nodes: the changes of nodes.
     """
 
     scenario: str
@@ -26,6 +26,7 @@ class Report(Struct, frozen=True):
     waiting: Sequence[Waiting]
     verdicts: Sequence[Verdict]
     stopped: bool
+    nodes: Sequence[NodeChange] = ()
 
     @property
     def holds(self) -> bool:
@@ -34,12 +35,17 @@ class Report(Struct, frozen=True):
 
 
 def write_report(report: Report, folder: Path) -> None:
-    """Write `summary.json`, `jobs.csv` and `timeline.csv` into a folder, which is made if it is missing."""
+    """Write `summary.json`, `jobs.csv` and `timeline.csv` into a folder, which is made if it is missing.
+
+    A report with changes of nodes has a `nodes.csv`, too.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
     (folder / "summary.json").write_bytes(summary + b"\n")
     _write_rows(folder / "jobs.csv", JobOutcome, report.jobs)
     _write_rows(folder / "timeline.csv", Change, report.changes)
+    if report.nodes:
+        _write_rows(folder / "nodes.csv", NodeChange, report.nodes)
 
 
 def _write_rows(file: Path, type: type[Struct], rows: Sequence[Struct]) -> None:
