@@ -213,6 +213,20 @@ def test_the_time_limit_of_a_job_goes_on_while_it_is_broken(tmp_path, template, 
         assert ends == {"w-0": ended if lasts == 60 else 40 + 9000 + 150, "v-0": 61.0}
 
 
+@pytest.mark.parametrize("node", ["nodes: [n-0]", "pool: n"])
+@pytest.mark.parametrize("more", ["", "{at: 41, restart: {for: 5000}}"])
+def test_the_time_limit_of_a_job_ends_it_while_it_waits_for_all_its_nodes(tmp_path, node, more):
+    changes = [f"{{at: 40, lose: {{{node}, for: 6000}}}}", *([more] if more else [])]
+    works = (burst(size=2, run=5000, more="    limit: 1000\n"), burst("v", size=2, at=7000))
+    assert times(play(tmp_path, scenario(changes, *works, nodes=2))) == [(0.0, 1000.0), (7000.0, 7100.0)]
+
+
+def test_a_scheduler_that_restarts_counts_from_its_start(tmp_path):
+    changes = ["{at: 40, lose: {nodes: [n-0], for: 9000}}", "{at: 200, restart: {for: 100}}"]
+    report = play(tmp_path, scenario(changes, burst(size=2), burst("v", at=50), nodes=2))
+    assert [job.started for job in report.jobs] == [0.0, 600.0]
+
+
 def test_a_broken_gang_that_is_evicted_asks_for_all_its_nodes(tmp_path):
     changes = [
         "{at: 40, lose: {nodes: [n-0], for: 100}}",

@@ -55,7 +55,8 @@ class _Job(Struct):
     end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
     it has started or broken, by which an event knows whether it still concerns the job. work: how many seconds are
     still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
-    without a node, while other pods keep theirs. counts_since: since when its time limit counts.
+    without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
+    counts_since: since when its time limit counts; None until it starts with its present quota.
     """
 
     number: int
@@ -69,6 +70,7 @@ class _Job(Struct):
     starts: int = 0
     assignment: Assignment | None = None
     lacking: Counter[Shape] | None = None
+    broken_since: float | None = None
     counts_since: float | None = None
 
 
@@ -208,9 +210,10 @@ class Engine:
 
     def _end(self, key: str, starts: int) -> None:
         job = self._jobs.get(key)
-        if job is None or job.starts != starts or (job.started is None and not job.lacking):
+        if job is None or job.starts != starts or (job.started is None and job.counts_since is None):
             return  # it was evicted meanwhile
         del self._jobs[key]
+        self._unplaced.pop(key, None)
         self.record.end(job.number, self.record.now)
         if self._machines is not None:
             self._machines.free(key)
@@ -290,22 +293,23 @@ class Engine:
         job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
         if runs:
             self.record.interrupt(job.number, self._pause_job(job))
-            self._expect_end_of_repair(job)
+            job.starts += 1  # its end is another one
+            if job.end is not None and job.end.sure and job.counts_since is not None:
+                end = partial(self._end, key, job.starts)
+                self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
+            self._expect_give_back(job)
 
-    def _expect_end_of_repair(self, job: _Job) -> None:
-        """Plan when a broken gang gives its other nodes back, and when its time limit ends it."""
-        job.starts += 1
+    def _expect_give_back(self, job: _Job) -> None:
+        """Plan when a gang that is still broken gives its other nodes back, counted from now."""
         now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
+        job.broken_since = now
         if (at := gives_back_at(now, timeout)) is not None:
-            self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, job.starts))
-        if job.end is not None and job.end.sure and job.counts_since is not None:
-            end = partial(self._end, job.workload.key, job.starts)
-            self._agenda.plan(max(now, job.counts_since + job.end.at), Rank.END, end)
+            self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
 
-    def _give_back(self, key: str, starts: int) -> None:
+    def _give_back(self, key: str, since: float) -> None:
         """Take the nodes of a gang that is still broken, and let it ask for all of them."""
         job = self._jobs.get(key)
-        if job is not None and job.starts == starts and job.lacking:
+        if job is not None and job.lacking and job.broken_since == since and self._deciding:
             self._stop_job(job)
             self._unplaced[key] = job
 
@@ -328,6 +332,9 @@ class Engine:
             self._queues.add(workload)
         if self._machines is not None:
             self._machines.forget_decisions()
+        for job in self._jobs.values():
+            if job.lacking:
+                self._expect_give_back(job)
         self._deciding = True
 
     # What jobs hold.
