@@ -214,7 +214,7 @@ def test_the_time_limit_of_a_job_goes_on_while_it_is_broken(tmp_path, template, 
 
 
 @pytest.mark.parametrize("node", ["nodes: [n-0]", "pool: n"])
-@pytest.mark.parametrize("more", ["", "{at: 41, restart: {for: 5000}}"])
+@pytest.mark.parametrize("more", ["", "{at: 39, restart: {for: 5000}}"])
 def test_the_time_limit_of_a_job_ends_it_while_it_waits_for_all_its_nodes(tmp_path, node, more):
     changes = [f"{{at: 40, lose: {{{node}, for: 6000}}}}", *([more] if more else [])]
     works = (burst(size=2, run=5000, more="    limit: 1000\n"), burst("v", size=2, at=7000))
