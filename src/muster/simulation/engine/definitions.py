@@ -1,13 +1,16 @@
 """Keep the queues and Cohorts of a simulation as they are defined now, and change them as a controller would."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from muster.api.config import Configuration
 from muster.api.kueue import STOP_NONE, ClusterQueue, Cohort, LocalQueue
+from muster.controllers.queueing.cache import ON_DEMAND
 from muster.queueing import convert
 from muster.queueing.model import StopPolicy
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
 from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.workload.obstacles import QueueState, find_drain
 from muster.runtime.objects import key_of
 from muster.simulation.engine.redefinitions import Definition
@@ -24,10 +27,15 @@ class Definitions:
         self._queues = {one.metadata.name: one for one in site.cluster_queues}
         self._cohorts = {one.metadata.name: one for one in site.cohorts}
 
-    @property
-    def shares(self) -> Sequence[ClusterQueue | Cohort]:
-        """What may have a weight for fair sharing."""
-        return (*self._queues.values(), *self._cohorts.values())
+    def find_fairness(self, configuration: Configuration) -> FairSharing | None:
+        """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
+        fair = configuration.fair_sharing
+        shares = [one.spec.fair_sharing for one in self._queues.values()]
+        shares += [one.spec.fair_sharing for one in self._cohorts.values()]
+        weighted = any(share is not None for share in shares)
+        if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
+            fair = ON_DEMAND
+        return FairSharing.of(fair, configuration.features)
 
     def make_queues(self) -> Queues:
         """Return the pending queues, without workloads."""

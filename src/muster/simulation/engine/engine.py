@@ -5,7 +5,7 @@ more to decide. A job that it admits asks for nodes; a job that it preempts goes
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import partial
 from math import inf
@@ -15,10 +15,8 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import Pod
-from muster.api.kueue import ClusterQueue, Cohort
 from muster.api.ours.teams import NOT_A_USER
 from muster.api.values import durations
-from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
 from muster.gang.order.recovery import gives_back_at
 from muster.gang.shapes import Shape, shape_of
@@ -26,7 +24,6 @@ from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
 from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
 from muster.queueing.scheduling import cycle
-from muster.queueing.scheduling.fairness import FairSharing
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.changes import Changes
@@ -97,7 +94,7 @@ class Engine:
         self._queues = self._definitions.make_queues()
         self._configuration = configuration
         self._settings = cycle.AdmissionSettings(
-            fair=_find_fairness(self._definitions.shares, configuration),
+            fair=self._definitions.find_fairness(configuration),
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         )
         overtakings = configuration.muster.scheduling.overtakings
@@ -316,7 +313,7 @@ class Engine:
     def redefine(self, definition: Definition) -> None:
         """Change a queue or a Cohort, and evict what a stopped queue drains."""
         self._definitions.change(definition, self._queues)
-        self._settings = replace(self._settings, fair=_find_fairness(self._definitions.shares, self._configuration))
+        self._settings = replace(self._settings, fair=self._definitions.find_fairness(self._configuration))
         for key in self._definitions.list_drained(definition):
             self._evict(self._jobs[key])
 
@@ -418,12 +415,3 @@ class Engine:
 def _resize(podset: PodSet, count: int) -> PodSet:
     """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
     return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
-
-
-def _find_fairness(definitions: Sequence[ClusterQueue | Cohort], configuration: Configuration) -> FairSharing | None:
-    """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
-    fair = configuration.fair_sharing
-    weighted = any(one.spec.fair_sharing is not None for one in definitions)
-    if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
-        fair = ON_DEMAND
-    return FairSharing.of(fair, configuration.features)
