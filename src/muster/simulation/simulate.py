@@ -53,6 +53,7 @@ def simulate(
         [judge(one, jobs) for one in asserted],
         stopped,
         list(_list_remarks(reading)),
+        list(world.record.node_changes()),
     )
 
 

@@ -72,7 +72,8 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
         say(line)
     if report is not None:
         write_report(outcome, report)
-        say(f"wrote summary.json, jobs.csv and timeline.csv in {report}")
+        nodes = ", nodes.csv" if outcome.nodes else ""
+        say(f"wrote summary.json, jobs.csv{nodes} and timeline.csv in {report}")
     sys.exit(130 if outcome.stopped else int(not outcome.holds))
 
 
@@ -120,8 +121,12 @@ def _make_table(summary: "Summary") -> str:
     from muster.insight.text import format_quantity, format_table
 
     columns = ("QUEUE", "JOBS", "ENDED", "WAITING", "WAIT MEAN", "P50", "P90", "P99", "SLOWDOWN", "EVICTED", "LOST")
-    rows = [_make_row(name or "(none)", group) for name, group in summary.queues.items()]
-    tables = [format_table(columns, [*rows, _make_row("all", summary.total)] if len(rows) > 1 else rows)]
+    faults = ("INTERRUPTED", "LOST BY NODES") if summary.total.interruptions else ()
+    groups = [(name or "(none)", group) for name, group in summary.queues.items()]
+    if len(groups) > 1:
+        groups.append(("all", summary.total))
+    rows = [_make_row(name, group)[: len(columns) + len(faults)] for name, group in groups]
+    tables = [format_table((*columns, *faults), rows)]
     if summary.use:
         header = ("QUEUE", "FLAVOR", "RESOURCE", "MEAN USE", "PEAK")
         uses = [
@@ -152,7 +157,9 @@ def _make_row(name: str, group: "GroupSummary") -> tuple[str, ...]:
     waits = ("-",) * 4 if wait is None else map(_format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
     slowdown = "-" if group.slowdown is None else f"{group.slowdown.mean:.1f}"
     counts = (group.submitted, group.ended, group.waiting)
-    return (name, *map(str, counts), *waits, slowdown, str(group.evictions), _format_seconds(group.lost))
+    evicted = str(group.evictions), _format_seconds(group.lost)
+    interrupted = str(group.interruptions), _format_seconds(group.interrupted)
+    return (name, *map(str, counts), *waits, slowdown, *evicted, *interrupted)
 
 
 def _list_remarks(outcome: "Report") -> list[str]:

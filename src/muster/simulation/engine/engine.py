@@ -5,7 +5,7 @@ more to decide. A job that it admits asks for nodes; a job that it preempts goes
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -14,25 +14,27 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import Pod
-from muster.api.kueue.clusterqueue import STOP_NONE
 from muster.api.ours.teams import NOT_A_USER
 from muster.api.ours.users import short_user
-from muster.controllers.queueing.cache import ON_DEMAND
+from muster.api.values import durations
 from muster.gang.order.ends import End
+from muster.gang.order.recovery import gives_back_at
 from muster.gang.placement import Placement
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
-from muster.queueing.model import Assignment, PodSet, WorkloadInfo
-from muster.queueing.pending.queues import Queues
+from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.estimate import RunTime
-from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.runtimes import PastRun, PastRuns, Traits
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.changes import Changes
+from muster.simulation.engine.checkpoints import Checkpoints, measure_kept
+from muster.simulation.engine.definitions import Definitions
 from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
+from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.takeup import Residents, TakenJob
 from muster.simulation.engine.templates import KnownTemplate, Templates, find_local_queue
@@ -53,7 +55,10 @@ class _Job(Struct):
     """A job that has not ended.
 
     end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
-    it has started, by which an end knows its start.
+    it has started or broken, by which an event knows whether it still concerns the job. work: how many seconds are
+    still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
+    without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
+    counts_since: since when its time limit counts; None until it starts with its present quota.
     """
 
     number: int
@@ -61,8 +66,14 @@ class _Job(Struct):
     known: KnownTemplate
     workload: WorkloadInfo
     end: End | None
+    work: float
+    checkpoints: Checkpoints | None
     started: float | None = None
     starts: int = 0
+    assignment: Assignment | None = None
+    lacking: Counter[Shape] | None = None
+    broken_since: float | None = None
+    counts_since: float | None = None
 
 
 class Engine:
@@ -71,7 +82,16 @@ class Engine:
     record: what became of the jobs so far. The record and the agenda are those of a `World`, which clusters share.
     """
 
-    def __init__(self, spec: Spec, site: Site, configuration: Configuration, agenda: Agenda, record: Record) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        site: Site,
+        configuration: Configuration,
+        agenda: Agenda,
+        record: Record,
+        checkpoints: Sequence[Checkpoints | None] = (),
+    ) -> None:
+        """Start empty. checkpoints: those of the jobs of each work."""
         self.record = record
         self._agenda = agenda
         self._scope = ""  # what comes before the names of its queues in the record
@@ -80,26 +100,36 @@ class Engine:
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._tree = build_quota_tree(site.cluster_queues, site.cohorts)
         self._flavors = {one.metadata.name: convert.flavor_spec(one) for one in site.flavors}
-        self._queues = Queues()
+        self._definitions = Definitions(site, self._tree)
+        self._queues = self._definitions.make_queues()
+        self._configuration = configuration
         self._settings = cycle.AdmissionSettings(
-            fair=_find_fairness(site, configuration),
+            fair=self._definitions.find_fairness(configuration),
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         )
-        for namespace in site.namespaces:
-            self._queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
-        for local in site.local_queues:
-            self._queues.stop_local(key_of(local), stopped=local.spec.stop_policy != STOP_NONE)
-        for node in self._tree.queues.values():
-            self._queues.set_queue(node.policy)
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._past = PastRuns()
-        self._forecaster = Forecaster(spec.forecasts, self._flavors, self._settings, self._run_time)
+        self._forecaster = Forecaster(spec.forecasts, self._flavors, self._run_time)
         self._fresh: list[_Job] = []  # that came at this moment
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._templates = Templates([site.templates[work.name] for work in spec.work], self._convert)
         # The shapes of pods, by the key of their template, the number of their podset, and their flavors.
         self._shapes: dict[tuple[Hashable, int, tuple[str, ...]], Shape] = {}
+        self._checkpoints = checkpoints
+        self.changes: Changes | None = None
+        self._unplaced: dict[str, _Job] = {}  # that ask for nodes once the changes of a moment have happened, by key
+        self._deciding = True  # whether the engine runs
+
+    @property
+    def machines(self) -> Machines | None:
+        """The nodes; None if quotas alone decide."""
+        return self._machines
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether there are jobs that have not ended."""
+        return bool(self._jobs)
 
     def take_up(self, residents: Residents) -> None:
         """Start with the jobs and pods of a cluster."""
@@ -117,7 +147,9 @@ class Engine:
         number = self.record.submit(
             taken.name, submission.work, workload.queue, pods, workload.priority, taken.created, taken.run_time
         )
-        job = self._jobs[workload.key] = _Job(number, submission, taken.known, workload, template.end)
+        job = self._jobs[workload.key] = _Job(
+            number, submission, taken.known, workload, template.end, taken.run_time, None
+        )
         if taken.flavors is not None and workload.queue in self._tree.queues:
             self._tree.hold(workload)
             self._note_use(workload, 1)
@@ -157,11 +189,15 @@ class Engine:
         """Return why a job has not started. lacking: the answers of `_lacks_nodes` so far."""
         why = self._queues.why(job.workload.key) if job.workload.queue else None
         if why is not None:
-            return Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
+            return Waiting(job.submission.name, why.message, never=self._is_hopeless(why))
         if job.workload.key in self._queues:
             return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
         never = self._lacks_nodes(job, lacking)
         return Waiting(job.submission.name, "the nodes have no room for it", never=never)
+
+    def _is_hopeless(self, why: PendingReason) -> bool:
+        """Return whether a job waits for ever, unless a queue changes after the end of the simulation."""
+        return why.reason in _HOPELESS and not (self.changes is not None and self.changes.redefines_later)
 
     def _lacks_nodes(self, job: _Job, known: dict[Hashable, bool]) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
@@ -211,7 +247,9 @@ class Engine:
             submission.run_time,
         )
         end = template.end if submission.limit is None else End(submission.limit, sure=True)
-        job = self._jobs[key] = _Job(number, submission, known, workload, end)
+        checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
+        job = _Job(number, submission, known, workload, end, submission.run_time, checkpoints)
+        self._jobs[key] = job
         self._fresh.append(job)
         if workload.queue:
             self._queues.add(workload)
@@ -220,10 +258,13 @@ class Engine:
 
     def _end(self, key: str, starts: int) -> None:
         job = self._jobs.get(key)
-        if job is None or job.starts != starts or job.started is None:
+        if job is None or job.starts != starts or (job.started is None and job.counts_since is None):
             return  # it was evicted meanwhile
         del self._jobs[key]
-        self._past.add(_find_traits(job), PastRun(timedelta(seconds=self.record.now - job.started), _find_limit(job)))
+        if job.started is not None:
+            ran = timedelta(seconds=self.record.now - job.started)
+            self._past.add(_find_traits(job), PastRun(ran, _find_limit(job)))
+        self._unplaced.pop(key, None)
         self._note_end(job)
         if self._machines is not None:
             self._machines.free(key)
@@ -233,6 +274,14 @@ class Engine:
 
     def settle(self) -> None:
         """Decide until there is nothing to decide at this moment."""
+        if not self._deciding:
+            return
+        unplaced, self._unplaced = self._unplaced, {}
+        for job in unplaced.values():
+            if job.lacking:
+                self._repair(job, job.lacking)
+            else:
+                self._place(job, job.assignment)
         now = self._start + timedelta(seconds=self.record.now)
         while True:
             if self._machines is not None:
@@ -251,7 +300,7 @@ class Engine:
             if job.started is not None:
                 wait = 0.0
             elif key in self._queues:
-                wait = self._forecaster.forecast(self._tree, self._queues, key, queue, now)
+                wait = self._forecaster.forecast(self._tree, self._queues, self._settings, key, queue, now)
             if wait is not None:
                 self.record.forecast(job.number, wait)
         self._fresh.clear()
@@ -277,11 +326,9 @@ class Engine:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
-        ran = 0.0 if job.started is None else self.record.now - job.started
-        self._note_eviction(job, ran)
-        job.started = None
-        if self._machines is not None:
-            self._machines.free(job.workload.key)
+        self._note_eviction(job, self._stop_job(job))
+        self._unplaced.pop(job.workload.key, None)
+        job.counts_since = None
         self._release(job.workload)
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
         self._queues.add(job.workload)
@@ -298,6 +345,82 @@ class Engine:
     def _note_eviction(self, job: _Job, ran: float) -> None:
         self.record.evict(job.number, ran)
 
+    def _stop_job(self, job: _Job) -> float:
+        """Take the nodes of a job; return for how many seconds it worked in vain."""
+        if self._machines is not None:
+            self._machines.free(job.workload.key)
+        job.lacking = None
+        return self._pause_job(job)
+
+    def _pause_job(self, job: _Job) -> float:
+        """Set a job back to its last checkpoint; return for how many seconds it worked in vain."""
+        ran = 0.0 if job.started is None else self.record.now - job.started
+        kept = measure_kept(job.checkpoints, job.work, ran)
+        job.work -= kept.work
+        job.started = None
+        return kept.lost
+
+    # What changes of the scenario do.
+
+    def interrupt(self, key: str, node: str) -> None:
+        """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
+        job = self._jobs[key]
+        assert self._machines is not None, "a gang has nodes"
+        self._unplaced[key] = job
+        if job.known.template.restarts_whole:
+            job.counts_since = None  # its Jobs are created again
+            self.record.interrupt(job.number, self._stop_job(job))
+            return
+        runs = job.started is not None
+        lost = self._machines.break_gang(key, node)
+        # A gang without any node asks for all of them.
+        job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
+        if runs:
+            self.record.interrupt(job.number, self._pause_job(job))
+            job.starts += 1  # its end is another one
+            if job.end is not None and job.end.sure and job.counts_since is not None:
+                end = partial(self._end, key, job.starts)
+                self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
+            self._expect_give_back(job)
+
+    def _expect_give_back(self, job: _Job) -> None:
+        """Plan when a gang that is still broken gives its other nodes back, counted from now."""
+        now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
+        job.broken_since = now
+        if (at := gives_back_at(now, timeout)) is not None:
+            self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
+
+    def _give_back(self, key: str, since: float) -> None:
+        """Take the nodes of a gang that is still broken, and let it ask for all of them."""
+        job = self._jobs.get(key)
+        if job is not None and job.lacking and job.broken_since == since and self._deciding:
+            self._stop_job(job)
+            self._unplaced[key] = job
+
+    def redefine(self, definition: Definition) -> None:
+        """Change a queue or a Cohort, and evict what a stopped queue drains."""
+        self._definitions.change(definition, self._queues)
+        self._settings = replace(self._settings, fair=self._definitions.find_fairness(self._configuration))
+        for key in self._definitions.list_drained(definition):
+            self._evict(self._jobs[key])
+
+    def stop(self) -> None:
+        """Decide nothing until `restart`; what runs goes on."""
+        self._deciding = False
+
+    def restart(self) -> None:
+        """Decide again: all that waits is tried again, as if it had just come."""
+        waiting = [job.workload for job in self._jobs.values() if job.workload.key in self._queues]
+        self._queues = self._definitions.make_queues()
+        for workload in waiting:
+            self._queues.add(workload)
+        if self._machines is not None:
+            self._machines.forget_decisions()
+        for job in self._jobs.values():
+            if job.lacking:
+                self._expect_give_back(job)
+        self._deciding = True
+
     # What jobs hold.
 
     def _release(self, workload: WorkloadInfo) -> None:
@@ -311,11 +434,22 @@ class Engine:
 
     def _place(self, job: _Job, assignment: Assignment | None) -> None:
         """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
+        job.assignment = assignment
+        if not self._deciding:
+            self._unplaced[job.workload.key] = job
+            return
         if self._machines is None:
             self._begin(job)
             return
         shapes = self._count_shapes(job, assignment)
         if self._machines.ask(self._make_ask(job, shapes), self._epoch):
+            self._begin(job)
+
+    def _repair(self, job: _Job, lacking: Mapping[Shape, int]) -> None:
+        """Let a broken gang go on, once there are nodes for the pods that it lost."""
+        assert self._machines is not None, "a broken gang has nodes"
+        ask = self._make_ask(job, lacking, broken=True)
+        if self._machines.ask(ask, self._epoch):
             self._begin(job)
 
     def _count_shapes(self, job: _Job, assignment: Assignment | None) -> Mapping[Shape, int]:
@@ -326,10 +460,10 @@ class Engine:
             shapes[self._shape(job, number, tuple(flavors))] += given.count if given is not None else podset.count
         return shapes
 
-    def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
+    def _make_ask(self, job: _Job, shapes: Mapping[Shape, int], *, broken: bool = False) -> GangAsk:
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
-        standing = make_standing(job.known.template.pod_priority, tenant, self._epoch)
+        standing = make_standing(job.known.template.pod_priority, tenant, self._epoch, broken=broken)
         return GangAsk.of(job.workload.key, standing, shapes, job.end)
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
@@ -355,9 +489,12 @@ class Engine:
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
         self.record.start(job.number, started)
-        seconds = job.submission.run_time
+        seconds = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
+        job.lacking = None
+        if job.counts_since is None:
+            job.counts_since = job.started
         if job.end is not None and job.end.sure:
-            seconds = min(seconds, job.end.at)
+            seconds = max(0.0, min(seconds, job.counts_since + job.end.at - job.started))
         end = partial(self._end, job.workload.key, job.starts)
         self._agenda.plan(max(self.record.now, started + seconds), Rank.END, end)
 
@@ -369,16 +506,6 @@ class Engine:
 def _resize(podset: PodSet, count: int) -> PodSet:
     """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
     return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
-
-
-def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:
-    """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
-    fair = configuration.fair_sharing
-    shares = [*(one.spec.fair_sharing for one in site.cluster_queues), *(one.spec.fair_sharing for one in site.cohorts)]
-    weighted = any(share is not None for share in shares)
-    if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
-        fair = ON_DEMAND
-    return FairSharing.of(fair, configuration.features)
 
 
 def _find_limit(job: _Job) -> timedelta | None:

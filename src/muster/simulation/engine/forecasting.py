@@ -30,15 +30,15 @@ class Forecaster:
         self,
         which: Literal["all", "some", "none"],
         flavors: Mapping[str, FlavorSpec],
-        settings: AdmissionSettings,
         run_time: Callable[[str], RunTime],
     ) -> None:
         self._flavors = flavors
-        self._settings = settings
         self._run_time = run_time
         self._paid = {"all": inf, "some": _GIVEN, "none": -inf}[which]
 
-    def forecast(self, tree: Tree, queues: Queues, key: str, queue: str, now: datetime) -> float | None:
+    def forecast(
+        self, tree: Tree, queues: Queues, settings: AdmissionSettings, key: str, queue: str, now: datetime
+    ) -> float | None:
         """Return the seconds until a waiting job gets quota; None if nobody can say, or it is not paid for."""
         if queue not in tree.queues:
             return None
@@ -52,7 +52,7 @@ class Forecaster:
             return None
         self._paid -= cost
         runs = {key: self._run_time(key) for key in keys}
-        start = estimate(_copy_quota(root), queues.copy(names), self._flavors, key, runs, now, self._settings).at
+        start = estimate(_copy_quota(root), queues.copy(names), self._flavors, key, runs, now, settings).at
         return None if start is None else (start - now).total_seconds()
 
 

@@ -33,13 +33,17 @@ from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.gang.order.ends import End, end_of
 from muster.insight.record.build import record_of
+from muster.jobs.job.terms import Terms
+from muster.jobs.jobset.children import Children
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
+from muster.simulation.engine.redefinitions import Redefinition, write_redefinitions
 from muster.simulation.scenario.arrivals import find_local_queue
+from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading, ScenarioError
 from muster.simulation.scenario.state import name_object, select_objects
@@ -64,18 +68,22 @@ class JobTemplate(Struct, frozen=True):
 
     workload: what it asks of its queue. local_queue: `namespace/name`, or "". pod_priority: the priority of its pods.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
+    restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
     """
 
     workload: kueue.Workload
     local_queue: str
     pod_priority: int
     end: End | None
+    restarts_whole: bool = True
 
 
 class Site(Struct, frozen=True):
     """The objects of a cluster that decisions read.
 
     templates: the jobs of each work, by its name. pod_classes: the priority classes of pods, by name.
+    later_nodes: those with which pools grow. pools: the names of all nodes of each pool. redefinitions: what queues and
+    Cohorts become, in order.
     """
 
     cluster_queues: Sequence[kueue.ClusterQueue]
@@ -89,6 +97,9 @@ class Site(Struct, frozen=True):
     configs: Sequence[kueue.MultiKueueConfig] = ()
     connections: Sequence[kueue.MultiKueueCluster] = ()
     pod_classes: Mapping[str, PriorityClass] = {}
+    later_nodes: Sequence[Node] = ()
+    pools: Mapping[str, Sequence[str]] = {}
+    redefinitions: Sequence[Redefinition] = ()
 
 
 class _Classes(Struct, frozen=True):
@@ -109,6 +120,7 @@ def build_site(reading: Reading, configuration: Configuration) -> Site:
 
 async def _build(reading: Reading, configuration: Configuration) -> Site:
     spec = reading.scenario.spec
+    require_changes(reading)
     inputs = ExternalInputs(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
@@ -118,6 +130,9 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
         await _store_all(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
+        pools = {pool.name: name_nodes(pool, find_largest_size(spec, pool)) for pool in spec.nodes}
+        later = {name for pool in spec.nodes for name in pools[pool.name][pool.count :]}
+        require_nodes(reading, {one.metadata.name: one for one in nodes}, pools)
         classes = _Classes(
             {one.metadata.name: one for one in (await client.list(kueue.WORKLOAD_PRIORITY_CLASS)).items},
             {one.metadata.name: one for one in (await client.list(PRIORITY_CLASS)).items},
@@ -136,12 +151,15 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             (await client.list(kueue.COHORT)).items,
             (await client.list(kueue.RESOURCE_FLAVOR)).items,
             (await client.list(NAMESPACE)).items,
-            nodes,
+            [one for one in nodes if one.metadata.name not in later],
             templates,
             (await client.list(kueue.ADMISSION_CHECK)).items,
             (await client.list(kueue.MULTI_KUEUE_CONFIG)).items,
             (await client.list(kueue.MULTI_KUEUE_CLUSTER)).items,
             classes.of_pods,
+            [one for one in nodes if one.metadata.name in later],
+            pools,
+            await write_redefinitions(client, reading),  # after all has been read as it is at the start
         )
 
 
@@ -206,7 +224,7 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
 
 
 async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: AbstractSet[str]) -> list[Node]:
-    """Return the nodes of the pools. others: the names of the other nodes."""
+    """Return all nodes that the pools ever have. others: the names of the other nodes."""
     nodes: list[Node] = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
         path = f"spec.nodes[{number}].template"
@@ -225,8 +243,7 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
         if not status.allocatable and not status.capacity:
             raise reading.source.error(path, "status.allocatable is needed: what a node of the pool has")
         node = _complete(replace(stored, status=status))
-        for index in range(pool.count):
-            name = f"{pool.name}-{index}"
+        for name in name_nodes(pool, find_largest_size(reading.scenario.spec, pool)):
             if name in others:
                 raise reading.source.error(f"spec.nodes[{number}].name", f"{name} is the name of a Node, too")
             labels = node.metadata.labels | {"kubernetes.io/hostname": name}
@@ -323,13 +340,22 @@ async def _read_template(
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
     workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
     _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
-    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, find_end(job))
+    local = f"{meta.namespace}/{queue}" if queue else ""
+    return JobTemplate(workload, local, pod_priority or 0, find_end(job), _restarts_whole(job))
 
 
 def find_end(job: Any) -> End | None:
     """Return when a job ends by its own limits, or as its user expects, from its start; None if that is unknown."""
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
     return end_of(job.metadata, deadline, started=0.0)
+
+
+def _restarts_whole(job: Any) -> bool:
+    """Return whether all pods of a job start again when one is interrupted."""
+    if isinstance(job, JobSet):
+        children = Children(job)
+        return any(Terms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
+    return not isinstance(job, Job)
 
 
 async def _try_out(

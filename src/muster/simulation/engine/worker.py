@@ -98,7 +98,7 @@ class WorkerEngine(Engine):
         )
         self._created += 1
         # A clone starts once, and another of its name later: the number of the start tells their ends apart.
-        job = _Job(one.number, one.submission, one.known, info, one.end, starts=self._created)
+        job = _Job(one.number, one.submission, one.known, info, one.end, one.work, None, starts=self._created)
         self._jobs[info.key] = job
         self._clones[info.key] = Clone(job, workload)
         if info.queue:

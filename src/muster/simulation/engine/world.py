@@ -10,6 +10,8 @@ from msgspec import Struct
 from muster.api.config import Configuration
 from muster.queueing import convert
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.changes import Changes
+from muster.simulation.engine.checkpoints import make_checkpoints
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.manager import ManagerEngine
 from muster.simulation.engine.routes import find_routes
@@ -47,13 +49,17 @@ class World:
         self.record = Record(works if reading.state is None else [*works, STATE_WORK])
         self._agenda = Agenda()
         self._source = reading.source
+        self._coming = True  # whether more jobs come
+        self._changes: Changes | None = None
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
         self._until = inf if spec.until is None else parse_seconds(spec.until)
         self._submissions = list_submissions(reading)
         names = [name for worker in workers for name in worker.reading.names]
         routes = find_routes(reading, site, configuration, names)
         if not routes:
-            self._engine = Engine(spec, site, configuration, self._agenda, self.record)
+            checkpoints = [make_checkpoints(reading, number) for number in range(len(spec.work))]
+            self._engine = Engine(spec, site, configuration, self._agenda, self.record, checkpoints)
+            self._changes = self._engine.changes = Changes(reading, site, self._agenda, self._engine)
             if reading.state is not None:
                 self._engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
             return
@@ -67,7 +73,9 @@ class World:
     def run(self, progress: Progress | None = None) -> None:
         """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
         self._expect_next()
-        while self._agenda:
+        if self._changes is not None:
+            self._changes.plan_next()
+        while self._agenda and (self._coming or self._engine.has_jobs):
             now = self._agenda.next_at
             if now > self._until:
                 self.record.now = self._until
@@ -82,13 +90,20 @@ class World:
             if progress is not None:
                 progress(self.record)
 
+    @property
+    def engine(self) -> Engine:
+        """The cluster that decides, or the manager of others."""
+        return self._engine
+
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
         return self._engine.list_waiting()
 
     def _expect_next(self) -> None:
         """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
-        if (submission := next(self._submissions, None)) is not None:
+        submission = next(self._submissions, None)
+        self._coming = submission is not None
+        if submission is not None:
             self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
 
     def _submit(self, submission: Submission) -> None:

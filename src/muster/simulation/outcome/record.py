@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from math import isnan, nan
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -11,10 +12,11 @@ class JobOutcome(Struct, frozen=True):
     """The outcome of a job. Times are seconds from the start; None: the job did not get so far.
 
     queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
-    started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions
-    undid, times its pods. wait: the seconds from its submission to its first start; of a job that waits, those so far.
-    forecast: the wait that was forecast for it as it was submitted.
+    started: when it started first. evictions: how often it lost its quota. lost: the seconds of work that evictions
+    and interruptions undid, times its pods. wait: the seconds from its submission to its first start; of a job that
+    waits, those so far. forecast: the wait that was forecast for it as it was submitted.
     cluster: the worker cluster in which it started last, or "".
+    interruptions: how often it lost nodes. interrupted: the part of `lost` that these undid.
     """
 
     name: str
@@ -31,6 +33,8 @@ class JobOutcome(Struct, frozen=True):
     wait: float
     forecast: float | None = None
     cluster: str = ""
+    interruptions: int = 0
+    interrupted: float = 0.0
 
 
 class Waiting(Struct, frozen=True):
@@ -49,6 +53,18 @@ class Change(Struct, frozen=True):
     flavor: str
     resource: str
     amount: int
+
+
+NodeState: TypeAlias = Literal["ready", "cordoned", "lost", "gone"]
+NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+
+
+class NodeChange(Struct, frozen=True):
+    """A change of a node. state: what it is from then on."""
+
+    at: float
+    node: str
+    state: NodeState
 
 
 class Record:
@@ -70,6 +86,9 @@ class Record:
         self._submitted, self._run_time = array("d"), array("d")
         self._started, self._ended, self._lost = array("d"), array("d"), array("d")
         self._forecast = array("d")
+        self._interruptions, self._interrupted = array("i"), array("d")
+        self._nodes: dict[str, int] = {}
+        self._node_at, self._node, self._node_state = array("d"), array("i"), array("b")
         self._change_at, self._change_of = array("d"), array("q")
         self._change_queue, self._change_resource = array("i"), array("i")
 
@@ -91,6 +110,8 @@ class Record:
         self._lost.append(0.0)
         self._forecast.append(nan)
         self._cluster.append(0)
+        self._interruptions.append(0)
+        self._interrupted.append(0.0)
         return len(self.names) - 1
 
     def start(self, job: int, at: float) -> None:
@@ -110,10 +131,22 @@ class Record:
         """Record that a job ends."""
         self._ended[job] = at
 
-    def evict(self, job: int, ran: float) -> None:
-        """Record that a job is evicted. ran: for how many seconds it ran."""
+    def evict(self, job: int, lost: float) -> None:
+        """Record that a job is evicted. lost: the seconds of its work that this undoes."""
         self._evictions[job] += 1
-        self._lost[job] += ran * self._pods[job]
+        self._lost[job] += lost * self._pods[job]
+
+    def interrupt(self, job: int, lost: float) -> None:
+        """Record that a job loses nodes. lost: the seconds of its work that this undoes."""
+        self._interruptions[job] += 1
+        self._lost[job] += lost * self._pods[job]
+        self._interrupted[job] += lost * self._pods[job]
+
+    def change_node(self, node: str, state: NodeState) -> None:
+        """Record that the state of a node changes now."""
+        self._node_at.append(self.now)
+        self._node.append(self._nodes.setdefault(node, len(self._nodes)))
+        self._node_state.append(NODE_STATES.index(state))
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
         """Record that the use of quota changes."""
@@ -142,7 +175,15 @@ class Record:
                 (self.now if isnan(started) else started) - submitted,
                 None if isnan(self._forecast[job]) else self._forecast[job],
                 clusters[self._cluster[job]],
+                self._interruptions[job],
+                self._interrupted[job],
             )
+
+    def node_changes(self) -> Iterator[NodeChange]:
+        """Yield the changes of nodes, in order. A node that never changes is not among them."""
+        nodes = list(self._nodes)
+        for at, node, state in zip(self._node_at, self._node, self._node_state, strict=True):
+            yield NodeChange(at, nodes[node], NODE_STATES[state])
 
     def changes(self) -> Iterator[Change]:
         """Yield the changes of used quota, in order."""

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from muster.simulation.outcome.assertions import Verdict
-from muster.simulation.outcome.record import Change, JobOutcome, Waiting
+from muster.simulation.outcome.record import Change, JobOutcome, NodeChange, Waiting
 from muster.simulation.outcome.summary import Summary
 
 
@@ -17,6 +17,7 @@ class Report(Struct, frozen=True):
 
     stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
     changes: the changes of used quota. remarks: what else people should know, such as jobs that are left out.
+    nodes: the changes of nodes.
     """
 
     scenario: str
@@ -27,6 +28,7 @@ class Report(Struct, frozen=True):
     verdicts: Sequence[Verdict]
     stopped: bool
     remarks: Sequence[str] = ()
+    nodes: Sequence[NodeChange] = ()
 
     @property
     def holds(self) -> bool:
@@ -35,12 +37,17 @@ class Report(Struct, frozen=True):
 
 
 def write_report(report: Report, folder: Path) -> None:
-    """Write `summary.json`, `jobs.csv` and `timeline.csv` into a folder, which is made if it is missing."""
+    """Write `summary.json`, `jobs.csv` and `timeline.csv` into a folder, which is made if it is missing.
+
+    A report with changes of nodes has a `nodes.csv`, too.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
     (folder / "summary.json").write_bytes(summary + b"\n")
     _write_rows(folder / "jobs.csv", JobOutcome, report.jobs)
     _write_rows(folder / "timeline.csv", Change, report.changes)
+    if report.nodes:
+        _write_rows(folder / "nodes.csv", NodeChange, report.nodes)
 
 
 def _write_rows(file: Path, type: type[Struct], rows: Sequence[Struct]) -> None:

@@ -40,7 +40,8 @@ class GroupSummary(Struct, frozen=True):
     """The outcome of some jobs.
 
     wait: seconds from submission to the first start, or so far. slowdown: bounded slowdown of jobs that have ended.
-    lost: pod seconds that evictions undid. forecast: the errors of the forecasts of jobs that waited and have started.
+    lost: pod seconds that evictions and interruptions undid. forecast: the errors of the forecasts of jobs that waited
+    and have started. interruptions: how often jobs lost nodes. interrupted: the part of `lost` that these undid.
     """
 
     submitted: int
@@ -52,6 +53,8 @@ class GroupSummary(Struct, frozen=True):
     evictions: int
     lost: float
     forecast: Spread | None
+    interruptions: int = 0
+    interrupted: float = 0.0
 
 
 class Use(Struct, frozen=True):
@@ -128,6 +131,8 @@ def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
         sum(job.evictions for job in jobs),
         sum(job.lost for job in jobs),
         Spread.of(error for job in jobs if (error := compute_forecast_error(job)) is not None),
+        sum(job.interruptions for job in jobs),
+        sum(job.interrupted for job in jobs),
     )
 
 

@@ -165,6 +165,13 @@ class Trace(Part, frozen=True):
     limits: Literal["logged", "exact", "none"] = "logged"
 
 
+class Checkpoint(Part, frozen=True):
+    """How a job keeps what it has done. every: the work between two checkpoints. cost: how long one takes."""
+
+    every: str | float
+    cost: str | float = 0
+
+
 class Work(Part, frozen=True):
     """Jobs that come from one source.
 
@@ -178,6 +185,7 @@ class Work(Part, frozen=True):
     limit: the time after which a job is ended, which backfill counts on; by default, as the template says.
     size: how many pods run side by side, instead of the template's number; of a JobSet, the replicas of its first role.
     priority: the priority, instead of that of the template's class.
+    checkpoint: how its jobs keep what they have done; without it, an interrupted job starts from nothing.
     """
 
     name: str = ""
@@ -191,6 +199,7 @@ class Work(Part, frozen=True):
     limit: Value | None = None
     size: Value | None = None
     priority: Value | None = None
+    checkpoint: Checkpoint | None = None
 
 
 class State(Part, frozen=True):
@@ -242,6 +251,88 @@ class WorkerCluster(Part, frozen=True):
     lost: tuple[Loss, ...] = ()
 
 
+class NodeChoice(Part, frozen=True):
+    """Some nodes; all that the set fields name.
+
+    nodes: their names. pool: a pool of the scenario. labels: what their labels must be.
+    """
+
+    nodes: tuple[str, ...] = ()
+    pool: str = ""
+    labels: dict[str, str] = {}
+
+
+class Outage(NodeChoice, frozen=True):
+    """Nodes that are out of use. count: how many of those named, drawn; all by default. lasts: how long; for ever."""
+
+    count: int | None = None
+    lasts: Value | None = msgspec.field(name="for", default=None)
+
+
+class Failures(NodeChoice, frozen=True, kw_only=True):
+    """Nodes that break at random, each by itself. mtbf, mttr: the mean time until a node breaks, and is back."""
+
+    mtbf: str | float
+    mttr: str | float
+
+
+class Scaling(Part, frozen=True):
+    """Another size of a pool. The nodes with the highest numbers come and go."""
+
+    pool: str
+    count: int
+
+
+class QuotaChange(Part, frozen=True):
+    """Other quotas of a ClusterQueue or Cohort, by resource. flavor: by default, the only one with the resource."""
+
+    cluster_queue: str = ""
+    cohort: str = ""
+    flavor: str = ""
+    nominal_quota: dict[str, str | float] = {}
+    borrowing_limit: dict[str, str | float] = {}
+    lending_limit: dict[str, str | float] = {}
+
+
+class QueueStop(Part, frozen=True):
+    """A queue that is stopped, or released (`None`). lasts: when it is released; never by default."""
+
+    cluster_queue: str = ""
+    local_queue: str = ""
+    policy: Literal["None", "Hold", "HoldAndDrain"] = "Hold"
+    lasts: str | float | None = msgspec.field(name="for", default=None)
+
+
+class EngineRestart(Part, frozen=True):
+    """A restart of the engine. lasts: how long it decides nothing."""
+
+    lasts: str | float = msgspec.field(name="for")
+
+
+class Change(Part, frozen=True):
+    """A change of the cluster; exactly one of the fields after the first two is set.
+
+    at: when. arrivals: when, instead, at random or regularly.
+    lose: nodes break, and what runs on them is interrupted. fail: nodes break and come back at random.
+    cordon: nodes take nothing new. drain: nodes take nothing new, and what runs on them is interrupted.
+    scale: a pool grows or shrinks. quota: quotas change. stop: a queue is stopped or released.
+    apply: the changed fields of a ClusterQueue, Cohort or LocalQueue, as a manifest.
+    restart: the engine stops, and starts again.
+    """
+
+    at: str | float | tuple[str | float, ...] | None = None
+    arrivals: Arrivals | None = None
+    lose: Outage | None = None
+    fail: Failures | None = None
+    cordon: Outage | None = None
+    drain: Outage | None = None
+    scale: Scaling | None = None
+    quota: QuotaChange | None = None
+    stop: QueueStop | None = None
+    apply: dict[str, Any] | None = None
+    restart: EngineRestart | None = None
+
+
 class Spec(Part, frozen=True):
     """The body of a scenario.
 
@@ -250,6 +341,7 @@ class Spec(Part, frozen=True):
     until: when it ends at the latest; by default, when all work has ended.
     manifests: files beside the scenario with queues, flavors, classes and nodes; they may also follow it in its file.
     clusters: the worker clusters to which its queues send jobs by MultiKueue.
+    changes: what breaks, and what administrators change, while the scenario is played.
     assertions: what must hold of the outcome, such as `p99(wait, queue=prod) < 30m`.
     forecasts: for which jobs that wait a start is forecast as they come; `some` costs a fixed share of the time.
     """
@@ -262,6 +354,7 @@ class Spec(Part, frozen=True):
     nodes: tuple[NodePool, ...] = ()
     work: tuple[Work, ...] = ()
     clusters: tuple[WorkerCluster, ...] = ()
+    changes: tuple[Change, ...] = ()
     assertions: tuple[str, ...] = msgspec.field(default=(), name="assert")
     forecasts: Literal["all", "some", "none"] = "some"
 

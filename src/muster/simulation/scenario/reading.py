@@ -49,7 +49,7 @@ _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority"
 # The errors of reading a file. ValueError: its path holds a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 # More nodes in a pool are a mistake, and would fill the memory.
-_MOST_NODES = 200_000
+MOST_NODES = 200_000
 _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
@@ -256,8 +256,8 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
         if pool.name in pools:
             raise source.error(f"spec.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
         pools.add(pool.name)
-        if not 0 <= pool.count <= _MOST_NODES:
-            raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {_MOST_NODES}")
+        if not 0 <= pool.count <= MOST_NODES:
+            raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {MOST_NODES}")
 
 
 def _require_trace(trace: Trace, source: Source, path: str) -> None:
@@ -281,10 +281,11 @@ def _is_set(work: Work, field: str) -> bool:
 
 def _list_samples(scenario: Scenario) -> list[tuple[str, Any]]:
     """Return the files of empirical distributions, each with the function that parses its lines."""
+    outages = (one.lose or one.cordon or one.drain for one in scenario.spec.changes)
+    spans = [(outage.lasts, parse_seconds) for outage in outages if outage is not None]
     return [
         (value.empirical, parse)
-        for work in scenario.spec.work
-        for value, parse in list_values(work)
+        for value, parse in (*(pair for work in scenario.spec.work for pair in list_values(work)), *spans)
         if isinstance(value, Distribution) and value.empirical is not None
     ] + [
         (value.empirical, parse_seconds)
