@@ -97,6 +97,8 @@ def test_jobs_go_where_there_is_room(tmp_path):
     assert all(job.ended == job.started + 600 for job in report.jobs)
     assert find_peaks(report) == {"here": 10_000, "east/there": 3000, "west/there": 2000}
     assert report.summary.total.evictions == 0
+    there = [change.at for change in report.changes if change.queue != "here"]
+    assert there == [0.0, 0.0, 1200.0, 1200.0], "clones that come and go within a moment leave no trace"
 
 
 def test_the_quota_of_the_manager_comes_first(tmp_path):
