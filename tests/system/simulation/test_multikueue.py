@@ -137,6 +137,11 @@ def test_a_job_of_a_lost_cluster_moves_to_another(tmp_path):
     assert (job.cluster, job.evictions, job.ended) == ("west", 1, 960.0 + 7200)
 
 
+def test_a_simulation_ends_with_its_jobs(tmp_path):
+    east = cluster("east", 1, more="    lost: [{at: 9h, for: 2h}]\n")
+    assert play(tmp_path, [east], [work(1, run="1h")]).summary.seconds == 3600.0
+
+
 def test_more_clusters_are_asked_after_a_while(tmp_path):
     """The first cluster is full, and the second is asked five minutes later."""
     clusters = [cluster("a", 1), cluster("b", 1)]

@@ -93,6 +93,11 @@ class Engine:
         queue = self._local.get(template.local_queue, "")
         return convert.workload(template.workload, queue, self._reading)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job waits or runs."""
+        return bool(self._jobs)
+
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
         for job in self._jobs.values():

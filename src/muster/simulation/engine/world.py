@@ -47,6 +47,7 @@ class World:
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
         self._until = inf if spec.until is None else parse_seconds(spec.until)
         self._submissions = list_submissions(reading)
+        self._coming = False  # whether another job is to come
         names = [name for worker in workers for name in worker.reading.names]
         routes = find_routes(reading, site, configuration, names)
         if not routes:
@@ -62,7 +63,7 @@ class World:
     def run(self, progress: Progress | None = None) -> None:
         """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
         self._expect_next()
-        while self._agenda:
+        while self._agenda and (self._coming or self._engine.is_busy):
             now = self._agenda.next_at
             if now > self._until:
                 self.record.now = self._until
@@ -82,7 +83,9 @@ class World:
 
     def _expect_next(self) -> None:
         """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
-        if (submission := next(self._submissions, None)) is not None:
+        submission = next(self._submissions, None)
+        self._coming = submission is not None
+        if submission is not None:
             self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
 
     def _submit(self, submission: Submission) -> None:
