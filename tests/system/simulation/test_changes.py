@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from muster.api.config import EMBEDDED
-from muster.simulation.engine.world import World
 from muster.simulation.engine.site import build_site
+from muster.simulation.engine.world import World
 from muster.simulation.outcome.report import write_report
 from muster.simulation.scenario.changes import ACTIONS
 from muster.simulation.scenario.reading import ScenarioError, read_scenario

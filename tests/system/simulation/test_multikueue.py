@@ -97,6 +97,8 @@ def test_jobs_go_where_there_is_room(tmp_path):
     assert all(job.ended == job.started + 600 for job in report.jobs)
     assert find_peaks(report) == {"here": 10_000, "east/there": 3000, "west/there": 2000}
     assert report.summary.total.evictions == 0
+    there = [change.at for change in report.changes if change.queue != "here"]
+    assert there == [0.0, 0.0, 1200.0, 1200.0], "clones that come and go within a moment leave no trace"
 
 
 def test_the_quota_of_the_manager_comes_first(tmp_path):
@@ -133,6 +135,11 @@ def test_a_job_of_a_lost_cluster_moves_to_another(tmp_path):
     report = play(tmp_path, [east, cluster("west", 1, more="    lost: [{at: 0, for: 2m}]\n")], [work(1, run="2h")])
     [job] = report.jobs
     assert (job.cluster, job.evictions, job.ended) == ("west", 1, 960.0 + 7200)
+
+
+def test_a_simulation_ends_with_its_jobs(tmp_path):
+    east = cluster("east", 1, more="    lost: [{at: 9h, for: 2h}]\n")
+    assert play(tmp_path, [east], [work(1, run="1h")]).summary.seconds == 3600.0
 
 
 def test_more_clusters_are_asked_after_a_while(tmp_path):

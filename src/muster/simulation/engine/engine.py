@@ -126,11 +126,6 @@ class Engine:
         """The nodes; None if quotas alone decide."""
         return self._machines
 
-    @property
-    def has_jobs(self) -> bool:
-        """Whether there are jobs that have not ended."""
-        return bool(self._jobs)
-
     def take_up(self, residents: Residents) -> None:
         """Start with the jobs and pods of a cluster."""
         if self._machines is not None:
@@ -177,6 +172,11 @@ class Engine:
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
         return convert.workload(template.workload, queue, self._reading)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job waits or runs."""
+        return bool(self._jobs)
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""

@@ -106,10 +106,13 @@ class ManagerEngine(Engine):
 
     def settle(self) -> None:
         """Decide in all clusters until there is nothing to decide at this moment."""
+        changed: dict[str, WorkerEngine] = {}
         while True:
             super().settle()
             while self._busy:
-                self._busy.pop(next(iter(self._busy))).settle()
+                name, worker = self._busy.popitem()
+                changed[name] = worker
+                worker.settle()
             if not self._unseen:
                 break
             while self._unseen:
@@ -121,6 +124,8 @@ class ManagerEngine(Engine):
             if (waiting := self._dispatches.get(key)) is not None and waiting.wake_at is not None:
                 self._agenda.plan(waiting.wake_at, Rank.END, partial(self._wake, key, waiting.wake_at))
         self._waking.clear()
+        for worker in changed.values():
+            worker.record_uses()
 
     def _explain(self, job: _Job, lacking: dict[Hashable, bool]) -> Waiting:
         one = self._dispatches.get(job.workload.key)

@@ -16,6 +16,7 @@ from muster.queueing.pending.activity import activity
 from muster.simulation.engine.manager import Route
 from muster.simulation.engine.site import Site
 from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.workers import list_names
 
 _ACTIVE = AdmissionCheckStatus(conditions=(Condition(type=ACTIVE, status="True", reason=ACTIVE),))
 
@@ -37,8 +38,8 @@ def find_routes(
         raise ScenarioError(f"{reading.source.file}: multiKueue.dispatcherName {name} cannot be simulated")
     used = {name for route in routes.values() for name in route.clusters}
     for number, cluster in enumerate(reading.scenario.spec.clusters):
-        for name in clusters:
-            if name not in used and (name == cluster.name or name.rpartition("-")[0] == cluster.name):
+        for name in list_names(cluster):
+            if name not in used:
                 why = f"no ClusterQueue sends workloads to {name}, by an AdmissionCheck and a {MULTI_KUEUE_CONFIG.kind}"
                 raise reading.source.error(f"spec.clusters[{number}].name", why)
     return routes

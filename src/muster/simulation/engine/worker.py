@@ -3,6 +3,7 @@
 A clone has quota and no pods. What becomes of clones is told the manager, who decides (`engine.manager`).
 """
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -15,7 +16,7 @@ from muster.api.kueue import Workload, WorkloadStatus
 from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
 from muster.api.meta import Condition
 from muster.multicluster.dispatch.views import Remote, RemoteJob
-from muster.queueing.model import Assignment
+from muster.queueing.model import Assignment, WorkloadInfo
 from muster.simulation.engine.agenda import Agenda
 from muster.simulation.engine.engine import Engine, _Job
 from muster.simulation.engine.site import Site
@@ -67,6 +68,7 @@ class WorkerEngine(Engine):
         self._clones: dict[str, Clone] = {}
         self._nothing = Remote(name, is_tried=True)
         self._created = 0  # how many clones have been
+        self._uses: Counter[tuple[str, str, str]] = Counter()  # how the use of quota changes at this moment
 
     def list_keys(self) -> list[str]:
         """Return the keys of the clones."""
@@ -146,6 +148,17 @@ class WorkerEngine(Engine):
         if not job.workload.queue:
             return Waiting(job.submission.name, f"there is no LocalQueue {job.workload.local_queue}", never=True)
         return self._explain(job, {})
+
+    def record_uses(self) -> None:
+        """Record how the use of quota changed at this moment: most clones get quota and are removed at once."""
+        for (queue, flavor, resource), amount in self._uses.items():
+            if amount:
+                self.record.change(self.record.now, self._scope + queue, flavor, resource, amount)
+        self._uses.clear()
+
+    def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
+        for (flavor, resource), amount in (workload.usage or {}).items():
+            self._uses[workload.queue, flavor, resource] += sign * amount
 
     def _note_change(self, key: str) -> None:
         if (clone := self._clones.get(key)) is not None:

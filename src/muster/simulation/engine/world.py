@@ -54,6 +54,7 @@ class World:
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
         self._until = inf if spec.until is None else parse_seconds(spec.until)
         self._submissions = list_submissions(reading)
+        self._coming = False  # whether another job is to come
         names = [name for worker in workers for name in worker.reading.names]
         routes = find_routes(reading, site, configuration, names)
         if not routes:
@@ -75,7 +76,7 @@ class World:
         self._expect_next()
         if self._changes is not None:
             self._changes.plan_next()
-        while self._agenda and (self._coming or self._engine.has_jobs):
+        while self._agenda and (self._coming or self._engine.is_busy):
             now = self._agenda.next_at
             if now > self._until:
                 self.record.now = self._until

@@ -41,7 +41,7 @@ def read_workers(reading: Reading) -> list[WorkerReading]:
         path = f"spec.clusters[{number}]"
         if cluster.count is not None and not 0 < cluster.count <= _MOST_CLUSTERS:
             raise reading.source.error(f"{path}.count", f"must be from 1 to {_MOST_CLUSTERS}")
-        names = _list_names(cluster)
+        names = list_names(cluster)
         if (name := next((name for name in names if name in seen), None)) is not None:
             raise reading.source.error(f"{path}.name", f"{name} is the name of another cluster, too")
         seen.update(names)
@@ -49,7 +49,8 @@ def read_workers(reading: Reading) -> list[WorkerReading]:
     return workers
 
 
-def _list_names(cluster: WorkerCluster) -> list[str]:
+def list_names(cluster: WorkerCluster) -> list[str]:
+    """Return the names of a cluster, or of several that are alike."""
     return [cluster.name] if cluster.count is None else [f"{cluster.name}-{index}" for index in range(cluster.count)]
 
 
