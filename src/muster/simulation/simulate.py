@@ -10,6 +10,7 @@ from muster.simulation.engine.site import Site, build_site
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
+from muster.simulation.outcome.timeline import build_timeline
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
 
 
@@ -41,7 +42,7 @@ def simulate(
         engine.run(progress)
     except KeyboardInterrupt:
         stopped = True
-    jobs, changes = list(engine.record.jobs()), list(engine.record.changes())
+    jobs, changes = list(engine.record.jobs()), engine.record.changes()
     return Report(
         reading.scenario.metadata.name,
         summarize(jobs, changes, engine.record.now),
@@ -50,6 +51,9 @@ def simulate(
         list(engine.list_waiting()),
         [judge(one, jobs) for one in asserted],
         stopped,
+        build_timeline(engine.record),
+        engine.record.nodes,
+        engine.record.rooms,
     )
 
 

@@ -28,9 +28,12 @@ from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
+from muster.simulation.outcome.nodelog import MOST_NODES
 from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.outcome.runs import Amounts
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import Reading
@@ -92,11 +95,14 @@ class Engine:
             self._queues.set_queue(node.policy)
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
+        self._draws_nodes = len(site.nodes) <= MOST_NODES
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
         self._bases = [self._convert(template) for template in self._templates]
         # The shapes of pods, by the number of their work and podset and by their flavors.
         self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
+        self._note_quotas()
+        self._note_capacity()
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
@@ -116,6 +122,7 @@ class Engine:
             while (event := self._agenda.take_due(now)) is not None:
                 event()
             self._settle()
+            self._measure_rooms()
             if progress is not None:
                 progress(self.record)
 
@@ -219,6 +226,7 @@ class Engine:
             return  # it is a victim of two
         ran = 0.0 if job.started is None else self.record.now - job.started
         self.record.evict(job.number, ran)
+        self._note_loss(job.workload, ran)
         job.started = None
         if self._machines is not None:
             self._machines.free(job.workload.key)
@@ -236,6 +244,29 @@ class Engine:
     def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
         for (flavor, resource), amount in (workload.usage or {}).items():
             self.record.change(self.record.now, workload.queue, flavor, resource, sign * amount)
+
+    def _note_quotas(self) -> None:
+        """Record the nominal quotas, as they are from now on."""
+        for name, node in self._tree.queues.items():
+            for (flavor, resource), quota in node.policy.quotas.items():
+                self.record.quotas.set(self.record.now, (name, flavor, resource), quota.nominal)
+
+    def _note_capacity(self) -> None:
+        """Record what the nodes have, as it is from now on."""
+        if self._machines is not None:
+            self.record.capacity.set(self.record.now, sum_capacity(self._machines.capacity))
+
+    def _note_loss(self, workload: WorkloadInfo, ran: float) -> None:
+        """Record that the use of the last seconds was in vain."""
+        now = self.record.now
+        for (flavor, resource), amount in (workload.usage or {}).items() if ran else ():
+            self.record.quotas.lose((workload.queue, flavor, resource), now - ran, now, amount)
+
+    def _measure_rooms(self) -> None:
+        if self._machines is not None and self.record.rooms.is_due(self.record.now):
+            names = self.record.works
+            shapes = ((names[work], shape) for (work, podset, _), shape in self._shapes.items() if podset == 0)
+            measure_rooms(self.record.rooms, self._machines.capacity, shapes, self.record.now)
 
     def _place(self, job: _Job, assignment: Assignment | None) -> None:
         """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
@@ -278,7 +309,8 @@ class Engine:
 
     def _begin(self, job: _Job) -> None:
         job.started, job.starts = self.record.now, job.starts + 1
-        self.record.start(job.number, self.record.now)
+        nodes = self._machines.count_pods(job.workload.key) if self._machines and self._draws_nodes else None
+        self.record.start(job.number, self.record.now, _sum_demand(job.workload), nodes)
         seconds = job.submission.run_time
         if job.end is not None and job.end.sure:
             seconds = min(seconds, job.end.at)
@@ -293,6 +325,17 @@ class Engine:
 def _resize(podset: PodSet, count: int) -> PodSet:
     """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
     return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
+
+
+def _sum_demand(workload: WorkloadInfo) -> Amounts:
+    """Return what a workload asks of the cluster: its use of quota, or the requests of its pods if it has none."""
+    total: Counter[str] = Counter()
+    for (_, resource), amount in (workload.usage or {}).items():
+        total[resource] += amount
+    for podset in workload.podsets if workload.usage is None else ():
+        for resource, amount in (podset.asks or podset.requests).items():
+            total[resource] += amount * podset.count
+    return tuple(sorted(total.items()))
 
 
 def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:

@@ -23,6 +23,8 @@ from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape
 
+_PODS = "pods"
+
 
 class GangAsk(Struct, frozen=True, eq=False):
     """A gang that asks for nodes.
@@ -92,6 +94,15 @@ class Machines:
         self._running.drop(key)
         self._pending.freed()
         self._freed = True
+
+    def count_pods(self, key: str) -> Mapping[str, int]:
+        """Return how many pods of a running gang each node has."""
+        pods: Counter[str] = Counter()
+        for guest in self._guests.get(key, ()):
+            if (known := self.capacity.assigned(guest)) is not None:
+                node, size = known
+                pods[node] += dict(size.requests)[_PODS]
+        return pods
 
     def takes_ever(self, shapes: Mapping[Shape, int]) -> bool:
         """Return whether these pods would fit if nothing else ran."""

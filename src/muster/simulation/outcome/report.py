@@ -1,22 +1,26 @@
 """Report what became of the jobs of a simulation, as files."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from muster.simulation.outcome.assertions import Verdict
+from muster.simulation.outcome.fragmentation import FreeRooms
+from muster.simulation.outcome.nodelog import NodeLog
 from muster.simulation.outcome.record import Change, JobOutcome, Waiting
 from muster.simulation.outcome.summary import Summary
+from muster.simulation.outcome.timeline import Timeline, TimelineRow, list_rows
 
 
 class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
     stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
-    changes: the changes of used quota.
+    changes: the changes of used quota. timeline: the course of quotas, nodes and jobs over time, in regular bins.
+    nodes: which job ran where; empty for a large cluster. rooms: what was free on nodes.
     """
 
     scenario: str
@@ -26,6 +30,9 @@ class Report(Struct, frozen=True):
     waiting: Sequence[Waiting]
     verdicts: Sequence[Verdict]
     stopped: bool
+    timeline: Timeline
+    nodes: NodeLog
+    rooms: FreeRooms
 
     @property
     def holds(self) -> bool:
@@ -39,10 +46,10 @@ def write_report(report: Report, folder: Path) -> None:
     summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
     (folder / "summary.json").write_bytes(summary + b"\n")
     _write_rows(folder / "jobs.csv", JobOutcome, report.jobs)
-    _write_rows(folder / "timeline.csv", Change, report.changes)
+    _write_rows(folder / "timeline.csv", TimelineRow, list_rows(report.timeline))
 
 
-def _write_rows(file: Path, type: type[Struct], rows: Sequence[Struct]) -> None:
+def _write_rows(file: Path, type: type[Struct], rows: Iterable[Struct]) -> None:
     with file.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(type.__struct_fields__)
