@@ -38,7 +38,7 @@ _NAMED = 5
     "--report",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write summary, jobs and timeline there.",
+    help="Write a page with charts, summary, jobs and timeline there.",
 )
 @click.option("--assert", "assertions", metavar="TEXT", multiple=True, help="Fail unless this holds of the outcome.")
 @click.option("--seed", type=int, help="The source of everything that is drawn, instead of the scenario's.")
@@ -53,6 +53,7 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import dump, say
     from muster.runtime.clock import RealClock
+    from muster.simulation.outcome.page import write_page
     from muster.simulation.outcome.report import write_report
     from muster.simulation.scenario.reading import ScenarioError
     from muster.simulation.simulate import simulate
@@ -72,7 +73,8 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
         say(line)
     if report is not None:
         write_report(outcome, report)
-        say(f"wrote summary.json, jobs.csv and timeline.csv in {report}")
+        write_page(outcome, report)
+        say(f"wrote report.html, summary.json, jobs.csv and timeline.csv in {report}")
     sys.exit(130 if outcome.stopped else int(not outcome.holds))
 
 

@@ -55,5 +55,5 @@ def average_steps(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count:
 def sum_events(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count: int) -> Floats:
     """Return the sum of amounts that fall into each bin: a row for each amount."""
     cells = rows * len(bins) + bins.find(times)
-    sums: Floats = np.bincount(cells, amounts, count * len(bins)).reshape(count, len(bins))
-    return sums
+    sums = np.bincount(cells, amounts, count * len(bins)).reshape(count, len(bins))
+    return sums.astype(np.float64)

@@ -200,20 +200,20 @@ def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
         demand[resource] = [one + two for one, two in zip(total, series, strict=True)]
     edges = timeline.edges
     for number in range(len(edges) - 1):
-        at = edges[number], edges[number + 1]
+        start, end = edges[number], edges[number + 1]
         for (queue, flavor, resource), quota in timeline.quotas.items():
             given = (quota.nominal, quota.used, quota.borrowed, quota.lost)
-            amounts = [scale_amount(resource, each[number]) for each in given]
-            yield TimelineRow(*at, "quota", queue, flavor, resource, *amounts, None)
+            nominal, used, borrowed, lost = (scale_amount(resource, each[number]) for each in given)
+            yield TimelineRow(start, end, "quota", queue, flavor, resource, nominal, used, borrowed, lost, None)
         for queue, jobs in timeline.jobs.items():
             counts = (("jobs", jobs.running, jobs.waiting), ("pods", jobs.pods_running, jobs.pods_waiting))
             for of, running, waiting in counts:
-                numbers = running[number], None, None, waiting[number]
-                yield TimelineRow(*at, of, queue, "", "", None, *numbers)
+                shown = running[number], waiting[number]
+                yield TimelineRow(start, end, of, queue, "", "", None, shown[0], None, None, shown[1])
         for resource, capacity in timeline.capacity.items():
             if resource in demand:
-                amounts = [scale_amount(resource, each[number]) for each in (capacity, demand[resource])]
-                yield TimelineRow(*at, "nodes", "", "", resource, *amounts, None, None, None)
+                has, used = (scale_amount(resource, each[number]) for each in (capacity, demand[resource]))
+                yield TimelineRow(start, end, "nodes", "", "", resource, has, used, None, None, None)
 
 
 def scale_amount(resource: str, amount: float) -> float:
