@@ -14,12 +14,13 @@ from muster.charts.markup import Markup, element
 
 
 class Figure(Struct, frozen=True):
-    """A picture. legend: may be empty. reading: how to read it, in one or two sentences."""
+    """A picture. reading: how to read it, in one or two sentences. wide: it takes the whole width of a wide page."""
 
     title: str
     reading: str
     body: Markup
     legend: Markup = Markup()
+    wide: bool = False
 
 
 class Section(Struct, frozen=True):
@@ -71,14 +72,13 @@ def _render_tile(tile: Tile) -> Markup:
 
 
 def _render_section(section: Section) -> Markup:
-    return element(
-        "section", {"id": section.id}, element("h2", {}, section.title), *map(_render_figure, section.figures)
-    )
+    figures = element("div", {"class": "figures"}, map(_render_figure, section.figures))
+    return element("section", {"id": section.id}, element("h2", {}, section.title), figures)
 
 
 def _render_figure(figure: Figure) -> Markup:
     caption = element("figcaption", {}, element("h3", {}, figure.title), element("p", {}, figure.reading))
-    return element("figure", {}, caption, figure.legend, figure.body)
+    return element("figure", {"class": "wide" if figure.wide else None}, caption, figure.legend, figure.body)
 
 
 def _read_part(name: str) -> str:

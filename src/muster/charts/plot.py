@@ -86,7 +86,7 @@ def draw_cells(rows: Sequence[Sequence[float]], ticks: Sequence[Tick], names: Se
                 place = {"x": column * width, "y": HEIGHT - (number + 1) * height, "width": width, "height": height}
                 title = element("title", {}, f"{format_value(value)}")
                 shapes.append(element("rect", {"class": f"m{strength}", **place}, title))
-    return frame(shapes, ticks, names, label)
+    return frame(shapes, ticks, names, label, raised=-14)
 
 
 def sum_layers(layers: Sequence[Sequence[float]], length: int) -> list[list[float]]:
@@ -98,8 +98,13 @@ def sum_layers(layers: Sequence[Sequence[float]], length: int) -> list[list[floa
     )
 
 
-def frame(shapes: Iterable[Markup], ticks: Sequence[Tick], values: Sequence[Tick], label: str) -> Markup:
-    """Return a drawing with its axes. values: the ticks of the vertical axis, from 0 at the bottom."""
+def frame(
+    shapes: Iterable[Markup], ticks: Sequence[Tick], values: Sequence[Tick], label: str, raised: float = 3
+) -> Markup:
+    """Return a drawing with its axes.
+
+    values: the ticks of the vertical axis, from 0 at the bottom. raised: how far their names stand above their lines.
+    """
     parts = []
     for tick in values:
         y = _TOP + HEIGHT * (1 - tick.at)
@@ -107,8 +112,10 @@ def frame(shapes: Iterable[Markup], ticks: Sequence[Tick], values: Sequence[Tick
     drawing = {"x": "0", "y": _TOP, "width": "100%", "height": HEIGHT, "preserveAspectRatio": "none"}
     parts.append(element("svg", {**drawing, "viewBox": f"0 0 {WIDTH} {HEIGHT}", "class": "shapes"}, *shapes))
     for tick in values:
+        if not tick.label:
+            continue
         y = _TOP + HEIGHT * (1 - tick.at)
-        parts.append(element("text", {"class": "value", "x": "0", "y": y - 3}, tick.label))
+        parts.append(element("text", {"class": "value", "x": "0", "y": y - raised}, tick.label))
     for tick in ticks:
         anchor = "start" if tick.at < 0.04 else "end" if tick.at > 0.96 else "middle"
         place = {"x": f"{format_number(tick.at * 100)}%", "y": _TOP + HEIGHT + 16, "text-anchor": anchor}

@@ -1,7 +1,8 @@
 """Draw what share of its entitlement each queue used, and how fair that was."""
 
 from collections.abc import Sequence
-from math import nan
+from itertools import groupby
+from math import isnan, nan
 
 from muster.charts.page import Figure, Section
 from muster.charts.plot import Marked, draw_legend, draw_lines
@@ -33,8 +34,9 @@ def draw_fairness(timeline: Timeline, palette: Palette) -> Section | None:
     even = Marked("entitlement", [(0.0, 100.0), (1.0, 100.0)], "limit")
     drawn = [*lines, even]
     indexes = index_shares(timeline, shares)
-    curve = [(places[part.start], known[-1]) for part in parts if (known := _find_known(indexes, part))]
-    index = Marked("Jain's index", curve, "0")
+    curves = _draw_runs(
+        [(places[part.start], places[part.stop], average_known(indexes[part.start : part.stop])) for part in parts]
+    )
     label = f"{resource}: use by entitlement"
     return Section(
         "fairness",
@@ -50,7 +52,7 @@ def draw_fairness(timeline: Timeline, palette: Palette) -> Section | None:
                 "Jain's index over time",
                 "Of the shares above, over queues that hold quota or have waiting jobs. 1: all have the same share. "
                 "1/n: one of n queues has everything. No line: fewer than two such queues.",
-                draw_lines([index], ticks, 1.0, "Jain's index over time"),
+                draw_lines(curves, ticks, 1.0, "Jain's index over time"),
             ),
         ],
     )
@@ -85,9 +87,21 @@ def index_shares(timeline: Timeline, shares: dict[str, list[float]]) -> list[flo
     return indexes
 
 
-def _find_known(values: Sequence[float], part: range) -> list[float]:
-    known = [values[number] for number in part if values[number] == values[number]]
-    return [sum(known) / len(known)] if known else []
+def average_known(values: Sequence[float]) -> float | None:
+    """Return the mean of the values that are numbers; None if there are none."""
+    known = [value for value in values if not isnan(value)]
+    return sum(known) / len(known) if known else None
+
+
+def _draw_runs(parts: Sequence[tuple[float, float, float | None]]) -> list[Marked]:
+    """Return a line for each run of parts that have a value."""
+    runs = (list(run) for known, run in groupby(parts, lambda part: part[2] is not None) if known)
+    return [
+        Marked(
+            "Jain's index", [(at, value) for start, end, value in run if value is not None for at in (start, end)], "0"
+        )
+        for run in runs
+    ]
 
 
 def _split(length: int) -> list[range]:

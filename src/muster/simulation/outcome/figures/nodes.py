@@ -84,7 +84,8 @@ def _draw_stays(report: Report, palette: Palette) -> Figure:
     names = log.names
     ticks = list_time_ticks(seconds)
     legend = draw_legend((queue or "(no queue)", palette.color(queue)) for queue in palette.queues)
-    return Figure("Jobs on nodes", reading, draw_gantt(names, bars, seconds, ticks, "Jobs on nodes over time"), legend)
+    body = draw_gantt(names, bars, seconds, ticks, "Jobs on nodes over time")
+    return Figure("Jobs on nodes", reading, body, legend, wide=True)
 
 
 def _name_stay(job: JobOutcome, pods: int) -> str:

@@ -43,7 +43,7 @@ def _draw_resource(timeline: Timeline, palette: Palette, resource: str) -> Figur
     if nominal := [quota.nominal for (*_, one), quota in timeline.quotas.items() if one == resource]:
         lines.append(Series("all quotas", _scale(resource, add_series(nominal, length)), "limit"))
     if resource in timeline.capacity:
-        lines.append(Series("all nodes", _scale(resource, timeline.capacity[resource]), "lost"))
+        lines.append(Series("all nodes", _scale(resource, timeline.capacity[resource]), "nodes"))
     ticks = list_time_ticks(timeline.edges[-1])
     title = f"{resource} by queue"
     return Figure(
@@ -51,6 +51,7 @@ def _draw_resource(timeline: Timeline, palette: Palette, resource: str) -> Figur
         "What running jobs ask for. Room between the stack and the lines was idle.",
         draw_stack(timeline.edges, layers, lines, ticks, f"{title} over time", _UNITS.get(resource, "")),
         draw_legend((one.name, one.color) for one in (*layers, *lines)),
+        wide=True,
     )
 
 

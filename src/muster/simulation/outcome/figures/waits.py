@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from muster.charts.markup import Markup, element, join
 from muster.charts.page import Figure, Section
 from muster.charts.plot import COLORS, Marked, color_of, draw_cells, draw_legend, draw_lines, draw_stack, draw_table
 from muster.charts.scales import Tick, format_span, list_log_ticks, list_time_ticks, place_log
@@ -16,6 +17,11 @@ _MOST_POINTS = 200
 _COLUMNS = 24
 _MOST_ROWS = 100
 _HOUR = 3600.0
+
+_READING = (
+    "The share of jobs that waited at most so long: a curve further to the left and above is better. "
+    "Slowdown: the time in the system by the run time, of at least 10 seconds, over jobs that have ended."
+)
 
 Groups = Mapping[str, Sequence[JobOutcome]]
 
@@ -60,9 +66,7 @@ def draw_waits(jobs: Sequence[JobOutcome], palette: Palette) -> Section:
         lines = [Marked(name_queue(name), trace_waits(some, longest), colors[name]) for name, some in shown.items()]
         body = draw_lines(lines, list_log_ticks(longest), 100.0, f"{title}: shares of jobs", "%")
         legend = draw_legend((line.name, line.color) for line in lines)
-        reading = "The share of jobs that waited at most so long. A curve further to the left and above is better."
-        figures.append(Figure(title, reading, body, legend))
-        figures.append(_tabulate(title, groups))
+        figures.append(Figure(title, _READING, join((body, _tabulate(title, groups))), legend, wide=True))
     figures.append(_draw_sizes(jobs, longest))
     return Section("waits", "How long jobs waited", figures)
 
@@ -109,14 +113,13 @@ def trace_waits(jobs: Sequence[JobOutcome], longest: float) -> list[tuple[float,
     return [(0.0, 0.0), *points, (1.0, 100.0)]
 
 
-def _tabulate(title: str, groups: Groups) -> Figure:
+def _tabulate(title: str, groups: Groups) -> Markup:
     header = (title.rpartition(" ")[2], "jobs", "wait mean", "p50", "p90", "p99", "slowdown mean", "p90", "evictions")
     rows = [_make_row(name_queue(name), some) for name, some in list(groups.items())[:_MOST_ROWS]]
-    left_out = len(groups) - len(rows)
-    reading = "Slowdown: the time in the system by the run time, of at least 10 seconds, over jobs that have ended."
-    if left_out:
-        reading += f" {left_out} more rows are left out."
-    return Figure(f"{title}: table", reading, draw_table(header, rows))
+    table = draw_table(header, rows)
+    if left_out := len(groups) - len(rows):
+        return join((table, element("p", {}, f"{left_out} more rows are left out.")))
+    return table
 
 
 def _make_row(name: str, jobs: Sequence[JobOutcome]) -> tuple[str, ...]:
@@ -134,7 +137,7 @@ def _draw_sizes(jobs: Sequence[JobOutcome], longest: float) -> Figure:
         cells = Counter(min(_COLUMNS - 1, int(place_log(job.wait, longest) * _COLUMNS)) for job in some)
         rows.append([cells[column] / len(some) * 100 for column in range(_COLUMNS)])
         median = find_percentile(sorted(job.wait for job in some), 0.5)
-        names.append(Tick(number / len(sizes), f"{name} pods, median {format_span(median)}"))
+        names.append(Tick((number + 1) / len(sizes), f"{name} pods, median {format_span(median)}"))
     body = draw_cells(rows, list_log_ticks(longest), names, "Sizes of gangs against waits")
     reading = "Each row is a size of gangs; darker cells hold a larger share of its jobs. Long waits are to the right."
-    return Figure("Gang size against wait", reading, body)
+    return Figure("Gang size against wait", reading, body, wide=True)
