@@ -7,12 +7,12 @@ from itertools import groupby
 from msgspec import Struct
 
 from muster.charts.markup import Markup, element
-from muster.charts.plot import WIDTH, write_points
+from muster.charts.plot import WIDTH, write_path
 from muster.charts.scales import Tick
 
-# So many bars are drawn one by one; shorter ones of the same place are drawn as one.
-MOST_BARS = 12_000
-# A bar that is narrower than this part of the width is drawn together with its neighbours.
+# So many bars are drawn one by one, and at most as many for the shorter ones, of which those of one place are one.
+MOST_BARS = 7000
+# Places of a row are no narrower than this part of the width.
 _FINEST = 2000
 _LANE = 4.0
 _MOST_LANES = 8
@@ -46,7 +46,7 @@ def draw_gantt(rows: Sequence[str], bars: Sequence[Bar], seconds: float, ticks: 
     shapes = []
     for number in range(1, len(rows)):
         y = number * row_height - 0.5
-        shapes.append(element("path", {"class": "rule", "d": f"M{write_points([(0, y), (WIDTH, y)])}"}))
+        shapes.append(element("path", {"class": "rule", "d": write_path([(0, y), (WIDTH, y)])}))
     for one in placed:
         x, end = (time / seconds * WIDTH for time in (one.bar.start, one.bar.end))
         y = one.bar.row * row_height + one.lane * lane_height
@@ -92,7 +92,8 @@ def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> li
     """Return bars and how many each stands for: all of them, or the longest and the others of a place as one."""
     ordered = sorted(bars, key=lambda bar: bar.end - bar.start, reverse=True)
     merged = [(bar, 1) for bar in ordered[:most]]
-    slot = seconds / _FINEST * max(1.0, len(ordered) / most)
+    rows = len({bar.row for bar in ordered[most:]})
+    slot = seconds / max(1, min(_FINEST, most // max(rows, 1)))
 
     def place(bar: Bar) -> tuple[int, int]:
         return bar.row, int(bar.start // slot)

@@ -16,6 +16,7 @@ function span(seconds) {
 function show(text, x, y) {
   tip.textContent = text;
   tip.hidden = false;
+  tip.style.left = tip.style.top = "0";
   tip.style.left = Math.max(4, Math.min(x + 12, innerWidth - tip.offsetWidth - 4)) + "px";
   tip.style.top = Math.max(4, Math.min(y + 16, innerHeight - tip.offsetHeight - 4)) + "px";
 }

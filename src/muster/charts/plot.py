@@ -146,7 +146,7 @@ def _draw_area(
 ) -> Markup:
     upper = list_steps(places, [_height(value, top) for value in above])
     lower = list_steps(places, [_height(value, top) for value in below])
-    path = f"M{write_points(upper)}L{write_points(lower[::-1])}Z"
+    path = f"{write_path([*upper, *lower[::-1]])}Z"
     return element("path", {"class": f"a{layer.color}", "d": path}, element("title", {}, layer.name))
 
 
@@ -171,12 +171,23 @@ def _draw_line(points: Sequence[tuple[float, float]], name: str, color: str) -> 
     if not points:
         return Markup()
     title = element("title", {}, name)
-    return element("path", {"class": f"l{color}", "d": f"M{write_points(points)}"}, title)
+    return element("path", {"class": f"l{color}", "d": write_path(points)}, title)
 
 
-def write_points(points: Iterable[tuple[float, float]]) -> str:
-    """Return points as a path writes them, to a tenth of a unit."""
-    return "L".join(f"{_tenth(x)} {_tenth(y)}" for x, y in points)
+def write_path(points: Iterable[tuple[float, float]]) -> str:
+    """Return a path through points, to a tenth of a unit; a step to the side or up is written shortly."""
+    parts: list[str] = []
+    last_x = last_y = ""
+    for point in points:
+        x, y = (_tenth(value) for value in point)
+        if not parts:
+            parts.append(f"M{x} {y}")
+        elif x != last_x:
+            parts.append(f"H{x}" if y == last_y else f"L{x} {y}")
+        elif y != last_y:
+            parts.append(f"V{y}")
+        last_x, last_y = x, y
+    return "".join(parts)
 
 
 def _tenth(value: float) -> str:

@@ -35,9 +35,9 @@ def test_steps_have_a_corner_only_where_the_value_changes():
 def test_a_stack_reaches_from_the_ground_to_the_sum():
     layers = [Series("a", [1, 1], "0"), Series("b", [1, 3], "1")]
     drawn = paths(draw_stack([0, 5, 10], layers, [Series("all", [4, 4], "limit")], [], "x"))
-    assert drawn["a0"] == f"M0 150L1000 150L1000 {HEIGHT}L0 {HEIGHT}Z"
-    assert drawn["a1"] == "M0 100L500 100L500 0L1000 0L1000 150L0 150Z"
-    assert drawn["llimit"] == "M0 0L1000 0"
+    assert drawn["a0"] == f"M0 150H1000V{HEIGHT}H0Z"
+    assert drawn["a1"] == "M0 100H500V0H1000V150H0Z"
+    assert drawn["llimit"] == "M0 0H1000"
 
 
 def test_lines_go_through_their_points():
