@@ -5,9 +5,11 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 from tests.system.test_simulation import FLAVOR, JOB, NODES, queue, scenario
 
+from muster.cli.commands.simulate import command
 from muster.simulation.outcome.nodelog import NodeLog
 from muster.simulation.outcome.page import render_report, write_page
 from muster.simulation.outcome.record import Waiting
@@ -103,7 +105,7 @@ def test_stays_on_nodes_are_those_of_jobs(tmp_path):
     log = report.nodes
     stays = sorted(zip(log.nodes, log.starts, log.ends, strict=True))
     assert len(set(log.jobs)) == 12
-    assert sorted(log.names) == ["n-0", "n-1", "n-2", "n-3"]
+    assert log.names == ["n-0", "n-1", "n-2", "n-3"]
     for (node, _, end), (other, start, _) in pairwise(stays):
         assert node != other or end <= start, "a node of one CPU has one job at a time"
 
@@ -147,6 +149,12 @@ def test_a_scenario_with_little_in_it_has_a_page(tmp_path, text):
     write_report(report, tmp_path)
     write_page(report, tmp_path)
     read((tmp_path / "report.html").read_text())
+
+
+def test_a_report_that_cannot_be_written_stops_the_command_before_the_simulation(tmp_path):
+    (tmp_path / "file").touch()
+    result = CliRunner().invoke(command, [str(tmp_path / "gone.yaml"), "--report", str(tmp_path / "file" / "x")])
+    assert (result.exit_code, "Not a directory" in result.output) == (2, True)
 
 
 def test_a_page_of_many_jobs_is_small(tmp_path):

@@ -58,6 +58,8 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
     from muster.simulation.scenario.reading import ScenarioError
     from muster.simulation.simulate import simulate
 
+    if report is not None:
+        _make_folder(report)
     live = LiveLine()
     progress = _Progress(live, RealClock())
     try:
@@ -76,6 +78,14 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
         write_page(outcome, report)
         say(f"wrote report.html, summary.json, jobs.csv and timeline.csv in {report}")
     sys.exit(130 if outcome.stopped else int(not outcome.holds))
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of the report before the simulation, which may take long."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(f"{folder}: {error.strerror}", param_hint="--report") from None
 
 
 class _Progress:

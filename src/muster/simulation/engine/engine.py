@@ -96,6 +96,8 @@ class Engine:
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._draws_nodes = len(site.nodes) <= MOST_NODES
+        for one in site.nodes if self._draws_nodes else ():
+            self.record.nodes.add_node(one.metadata.name)
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
         self._bases = [self._convert(template) for template in self._templates]

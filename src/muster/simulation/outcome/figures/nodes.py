@@ -1,5 +1,6 @@
 """Draw where jobs ran, and what free room no gang could use."""
 
+import re
 from collections.abc import Sequence
 from math import inf, isnan
 
@@ -14,6 +15,7 @@ from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.timeline import scale_amount
 
 _MOST_SIZES = 6
+_DIGITS = re.compile("([0-9]{1,18})")
 
 
 def draw_nodes(report: Report, palette: Palette) -> Section | None:
@@ -69,8 +71,16 @@ def split_room(room: FreeRoom, sizes: Sequence[int], count: int) -> list[Series]
 
 def _draw_stays(report: Report, palette: Palette) -> Figure:
     log, jobs, seconds = report.nodes, report.jobs, report.timeline.edges[-1]
+    rows = sorted(range(len(log.names)), key=lambda node: split_numbers(log.names[node]))
+    places = {node: row for row, node in enumerate(rows)}
     bars = [
-        Bar(node, start, seconds if isnan(end) else end, _name_stay(jobs[job], pods), palette.color(jobs[job].queue))
+        Bar(
+            places[node],
+            start,
+            seconds if isnan(end) else end,
+            _name_stay(jobs[job], pods),
+            palette.color(jobs[job].queue),
+        )
         for job, node, pods, start, end in zip(log.jobs, log.nodes, log.pods, log.starts, log.ends, strict=True)
     ]
     reading = (
@@ -81,11 +91,17 @@ def _draw_stays(report: Report, palette: Palette) -> Figure:
         reading += (
             f" Jobs that started after {format_span(log.complete_until)} are missing, because there are too many."
         )
-    names = log.names
+    names = [log.names[node] for node in rows]
     ticks = list_time_ticks(seconds)
     legend = draw_legend((queue or "(no queue)", palette.color(queue)) for queue in palette.queues)
     body = draw_gantt(names, bars, seconds, ticks, "Jobs on nodes over time")
     return Figure("Jobs on nodes", reading, body, legend, wide=True)
+
+
+def split_numbers(name: str) -> list[tuple[int, str]]:
+    """Return the key by which people order names: n-2 comes before n-10."""
+    parts = _DIGITS.split(name)
+    return [(int(part), "") if number % 2 else (-1, part) for number, part in enumerate(parts)]
 
 
 def _name_stay(job: JobOutcome, pods: int) -> str:

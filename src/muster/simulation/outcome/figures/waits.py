@@ -58,6 +58,8 @@ def draw_waits(jobs: Sequence[JobOutcome], palette: Palette) -> Section:
         ("Waits by size", group_jobs(jobs, lambda job: name_size(job.pods), _order_sizes)),
         ("Waits by priority", group_jobs(jobs, lambda job: str(job.priority), lambda name: -int(name))),
     ):
+        if len(groups) < 2 and title == "Waits by priority":
+            continue
         shown = _keep_largest(groups)
         colors = {
             name: palette.color(name) if title.endswith("queue") else color_of(number)
@@ -66,7 +68,8 @@ def draw_waits(jobs: Sequence[JobOutcome], palette: Palette) -> Section:
         lines = [Marked(name_queue(name), trace_waits(some, longest), colors[name]) for name, some in shown.items()]
         body = draw_lines(lines, list_log_ticks(longest), 100.0, f"{title}: shares of jobs", "%")
         legend = draw_legend((line.name, line.color) for line in lines)
-        figures.append(Figure(title, _READING, join((body, _tabulate(title, groups))), legend, wide=True))
+        reading = _READING if len(shown) == len(groups) else f"{_READING} Curves: the {len(shown)} largest groups."
+        figures.append(Figure(title, reading, join((body, _tabulate(title, groups))), legend, wide=True))
     figures.append(_draw_sizes(jobs, longest))
     return Section("waits", "How long jobs waited", figures)
 

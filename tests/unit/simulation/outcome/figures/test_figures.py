@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.simulation.outcome.figures.fairness import average_known, index_shares, measure_shares
-from muster.simulation.outcome.figures.nodes import list_sizes, split_room
+from muster.simulation.outcome.figures.nodes import list_sizes, split_numbers, split_room
 from muster.simulation.outcome.figures.palette import Palette
 from muster.simulation.outcome.figures.use import split_use
 from muster.simulation.outcome.figures.waits import name_size, trace_waits
@@ -85,3 +85,8 @@ def test_fairness_counts_queues_that_hold_or_want_quota():
     assert indexes[9] == 0.5
     assert average_known(indexes) == 0.5
     assert average_known(indexes[:2]) is None
+
+
+def test_names_are_in_the_order_of_people():
+    names = ["n-10", "n-2", "m", "n-1", "", "7", "n-2b"]
+    assert sorted(names, key=split_numbers) == ["", "7", "m", "n-1", "n-2", "n-2b", "n-10"]
