@@ -166,7 +166,7 @@ class Record:
         """Record that a job is evicted. ran: for how many seconds it ran."""
         self._evictions[job] += 1
         self._lost[job] += ran * self._pods[job]
-        self.runs.end(job, self.now, lost=True)
+        self.runs.end(job, self.now, lost=ran)
         self.nodes.end(job, self.now)
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:

@@ -10,13 +10,14 @@ Amounts = tuple[tuple[str, int], ...]
 class Runs:
     """The runs of all jobs. A job that is evicted has several.
 
-    jobs, starts, ends: by run; the end is not a number while the job runs. lost: 1 if the run ended in vain.
+    jobs, starts, ends: by run; the end is not a number while the job runs. lost: the seconds that an eviction undid;
+    not a number without an eviction.
     demands: the number of what the job asks of the cluster while it runs, see `amounts`.
     """
 
     def __init__(self) -> None:
-        self.jobs, self.demands, self.lost = array("q"), array("q"), array("b")
-        self.starts, self.ends = array("d"), array("d")
+        self.jobs, self.demands = array("q"), array("q")
+        self.starts, self.ends, self.lost = array("d"), array("d"), array("d")
         self._amounts: dict[Amounts, int] = {}
         self._open: dict[int, int] = {}  # the run of each job that runs
 
@@ -34,11 +35,11 @@ class Runs:
         self.jobs.append(job)
         self.starts.append(at)
         self.ends.append(nan)
-        self.lost.append(0)
+        self.lost.append(nan)
         self.demands.append(self._amounts.setdefault(demand, len(self._amounts)))
 
-    def end(self, job: int, at: float, *, lost: bool = False) -> None:
-        """End the run of a job, if the job runs."""
+    def end(self, job: int, at: float, *, lost: float = nan) -> None:
+        """End the run of a job, if the job runs. lost: the seconds of it that an eviction undoes."""
         if (run := self._open.pop(job, None)) is not None:
             self.ends[run] = at
             self.lost[run] = lost

@@ -150,15 +150,15 @@ def _build_jobs(bins: Bins, record: Record) -> dict[str, JobSeries]:
     jobs, runs, count = record.columns(), record.runs, len(record.queues)
     queues, pods = _ints(jobs.queues), _floats(jobs.pods)
     work = pods * _floats(jobs.run_times)
-    run_jobs, lost = _ints(runs.jobs), np.array(runs.lost, bool)
-    starts, ends = _floats(runs.starts), _floats(runs.ends)
+    run_jobs, undone = _ints(runs.jobs), _floats(runs.lost)
+    starts, ends, lost = _floats(runs.starts), _floats(runs.ends), ~np.isnan(undone)
     over = ~np.isnan(ends)
     times = np.concatenate((_floats(jobs.submitted), starts, ends[lost]))
     subjects = np.concatenate((np.arange(len(queues)), run_jobs, run_jobs[lost]))
     signs = np.concatenate((np.ones(len(queues)), -np.ones(len(starts)), np.ones(int(lost.sum()))))
     running = np.concatenate((starts, ends[over])), np.concatenate((run_jobs, run_jobs[over]))
     running_signs = np.concatenate((np.ones(len(starts)), -np.ones(int(over.sum()))))
-    wasted = (ends - starts)[lost] * pods[run_jobs[lost]]
+    wasted = undone[lost] * pods[run_jobs[lost]]
     events = ends[lost], queues[run_jobs[lost]]
     columns = (
         average_steps(bins, running[0], queues[running[1]], running_signs, count),
