@@ -110,10 +110,18 @@ def test_stays_on_nodes_are_those_of_jobs(tmp_path):
         assert node != other or end <= start, "a node of one CPU has one job at a time"
 
 
+def test_idle_nodes_are_rows_too(tmp_path):
+    report = play(tmp_path, scenario(NODES % 3 + "  work:" + burst("w", 1)))
+    assert report.nodes.names == ["n-0", "n-1", "n-2"]
+    assert len(report.nodes) == 1
+    text = "".join(read(render_report(report)).text)
+    assert [name for name in report.nodes.names if name not in text] == []
+
+
 def test_a_nodes_log_of_a_large_cluster_is_not_kept(tmp_path):
     report = play(tmp_path, scenario(NODES % 201 + "  work:" + burst("w", 3)))
     assert len(report.nodes) == 0
-    assert "gantt" not in read(render_report(report)).ids
+    assert "Jobs on nodes" not in read(render_report(report)).text
 
 
 def test_the_timeline_adds_up_to_the_use_of_the_summary(tmp_path):

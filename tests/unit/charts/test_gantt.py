@@ -55,3 +55,8 @@ def test_a_bar_names_its_job_and_its_time():
         "75",
         "a3",
     ]
+
+
+def test_bars_of_many_rows_are_few():
+    bars = [bar(row, float(at), at + 0.5) for row in range(50) for at in range(200)]
+    assert len(merge_bars(bars, 200.0, most=100)) <= 100 + 100 + 50
