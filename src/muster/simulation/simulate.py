@@ -10,6 +10,7 @@ from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
+from muster.simulation.outcome.timeline import build_timeline
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
 from muster.simulation.scenario.workers import read_workers
 
@@ -43,7 +44,7 @@ def simulate(
         world.run(progress)
     except KeyboardInterrupt:
         stopped = True
-    jobs, changes = list(world.record.jobs()), list(world.record.changes())
+    jobs, changes = list(world.record.jobs()), world.record.changes()
     return Report(
         reading.scenario.metadata.name,
         summarize(jobs, changes, world.record.now),
@@ -52,6 +53,9 @@ def simulate(
         list(world.list_waiting()),
         [judge(one, jobs) for one in asserted],
         stopped,
+        build_timeline(world.record),
+        world.record.nodes,
+        world.record.rooms,
         list(_list_remarks(reading)),
         list(world.record.node_changes()),
     )

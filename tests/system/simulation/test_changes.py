@@ -276,7 +276,7 @@ def test_the_report_says_how_each_node_changes(tmp_path):
         "{at: 55, scale: {pool: n, count: 2}}",
     ]
     report = play(tmp_path, scenario(changes, burst(), nodes=2))
-    assert [(one.at, one.node, one.state) for one in report.nodes] == [
+    assert [(one.at, one.node, one.state) for one in report.node_changes] == [
         (10.0, "n-1", "lost"),
         (10.0, "n-0", "lost"),
         (15.0, "n-0", "lost"),

@@ -38,7 +38,7 @@ _NAMED = 5
     "--report",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write summary, jobs and timeline there.",
+    help="Write a page with charts, summary, jobs and timeline there.",
 )
 @click.option("--assert", "assertions", metavar="TEXT", multiple=True, help="Fail unless this holds of the outcome.")
 @click.option("--seed", type=int, help="The source of everything that is drawn, instead of the scenario's.")
@@ -53,10 +53,13 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import dump, say
     from muster.runtime.clock import RealClock
+    from muster.simulation.outcome.page import write_page
     from muster.simulation.outcome.report import write_report
     from muster.simulation.scenario.reading import ScenarioError
     from muster.simulation.simulate import simulate
 
+    if report is not None:
+        _make_folder(report)
     live = LiveLine()
     progress = _Progress(live, RealClock())
     try:
@@ -72,9 +75,18 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
         say(line)
     if report is not None:
         write_report(outcome, report)
-        nodes = ", nodes.csv" if outcome.nodes else ""
-        say(f"wrote summary.json, jobs.csv{nodes} and timeline.csv in {report}")
+        write_page(outcome, report)
+        nodes = ", nodes.csv" if outcome.node_changes else ""
+        say(f"wrote report.html, summary.json, jobs.csv{nodes} and timeline.csv in {report}")
     sys.exit(130 if outcome.stopped else int(not outcome.holds))
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of the report before the simulation, which may take long."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(f"{folder}: {error.strerror}", param_hint="--report") from None
 
 
 class _Progress:

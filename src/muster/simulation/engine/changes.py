@@ -40,6 +40,10 @@ class Changed(Protocol):
         """Take a node of a gang."""
         ...
 
+    def note_capacity(self) -> None:
+        """Record what the nodes have now."""
+        ...
+
     def redefine(self, definition: Definition) -> None:
         """Change a queue or a Cohort."""
         ...
@@ -141,6 +145,7 @@ class Changes:
             else:
                 machines.set_node(node, self._states.get_usual(name))
             self._engine.record.change_node(name, self._states.describe(name))
+        self._engine.note_capacity()
 
     def _interrupt_on(self, nodes: Iterable[str]) -> None:
         machines = self._engine.machines

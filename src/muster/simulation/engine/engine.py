@@ -33,12 +33,15 @@ from muster.simulation.engine.changes import Changes
 from muster.simulation.engine.checkpoints import Checkpoints, measure_kept
 from muster.simulation.engine.definitions import Definitions
 from muster.simulation.engine.forecasting import Forecaster
+from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.takeup import Residents, TakenJob
 from muster.simulation.engine.templates import KnownTemplate, Templates, find_local_queue
+from muster.simulation.outcome.nodelog import MOST_NODES
 from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.outcome.runs import Amounts
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.model import Spec
 
@@ -109,6 +112,9 @@ class Engine:
         )
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
+        self._draws_nodes = len(site.nodes) <= MOST_NODES
+        for one in site.nodes if self._draws_nodes else ():
+            self.record.nodes.add_node(one.metadata.name)
         self._past = PastRuns()
         self._forecaster = Forecaster(spec.forecasts, self._flavors, self._run_time)
         self._fresh: list[_Job] = []  # that came at this moment
@@ -120,6 +126,8 @@ class Engine:
         self.changes: Changes | None = None
         self._unplaced: dict[str, _Job] = {}  # that ask for nodes once the changes of a moment have happened, by key
         self._deciding = True  # whether the engine runs
+        self._note_quotas()
+        self.note_capacity()
 
     @property
     def machines(self) -> Machines | None:
@@ -291,7 +299,12 @@ class Engine:
                 return
             self._apply(cycle.run(self._tree, self._queues, self._flavors, self._settings, now))
 
-    def forecast(self) -> None:
+    def measure(self) -> None:
+        """Record what a moment leaves: forecasts of the jobs that came, and the free room."""
+        self._forecast()
+        self._measure_rooms()
+
+    def _forecast(self) -> None:
         """Forecast the starts of the jobs that came at this moment."""
         now = self._start + timedelta(seconds=self.record.now)
         for job in self._fresh:
@@ -326,7 +339,9 @@ class Engine:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
-        self._note_eviction(job, self._stop_job(job))
+        lost = self._stop_job(job)
+        self._note_eviction(job, lost)
+        self._note_loss(job.workload, lost)
         self._unplaced.pop(job.workload.key, None)
         job.counts_since = None
         self._release(job.workload)
@@ -369,19 +384,23 @@ class Engine:
         self._unplaced[key] = job
         if job.known.template.restarts_whole:
             job.counts_since = None  # its Jobs are created again
-            self.record.interrupt(job.number, self._stop_job(job))
+            self._note_interruption(job, self._stop_job(job))
             return
         runs = job.started is not None
         lost = self._machines.break_gang(key, node)
         # A gang without any node asks for all of them.
         job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
         if runs:
-            self.record.interrupt(job.number, self._pause_job(job))
+            self._note_interruption(job, self._pause_job(job))
             job.starts += 1  # its end is another one
             if job.end is not None and job.end.sure and job.counts_since is not None:
                 end = partial(self._end, key, job.starts)
                 self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
             self._expect_give_back(job)
+
+    def _note_interruption(self, job: _Job, lost: float) -> None:
+        self.record.interrupt(job.number, lost)
+        self._note_loss(job.workload, lost)
 
     def _expect_give_back(self, job: _Job) -> None:
         """Plan when a gang that is still broken gives its other nodes back, counted from now."""
@@ -401,6 +420,7 @@ class Engine:
         """Change a queue or a Cohort, and evict what a stopped queue drains."""
         self._definitions.change(definition, self._queues)
         self._settings = replace(self._settings, fair=self._definitions.find_fairness(self._configuration))
+        self._note_quotas()
         for key in self._definitions.list_drained(definition):
             self._evict(self._jobs[key])
 
@@ -431,6 +451,33 @@ class Engine:
     def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
         for (flavor, resource), amount in (workload.usage or {}).items():
             self.record.change(self.record.now, self._scope + workload.queue, flavor, resource, sign * amount)
+
+    def _note_quotas(self) -> None:
+        """Record the nominal quotas, as they are from now on."""
+        for name, node in self._tree.queues.items():
+            for (flavor, resource), quota in node.policy.quotas.items():
+                self.record.quotas.set(self.record.now, (name, flavor, resource), quota.nominal)
+
+    def note_capacity(self) -> None:
+        """Record what the nodes have, as it is from now on."""
+        if self._machines is not None:
+            self.record.capacity.set(self.record.now, sum_capacity(self._machines.capacity))
+
+    def _note_loss(self, workload: WorkloadInfo, ran: float) -> None:
+        """Record that the use of the last seconds was in vain."""
+        now = self.record.now
+        for (flavor, resource), amount in (workload.usage or {}).items() if ran else ():
+            self.record.quotas.lose((workload.queue, flavor, resource), now - ran, now, amount)
+
+    def _measure_rooms(self) -> None:
+        if self._machines is not None and self.record.rooms.is_due(self.record.now):
+            names = self.record.works
+            shapes = (
+                (names[work], shape)
+                for (work, podset, _), shape in self._shapes.items()
+                if podset == 0 and isinstance(work, int)  # the pods of its template, not those of single jobs of a log
+            )
+            measure_rooms(self.record.rooms, self._machines.capacity, shapes, self.record.now)
 
     def _place(self, job: _Job, assignment: Assignment | None) -> None:
         """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
@@ -488,7 +535,8 @@ class Engine:
         """Let a job run. since: when it started, if it was before the start of the scenario."""
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
-        self.record.start(job.number, started)
+        nodes = self._machines.count_pods(job.workload.key) if self._machines and self._draws_nodes else None
+        self.record.start(job.number, started, _sum_demand(job.workload), nodes)
         seconds = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
         job.lacking = None
         if job.counts_since is None:
@@ -515,3 +563,14 @@ def _find_limit(job: _Job) -> timedelta | None:
 def _find_traits(job: _Job) -> Traits:
     one, pods = job.submission, sum(podset.count for podset in job.workload.podsets)
     return Traits(job.workload.local_queue, one.user, one.series, pods)
+
+
+def _sum_demand(workload: WorkloadInfo) -> Amounts:
+    """Return what a workload asks of the cluster: its use of quota, or the requests of its pods if it has none."""
+    total: Counter[str] = Counter()
+    for (_, resource), amount in (workload.usage or {}).items():
+        total[resource] += amount
+    for podset in workload.podsets if workload.usage is None else ():
+        for resource, amount in (podset.asks or podset.requests).items():
+            total[resource] += amount * podset.count
+    return tuple(sorted(total.items()))

@@ -169,6 +169,14 @@ class Machines:
         self._pending.freed()
         self._freed = True
 
+    def count_pods(self, key: str) -> Mapping[str, int]:
+        """Return how many pods of a running gang each node has."""
+        pods: Counter[str] = Counter()
+        held = self._held.get(key)
+        for guest, (_, number) in held.guests.items() if held is not None else ():
+            pods[guest.rpartition("/")[2]] += number
+        return pods
+
     def takes_ever(self, shapes: Mapping[Shape, int]) -> bool:
         """Return whether these pods would fit if nothing else ran."""
         return isinstance(place(self._empty, shapes), Placement)

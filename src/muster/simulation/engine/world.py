@@ -87,7 +87,7 @@ class World:
             while (event := self._agenda.take_due(now)) is not None:
                 event()
             self._engine.settle()
-            self._engine.forecast()
+            self._engine.measure()
             if progress is not None:
                 progress(self.record)
 

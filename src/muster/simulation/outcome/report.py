@@ -1,23 +1,27 @@
 """Report what became of the jobs of a simulation, as files."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from muster.simulation.outcome.assertions import Verdict
+from muster.simulation.outcome.fragmentation import FreeRooms
+from muster.simulation.outcome.nodelog import NodeLog
 from muster.simulation.outcome.record import Change, JobOutcome, NodeChange, Waiting
 from muster.simulation.outcome.summary import Summary
+from muster.simulation.outcome.timeline import Timeline, TimelineRow, list_rows
 
 
 class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
     stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
-    changes: the changes of used quota. remarks: what else people should know, such as jobs that are left out.
-    nodes: the changes of nodes.
+    changes: the changes of used quota. timeline: the course of quotas, nodes and jobs over time, in regular bins.
+    nodes: which job ran where; empty for a large cluster. rooms: what was free on nodes.
+    remarks: what else people should know, such as jobs that are left out. node_changes: what nodes became, and when.
     """
 
     scenario: str
@@ -27,8 +31,11 @@ class Report(Struct, frozen=True):
     waiting: Sequence[Waiting]
     verdicts: Sequence[Verdict]
     stopped: bool
+    timeline: Timeline
+    nodes: NodeLog
+    rooms: FreeRooms
     remarks: Sequence[str] = ()
-    nodes: Sequence[NodeChange] = ()
+    node_changes: Sequence[NodeChange] = ()
 
     @property
     def holds(self) -> bool:
@@ -45,12 +52,12 @@ def write_report(report: Report, folder: Path) -> None:
     summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
     (folder / "summary.json").write_bytes(summary + b"\n")
     _write_rows(folder / "jobs.csv", JobOutcome, report.jobs)
-    _write_rows(folder / "timeline.csv", Change, report.changes)
-    if report.nodes:
-        _write_rows(folder / "nodes.csv", NodeChange, report.nodes)
+    _write_rows(folder / "timeline.csv", TimelineRow, list_rows(report.timeline))
+    if report.node_changes:
+        _write_rows(folder / "nodes.csv", NodeChange, report.node_changes)
 
 
-def _write_rows(file: Path, type: type[Struct], rows: Sequence[Struct]) -> None:
+def _write_rows(file: Path, type: type[Struct], rows: Iterable[Struct]) -> None:
     with file.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(type.__struct_fields__)
