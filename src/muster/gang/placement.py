@@ -78,6 +78,10 @@ def place(
     free.
     effort: the steps left for exact packing in a decision that places a gang many times; None: a single placement.
     """
+    if len(gang) == 1 and within is None and taken is None:
+        ((shape, wanted),) = gang.items()
+        if not shape.meets_others and (room := capacity.count_room(shape)) < wanted:
+            return Refusal(shape, wanted, room, proven=True)
     around = Around(capacity)
     if len(gang) == 1:
         return _place_in_order(around, gang, list(gang), within, taken)

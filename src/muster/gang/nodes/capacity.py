@@ -30,6 +30,9 @@ from muster.gang.shapes import MOST, Amounts, Guest, Shape
 # The most entries of each cache; a full cache is emptied.
 _MASKS_KEPT = 1000
 
+# No gang has more pods; so many pods on each node still add up in 64 bits.
+MOST_PODS = 2**31
+
 
 class Strategy(Enum):
     """The way in which a gang uses nodes that are equally welcome to it.
@@ -78,6 +81,9 @@ class Capacity:
         # For each shape, how many pods fit, and the length of `_changed` when that was computed.
         self._fits: dict[Shape, tuple[int, Ints]] = {}
         self._changed: list[int] = []  # the indexes of nodes whose use has changed, in order
+        self._rooms: dict[Shape, tuple[int, int]] = {}  # for each shape, the version, and how many pods fit in all
+        # Grows with each change that could change how many pods fit.
+        self.version = 0
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
@@ -176,6 +182,16 @@ class Capacity:
             self._fits.clear()
         self._fits[shape] = len(self._changed), fits
         return fits.copy()
+
+    def count_room(self, shape: Shape) -> int:
+        """Return how many pods of a shape fit on all nodes together, if no rule between pods stops them."""
+        version, room = self._rooms.get(shape, (-1, 0))
+        if version != self.version:
+            room = int(np.minimum(self.fitting(shape), MOST_PODS).sum())
+            if len(self._rooms) >= _MASKS_KEPT:
+                self._rooms.clear()
+            self._rooms[shape] = self.version, room
+        return room
 
     def _count_fitting(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
         """Return for each of some nodes how many pods of a shape fit into what is free."""
@@ -329,6 +345,7 @@ class Capacity:
         self._domains.clear()
 
     def _forget_openness(self) -> None:
+        self.version += 1
         self._opennesses.clear()
         self._fits.clear()
 
@@ -424,6 +441,7 @@ class Capacity:
         return idle
 
     def _note_change(self, index: int) -> None:
+        self.version += 1
         if len(self._changed) > len(self.names):  # recomputing everything is cheaper then
             self._fits.clear()
             self._changed.clear()

@@ -104,7 +104,9 @@ class Machines:
         self._freed = False
         keys = self._pending.sweep()
         for key in keys:  # grows meanwhile
-            if (ask := self._asks.get(key)) is not None and self._try(ask, now):
+            if (ask := self._asks.get(key)) is None:
+                continue
+            if not self._pending.is_of_no_help(key, ask.alike, ask.standing, now) and self._try(ask, now):
                 yield key
                 if (alike := self._pending.next_alike(ask.equivalence)) is not None:
                     keys.append(alike)

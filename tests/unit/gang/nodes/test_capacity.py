@@ -55,7 +55,9 @@ def test_what_fits_is_what_a_capacity_made_anew_says(steps):
                 pods.pop(about[0], None)
                 capacity.release(str(about[0]))
             case "look":
-                assert by_name(capacity, about[0]) == by_name(anew(nodes, pods), about[0])
+                fits = by_name(anew(nodes, pods), about[0])
+                assert by_name(capacity, about[0]) == fits
+                assert capacity.count_room(about[0]) == sum(fits.values())
 
 
 def anew(nodes, pods):
