@@ -17,6 +17,7 @@ from muster.api.config import Configuration
 from muster.api.core import Pod
 from muster.api.kueue.clusterqueue import STOP_NONE
 from muster.api.ours.teams import NOT_A_USER
+from muster.api.values.durations import SECOND
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
 from muster.gang.shapes import Shape, shape_of
@@ -28,6 +29,7 @@ from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.displacement import Precedence
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.outcome.record import Record, Waiting
@@ -48,7 +50,7 @@ class _Job(Struct):
     """A job that has not ended.
 
     end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
-    it has started, by which an end knows its start.
+    it has started, by which an end knows its start. assignment: what its queue gave it last.
     """
 
     number: int
@@ -58,6 +60,7 @@ class _Job(Struct):
     end: End | None
     started: float | None = None
     starts: int = 0
+    assignment: Assignment | None = None
 
 
 class Engine:
@@ -91,6 +94,9 @@ class Engine:
         for node in self._tree.queues.values():
             self._queues.set_queue(node.policy)
         overtakings = configuration.muster.scheduling.overtakings
+        least = configuration.muster.scheduling.minimum_run_time / SECOND
+        self._precedences = [Precedence.of(template.pods, least) for template in self._templates]
+        self._retry_at: float | None = None
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
@@ -197,16 +203,29 @@ class Engine:
         now = self._start + timedelta(seconds=self.record.now)
         while True:
             if self._machines is not None:
-                for key in self._machines.sweep(self._epoch):
-                    self._begin(self._jobs[key])
+                self._settle_nodes(self._machines)
             if not self._queues.untried:
                 return
             self._apply(cycle.run(self._tree, self._queues, self._flavors, self._settings, now))
 
+    def _settle_nodes(self, machines: Machines) -> None:
+        """Start the gangs that find room, until no gang starts and none loses its nodes any more."""
+        while True:
+            for key in machines.sweep(self._epoch):
+                self._begin(self._jobs[key])
+            displaced = machines.take_displaced()
+            if not displaced:
+                break
+            for key in displaced:
+                self._displace(self._jobs[key])
+        if (until := machines.protected_until) is not None and until != self._retry_at:
+            self._retry_at = until
+            self._agenda.plan(until - self._start.timestamp(), Rank.ARRIVAL, machines.retry)
+
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
             job = self._jobs[admission.workload.key]
-            job.workload = admission.workload
+            job.workload, job.assignment = admission.workload, admission.assignment
             self._note_use(admission.workload, 1)
             self._place(job, admission.assignment)
         for preemption in outcome.preemptions:
@@ -217,14 +236,23 @@ class Engine:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
+        self._interrupt(job)
+        self._release(job.workload)
+        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
+        self._queues.add(job.workload)
+
+    def _displace(self, job: _Job) -> None:
+        """Let a job that lost its nodes to another one wait for nodes with new pods. It keeps its quota."""
+        self._interrupt(job)
+        self._place(job, job.assignment)
+
+    def _interrupt(self, job: _Job) -> None:
+        """Take the nodes of a job, which starts anew."""
         ran = 0.0 if job.started is None else self.record.now - job.started
         self.record.evict(job.number, ran)
         job.started = None
         if self._machines is not None:
             self._machines.free(job.workload.key)
-        self._release(job.workload)
-        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
-        self._queues.add(job.workload)
 
     # What jobs hold.
 
@@ -257,8 +285,12 @@ class Engine:
     def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
-        standing = make_standing(job.template.pod_priority, tenant, self._epoch)
-        return GangAsk.of(job.workload.key, standing, shapes, job.end)
+        priority, precedence = job.template.pod_priority, self._precedences[job.submission.work]
+        if job.submission.priority is not None and not job.workload.queue:  # no queue goes by it instead
+            priority = job.submission.priority
+            precedence = precedence.with_priority(priority)
+        standing = make_standing(priority, tenant, self._epoch)
+        return GangAsk.of(job.workload.key, standing, shapes, job.end, precedence)
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
         """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got."""

@@ -13,22 +13,26 @@ from msgspec import Struct
 from muster.api.core import Node
 from muster.controllers.scheduler.deciding import Kept, decide_start
 from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.gang import arrays as np
 from muster.gang.arrays import Ints
+from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.preemption import Candidate, Preemption, preempt
 from muster.gang.order.reservation import MOST_OVERTAKINGS
 from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape
+from muster.simulation.engine.displacement import PRECEDES_NONE, Precedence, find_end_of_protection
 
 
 class GangAsk(Struct, frozen=True, eq=False):
     """A gang that asks for nodes.
 
     alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
-    shapes: its pods. lasts: when it ends, from its start; None if that is unknown.
+    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
     """
 
     key: str
@@ -36,11 +40,19 @@ class GangAsk(Struct, frozen=True, eq=False):
     standing: Standing
     shapes: Mapping[Shape, int]
     lasts: End | None
+    precedence: Precedence = PRECEDES_NONE
 
     @classmethod
-    def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], lasts: End | None) -> "GangAsk":
+    def of(
+        cls,
+        key: str,
+        standing: Standing,
+        shapes: Mapping[Shape, int],
+        lasts: End | None,
+        precedence: Precedence = PRECEDES_NONE,
+    ) -> "GangAsk":
         """Return the ask of a gang."""
-        return cls(key, frozenset(shapes.items()), standing, shapes, lasts)
+        return cls(key, frozenset(shapes.items()), standing, shapes, lasts, precedence)
 
     @property
     def equivalence(self) -> Hashable:
@@ -52,9 +64,9 @@ class GangAsk(Struct, frozen=True, eq=False):
         outcome = self.placing(capacity, taken)
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
-    def placing(self, capacity: Capacity, taken: Ints | None) -> Placement | Refusal:
-        """Return the nodes of all pods for a reservation, or why there are none."""
-        return place(capacity, self.shapes, taken=taken)
+    def placing(self, capacity: Capacity, taken: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
+        """Return the nodes of all pods for a reservation, or why there are none. effort: see `placement.place`."""
+        return place(capacity, self.shapes, taken=taken, effort=effort)
 
     def end(self, now: float) -> End | None:
         """Return when the gang ends if it starts now; None if that is unknown."""
@@ -72,6 +84,11 @@ class Machines:
         self._asks: dict[str, GangAsk] = {}  # of the gangs that wait
         self._guests: dict[str, tuple[str, ...]] = {}  # by running gang, its guests
         self._freed = False  # whether room came free since the last sweep
+        self._candidates: dict[str, Candidate] = {}  # of the running gangs that others may displace
+        self._resistances: Counter[int] = Counter()
+        self._displaced: list[str] = []
+        # When the first gang loses its protection that is in the way of a waiting gang; None if there is none.
+        self.protected_until: float | None = None
         self._empty = Capacity()
         for node in nodes:
             self.capacity.set_node(node)
@@ -86,12 +103,18 @@ class Machines:
         """Free what a gang uses that runs or waits; `sweep` then starts others."""
         self._asks.pop(key, None)
         self._pending.forget(key)
-        for guest in self._guests.pop(key, ()):
-            self.capacity.release(guest)
-        self.shares.release(key)
-        self._running.drop(key)
-        self._pending.freed()
+        self._vacate(key)
+
+    def retry(self) -> None:
+        """Let gangs search for victims again, after the protection of a running gang ended."""
+        self.protected_until = None
+        self._pending.try_again()
         self._freed = True
+
+    def take_displaced(self) -> list[str]:
+        """Return the gangs that lost their nodes to others since the last call."""
+        displaced, self._displaced = self._displaced, []
+        return displaced
 
     def takes_ever(self, shapes: Mapping[Shape, int]) -> bool:
         """Return whether these pods would fit if nothing else ran."""
@@ -106,10 +129,13 @@ class Machines:
         for key in keys:  # grows meanwhile
             if (ask := self._asks.get(key)) is None:
                 continue
-            if not self._pending.is_of_no_help(key, ask.alike, ask.standing, now) and self._try(ask, now):
+            helpless = not self._may_displace(ask) and self._pending.is_of_no_help(key, ask.alike, ask.standing, now)
+            starts = not helpless and self._try(ask, now)
+            if starts:
                 yield key
-                if (alike := self._pending.next_alike(ask.equivalence)) is not None:
-                    keys.append(alike)
+            helped = starts or self._pending.is_nominated(key)  # the next of its class may find room, or victims
+            if helped and (alike := self._pending.next_alike(ask.equivalence)) is not None:
+                keys.append(alike)
 
     def _try(self, ask: GangAsk, now: float) -> bool:
         """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
@@ -119,11 +145,60 @@ class Machines:
             return True
         waiter = Waiter(ask.equivalence, ask.standing)
         if isinstance(outcome, Refusal):
+            self._displace_for(ask, now)
             self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.capacity), now)
         else:
             assert isinstance(outcome, Kept), "there is no other answer"
         self._pending.wait(ask.key, waiter)
         return False
+
+    def _may_displace(self, ask: GangAsk) -> bool:
+        """Return whether a search for victims could be of use."""
+        strong = ask.precedence.strength
+        if strong is None or not any(resistance < strong for resistance in self._resistances):
+            return False
+        return self._pending.tried(ask.alike, ask.standing) is None
+
+    def _displace_for(self, ask: GangAsk, now: float) -> None:
+        """Take the nodes of weaker gangs, if that lets a gang start. It starts by the next sweep."""
+        strong = ask.precedence.strength
+        if strong is None or not self._may_displace(ask):
+            return
+        nominated, effort = self._pending.kept_for_others(ask.key, ask.standing), Effort()
+        taken = np.zeros_like(self.capacity.free()) if nominated is None else nominated
+        plan = preempt(
+            self.capacity,
+            ask.shapes,
+            lambda used, _: ask.placing(self.capacity, used, effort),
+            strong,
+            self._candidates.values(),
+            now,
+            taken=taken,
+        )
+        if isinstance(plan, Preemption) and plan.victims:
+            self._pending.nominate(ask.key, ask.standing, plan.placement)
+            for key in plan.victims:
+                self._vacate(key)
+            self._displaced += plan.victims
+            return
+        if self._pending.withdraw(ask.key):
+            self._freed = True
+        self._pending.try_no_more(ask.alike, ask.standing, "")
+        until = find_end_of_protection(self._candidates.values(), strong, now)
+        if until is not None and (self.protected_until is None or until < self.protected_until):
+            self.protected_until = until
+
+    def _vacate(self, key: str) -> None:
+        """Free what a gang uses of the nodes."""
+        for guest in self._guests.pop(key, ()):
+            self.capacity.release(guest)
+        if (candidate := self._candidates.pop(key, None)) is not None:
+            self._resistances[candidate.resistance] -= 1
+            self._resistances += Counter()  # drops the zeros
+        self.shares.release(key)
+        self._running.drop(key)
+        self._pending.freed()
+        self._freed = True
 
     def _start(self, ask: GangAsk, placement: Placement, now: float) -> None:
         del self._asks[ask.key]
@@ -140,6 +215,9 @@ class Machines:
         self._guests[ask.key] = tuple(guests)
         self.shares.hold(ask.key, ask.standing.tenant, tuple(sorted(total.items())))
         self._running.set(ask.key, Running(guests, now, ask.end(now)), self.capacity)
+        if (candidate := ask.precedence.candidate(ask.key, tuple(guests), now)) is not None:
+            self._candidates[ask.key] = candidate
+            self._resistances[candidate.resistance] += 1
 
 
 def _multiply(requests: Amounts, count: int) -> Amounts:

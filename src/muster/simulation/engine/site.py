@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from muster.api import kueue
 from muster.api.batch import Job
 from muster.api.config import Configuration
-from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node
+from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node, Pod, PodTemplateSpec
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.jobset import JobSet
 from muster.api.kinds import Kind
@@ -51,6 +51,7 @@ class JobTemplate(Struct, frozen=True):
     """A job as the server would store it.
 
     workload: what it asks of its queue. local_queue: `namespace/name`, or "". pod_priority: the priority of its pods.
+    pods: a pod of each of its podsets, as the server would admit it.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
     """
 
@@ -58,6 +59,7 @@ class JobTemplate(Struct, frozen=True):
     local_queue: str
     pod_priority: int
     end: End | None
+    pods: tuple[Pod, ...]
 
 
 class Site(Struct, frozen=True):
@@ -232,10 +234,19 @@ async def _read_template(
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
     workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
-    _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
+    chosen, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
+    pods_of_class = classes.of_pods.get(chosen.name) if chosen is not None else None
+    policy = pods_of_class.preemption_policy if pods_of_class is not None else None
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
     end = end_of(meta, deadline, started=0.0)
-    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end)
+    pods = tuple(_admit_pod(podset.template, pod_priority or 0, policy) for podset in podsets)
+    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end, pods)
+
+
+def _admit_pod(template: PodTemplateSpec, priority: int, policy: str | None) -> Pod:
+    """Return a pod with the priority and the preemption policy of its class."""
+    spec = replace(template.spec, priority=priority, preemption_policy=template.spec.preemption_policy or policy)
+    return Pod(metadata=template.metadata, spec=spec)
 
 
 async def _try_out(
