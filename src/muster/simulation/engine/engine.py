@@ -23,7 +23,8 @@ from muster.gang.order.ends import End
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
-from muster.queueing.model import Assignment, PodSet, WorkloadInfo
+from muster.queueing.convert import list_flavors
+from muster.queueing.model import Assignment, PodSet, PodSetAssignment, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.fairness import FairSharing
@@ -31,6 +32,7 @@ from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.displacement import Precedence
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
+from muster.simulation.engine.pinning import Pins, index_hosts, pin
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
@@ -81,7 +83,12 @@ class Engine:
         self._reading = convert.ConversionSettings.of(configuration)
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._tree = build_quota_tree(site.cluster_queues, site.cohorts)
-        self._flavors = {one.metadata.name: convert.flavor_spec(one) for one in site.flavors}
+        self._flavors = list_flavors(site.flavors, site.topologies, topology=self._reading.topology)
+        self._tree.ledger.in_use = any(flavor.levels for flavor in self._flavors.values())
+        if self._tree.ledger.in_use:
+            for one in site.nodes:
+                self._tree.ledger.set_node(one)
+        self._hosts = index_hosts((one.metadata.name, one.metadata.labels) for one in site.nodes)
         self._queues = Queues()
         self._settings = cycle.AdmissionSettings(
             fair=_find_fairness(site, configuration),
@@ -97,12 +104,16 @@ class Engine:
         least = configuration.muster.scheduling.minimum_run_time / SECOND
         self._precedences = [Precedence.of(template.pods, least) for template in self._templates]
         self._retry_at: float | None = None
-        self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
+        self._machines = (
+            Machines(site.nodes, overtakings, self._tree.ledger, self._queues.flush_places)
+            if site.nodes or spec.nodes
+            else None
+        )
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
         self._bases = [self._convert(template) for template in self._templates]
-        # The shapes of pods, by the number of their work and podset and by their flavors.
-        self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
+        # The shapes of pods, by the number of their work and podset, their flavors, and the labels of their domain.
+        self._shapes: dict[tuple[int, int, tuple[str, ...], tuple[tuple[str, str], ...]], Shape] = {}
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
@@ -238,7 +249,7 @@ class Engine:
             return  # it is a victim of two
         self._interrupt(job)
         self._release(job.workload)
-        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
+        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False, places=())
         self._queues.add(job.workload)
 
     def _displace(self, job: _Job) -> None:
@@ -260,6 +271,8 @@ class Engine:
         self._note_use(workload, -1)
         self._tree.release(workload)
         self._queues.flush(self._tree.queues[workload.queue], workload.usage)
+        if workload.places:
+            self._queues.flush_places()
 
     def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
         for (flavor, resource), amount in (workload.usage or {}).items():
@@ -270,19 +283,34 @@ class Engine:
         if self._machines is None:
             self._begin(job)
             return
-        shapes = self._count_shapes(job, assignment)
-        if self._machines.ask(self._make_ask(job, shapes), self._epoch):
+        if self._machines.ask(self._make_ask(job, assignment), self._epoch):
             self._begin(job)
 
     def _count_shapes(self, job: _Job, assignment: Assignment | None) -> Mapping[Shape, int]:
+        """Count the pods of a job by shape; those of each domain of a topology select its labels."""
         shapes: Counter[Shape] = Counter()
         for number, podset in enumerate(job.workload.podsets):
             given = assignment.podsets[number] if assignment is not None else None
-            flavors = sorted({choice.flavor for choice in given.flavors.values()}) if given is not None else ()
-            shapes[self._shape(job, number, tuple(flavors))] += given.count if given is not None else podset.count
+            flavors = _list_flavors(given)
+            if given is None or given.places is None:
+                shapes[self._shape(job, number, flavors)] += podset.count if given is None else given.count
+                continue
+            for values, count in given.places.domains:
+                labels = tuple(zip(given.places.levels, values, strict=True))
+                shapes[self._shape(job, number, flavors, labels)] += count
         return shapes
 
-    def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
+    def _pin(self, job: _Job, assignment: Assignment) -> Pins | None:
+        shapes = [self._shape(job, number, _list_flavors(one)) for number, one in enumerate(assignment.podsets)]
+        return pin(shapes, [one.places for one in assignment.podsets], self._hosts)
+
+    def _make_ask(self, job: _Job, assignment: Assignment | None) -> GangAsk:
+        has_places = assignment is not None and any(one.places is not None for one in assignment.podsets)
+        pins = self._pin(job, assignment) if assignment is not None and has_places else None
+        if pins is None:
+            shapes = self._count_shapes(job, assignment)
+        else:
+            shapes = {shape: sum(count for _, count in nodes) for shape, nodes in pins.items()}
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
         priority, precedence = job.template.pod_priority, self._precedences[job.submission.work]
@@ -290,22 +318,28 @@ class Engine:
             priority = job.submission.priority
             precedence = precedence.with_priority(priority)
         standing = make_standing(priority, tenant, self._epoch)
-        return GangAsk.of(job.workload.key, standing, shapes, job.end, precedence)
+        return GangAsk.of(job.workload.key, standing, shapes, job.end, precedence, pins, has_places=has_places)
 
-    def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
-        """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got."""
-        known = self._shapes.get((job.submission.work, number, flavors))
+    def _shape(
+        self, job: _Job, number: int, flavors: tuple[str, ...], domain: tuple[tuple[str, str], ...] = ()
+    ) -> Shape:
+        """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got.
+
+        domain: the labels of the domain that its pods are for.
+        """
+        key = job.submission.work, number, flavors, domain
+        known = self._shapes.get(key)
         if known is None:
             template = job.template.workload.spec.pod_sets[number].template
             given = [self._flavors[name] for name in flavors]
             labels = {key: value for flavor in given for key, value in flavor.labels.items()}
             spec = replace(
                 template.spec,
-                node_selector=template.spec.node_selector | labels,
+                node_selector=template.spec.node_selector | labels | dict(domain),
                 tolerations=(*template.spec.tolerations, *(one for flavor in given for one in flavor.tolerations)),
             )
             known = shape_of(Pod(metadata=template.metadata, spec=spec))
-            self._shapes[job.submission.work, number, flavors] = known
+            self._shapes[key] = known
         return known
 
     def _begin(self, job: _Job) -> None:
@@ -325,6 +359,11 @@ class Engine:
 def _resize(podset: PodSet, count: int) -> PodSet:
     """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
     return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
+
+
+def _list_flavors(given: PodSetAssignment | None) -> tuple[str, ...]:
+    """Return the flavors that a podset got, in order."""
+    return () if given is None else tuple(sorted({choice.flavor for choice in given.flavors.values()}))
 
 
 def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:

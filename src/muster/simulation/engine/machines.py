@@ -4,7 +4,7 @@ A gang holds what its pods use of a node as one guest, however many pods these a
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -25,7 +25,9 @@ from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape
+from muster.queueing.topology.ledger import Ledger as PlacesLedger
 from muster.simulation.engine.displacement import PRECEDES_NONE, Precedence, find_end_of_protection
+from muster.simulation.engine.pinning import Pins, place_pinned
 
 
 class GangAsk(Struct, frozen=True, eq=False):
@@ -33,6 +35,7 @@ class GangAsk(Struct, frozen=True, eq=False):
 
     alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
     shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
+    pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
     """
 
     key: str
@@ -41,6 +44,8 @@ class GangAsk(Struct, frozen=True, eq=False):
     shapes: Mapping[Shape, int]
     lasts: End | None
     precedence: Precedence = PRECEDES_NONE
+    pins: Pins | None = None
+    has_places: bool = False
 
     @classmethod
     def of(
@@ -50,9 +55,13 @@ class GangAsk(Struct, frozen=True, eq=False):
         shapes: Mapping[Shape, int],
         lasts: End | None,
         precedence: Precedence = PRECEDES_NONE,
+        pins: Pins | None = None,
+        *,
+        has_places: bool = False,
     ) -> "GangAsk":
         """Return the ask of a gang."""
-        return cls(key, frozenset(shapes.items()), standing, shapes, lasts, precedence)
+        alike = frozenset(shapes.items() if pins is None else pins.items())
+        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places)
 
     @property
     def equivalence(self) -> Hashable:
@@ -66,6 +75,8 @@ class GangAsk(Struct, frozen=True, eq=False):
 
     def placing(self, capacity: Capacity, taken: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
         """Return the nodes of all pods for a reservation, or why there are none. effort: see `placement.place`."""
+        if self.pins is not None:
+            return place_pinned(capacity, self.pins, taken)
         return place(capacity, self.shapes, taken=taken, effort=effort)
 
     def end(self, now: float) -> End | None:
@@ -76,8 +87,21 @@ class GangAsk(Struct, frozen=True, eq=False):
 class Machines:
     """The nodes, the gangs on them, and the gangs that wait for them. Times are seconds since the epoch."""
 
-    def __init__(self, nodes: Iterable[Node], overtakings: int = MOST_OVERTAKINGS) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        overtakings: int = MOST_OVERTAKINGS,
+        places: PlacesLedger | None = None,
+        helped: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start with nothing on the nodes.
+
+        places: where admission looks for places; the gangs without places are reported to it. helped: called when such
+        a gang leaves its nodes.
+        """
         self.capacity = Capacity()
+        self._places = places if places is not None and places.in_use else None
+        self._helped = helped
         self.shares = Shares()
         self._running = Ledger()
         self._pending = PendingGangs(self, lambda _: self._running, overtakings)
@@ -190,8 +214,11 @@ class Machines:
 
     def _vacate(self, key: str) -> None:
         """Free what a gang uses of the nodes."""
-        for guest in self._guests.pop(key, ()):
+        guests = self._guests.pop(key, ())
+        for guest in guests:
             self.capacity.release(guest)
+        if self._places is not None and sum(self._places.leave(guest) for guest in guests):
+            self._helped()
         if (candidate := self._candidates.pop(key, None)) is not None:
             self._resistances[candidate.resistance] -= 1
             self._resistances += Counter()  # drops the zeros
@@ -211,6 +238,8 @@ class Machines:
                 guest = f"{ask.key}/{number}/{node}"
                 self.capacity.assign(guest, node, whole[count])
                 guests.append(guest)
+                if self._places is not None and not ask.has_places:
+                    self._places.occupy(guest, node, whole[count].requests)
             total.update(dict(_multiply(shape.requests, sum(count for _, count in nodes))))
         self._guests[ask.key] = tuple(guests)
         self.shares.hold(ask.key, ask.standing.tenant, tuple(sorted(total.items())))

@@ -69,6 +69,7 @@ class Site(Struct, frozen=True):
     local_queues: Sequence[kueue.LocalQueue]
     cohorts: Sequence[kueue.Cohort]
     flavors: Sequence[kueue.ResourceFlavor]
+    topologies: Sequence[kueue.Topology]
     namespaces: Sequence[Namespace]
     nodes: Sequence[Node]
     templates: Mapping[str, JobTemplate]
@@ -115,6 +116,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             local_queues,
             (await client.list(kueue.COHORT)).items,
             (await client.list(kueue.RESOURCE_FLAVOR)).items,
+            (await client.list(kueue.TOPOLOGY)).items,
             (await client.list(NAMESPACE)).items,
             nodes,
             templates,
