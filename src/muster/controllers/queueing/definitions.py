@@ -20,7 +20,7 @@ from muster.api.kueue import (
     ResourceFlavor,
     Topology,
 )
-from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.controllers.queueing.notifier import Notifier
 from muster.controllers.queueing.topology import TopologyNodes
 from muster.queueing import model
@@ -29,6 +29,7 @@ from muster.queueing.pending.activity import Activity, activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.blocking import Blocking
+from muster.queueing.workload.readiness import read_blocking
 from muster.runtime.manager import Manager
 
 PlaceAgain = Callable[[str], None]  # of a ClusterQueue
@@ -106,11 +107,7 @@ class Definitions:
 
     def parse_blocking(self, text: str) -> bool | None:
         """Return the setting for blocking of an annotation; None if it is malformed."""
-        try:
-            settings = parse_annotation(text, self._base)
-        except ReadyAnnotationError:
-            return None
-        return settings is not None and settings.block_admission
+        return read_blocking(text, self._base)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new if new is not None else old

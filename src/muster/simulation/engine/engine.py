@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from muster.api.config import Configuration
 from muster.api.core import Pod
 from muster.api.kueue.clusterqueue import STOP_NONE
+from muster.api.kueue.names import REQUEUING_LIMIT_EXCEEDED
 from muster.api.ours.teams import NOT_A_USER
 from muster.api.values.durations import SECOND
 from muster.controllers.queueing.cache import ON_DEMAND
@@ -24,7 +25,7 @@ from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
 from muster.queueing.convert import list_flavors
-from muster.queueing.model import Assignment, PodSet, PodSetAssignment, WorkloadInfo
+from muster.queueing.model import Assignment, PendingReason, PodSet, PodSetAssignment, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.fairness import FairSharing
@@ -33,6 +34,7 @@ from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.displacement import Precedence
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
 from muster.simulation.engine.pinning import Pins, index_hosts, pin
+from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
@@ -40,7 +42,9 @@ from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import Reading
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
-_HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
+_HOPELESS = frozenset(
+    ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER, REQUEUING_LIMIT_EXCEEDED)
+)
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
 
@@ -53,6 +57,7 @@ class _Job(Struct):
 
     end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
     it has started, by which an end knows its start. assignment: what its queue gave it last.
+    given_up: its pods were not ready in time too often, so that it is never queued again.
     """
 
     number: int
@@ -63,6 +68,7 @@ class _Job(Struct):
     started: float | None = None
     starts: int = 0
     assignment: Assignment | None = None
+    given_up: bool = False
 
 
 class Engine:
@@ -90,8 +96,15 @@ class Engine:
                 self._tree.ledger.set_node(one)
         self._hosts = index_hosts((one.metadata.name, one.metadata.labels) for one in site.nodes)
         self._queues = Queues()
+        time_outs = TimeOuts(
+            configuration.wait_for_pods_ready,
+            site.cluster_queues,
+            site.flavors,
+            [template.workload.metadata.annotations for template in self._templates],
+        )
         self._settings = cycle.AdmissionSettings(
             fair=_find_fairness(site, configuration),
+            blocking=time_outs.blocking,
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         )
         for namespace in site.namespaces:
@@ -111,13 +124,17 @@ class Engine:
         )
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
-        self._bases = [self._convert(template) for template in self._templates]
+        self._readiness = ReadinessWatch(time_outs, self._agenda, self._start, self._note_ready, self._requeue)
+        self._ready = False  # whether pods got ready since the last cycle
+        self._wake_at: datetime | None = None  # when the next job has waited long enough after an eviction
+        self._bases = [self._convert(template, time_outs) for template in self._templates]
         # The shapes of pods, by the number of their work and podset, their flavors, and the labels of their domain.
         self._shapes: dict[tuple[int, int, tuple[str, ...], tuple[tuple[str, str], ...]], Shape] = {}
 
-    def _convert(self, template: JobTemplate) -> WorkloadInfo:
-        queue = self._local.get(template.local_queue, "")
-        return convert.workload(template.workload, queue, self._reading)
+    def _convert(self, template: JobTemplate, time_outs: TimeOuts) -> WorkloadInfo:
+        queue, annotations = self._local.get(template.local_queue, ""), template.workload.metadata.annotations
+        workload = convert.workload(template.workload, queue, self._reading)
+        return replace(workload, blocks=time_outs.find_blocking(annotations))
 
     def run(self, progress: Progress | None = None) -> None:
         """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
@@ -141,6 +158,8 @@ class Engine:
         for job in self._jobs.values():
             if job.started is None:
                 why = self._queues.why(job.workload.key) if job.workload.queue else None
+                if job.given_up:
+                    why = PendingReason(REQUEUING_LIMIT_EXCEEDED, "its pods were not ready in time too often")
                 if why is not None:
                     yield Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
                 elif job.workload.key in self._queues:
@@ -203,6 +222,7 @@ class Engine:
             return  # it was evicted meanwhile
         del self._jobs[key]
         self.record.end(job.number, self.record.now)
+        self._readiness.forget(key)
         if self._machines is not None:
             self._machines.free(key)
         if job.workload.queue:
@@ -215,9 +235,15 @@ class Engine:
         while True:
             if self._machines is not None:
                 self._settle_nodes(self._machines)
-            if not self._queues.untried:
-                return
+            self._queues.advance(now)
+            if not self._queues.untried and not self._ready:
+                break
+            self._ready = False
             self._apply(cycle.run(self._tree, self._queues, self._flavors, self._settings, now))
+
+        if (wake := self._queues.next_wake) is not None and wake != self._wake_at:
+            self._wake_at = wake
+            self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
 
     def _settle_nodes(self, machines: Machines) -> None:
         """Start the gangs that find room, until no gang starts and none loses its nodes any more."""
@@ -238,6 +264,9 @@ class Engine:
             job = self._jobs[admission.workload.key]
             job.workload, job.assignment = admission.workload, admission.assignment
             self._note_use(admission.workload, 1)
+            flavors = {choice.flavor for one in job.assignment.podsets for choice in one.flavors.values()}
+            annotations = job.template.workload.metadata.annotations
+            self._readiness.admit(job.workload.key, annotations, job.workload.queue, flavors, self.record.now)
             self._place(job, admission.assignment)
         for preemption in outcome.preemptions:
             for victim in preemption.victims:
@@ -247,14 +276,40 @@ class Engine:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
-        self._interrupt(job)
-        self._release(job.workload)
-        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False, places=())
+        self._give_back(job)
+        job.workload = replace(job.workload, queued=job.workload.created)
         self._queues.add(job.workload)
+
+    def _requeue(self, key: str, until: datetime | None) -> None:
+        """Evict a job whose pods were not ready in time. until: when it is queued again; None: never."""
+        job = self._jobs[key]
+        self._give_back(job)
+        if until is None:
+            job.given_up = True
+            return
+        moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)
+        job.workload = replace(job.workload, queued=moment if self._reading.by_eviction else job.workload.created)
+        self._queues.add(job.workload, until=until)
+
+    def _give_back(self, job: _Job) -> None:
+        """Take the quota and the nodes of a job."""
+        self._interrupt(job)
+        self._readiness.release(job.workload.key)
+        self._release(job.workload)
+        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False, ready=False, places=())
+
+    def _note_ready(self, key: str) -> None:
+        job = self._jobs[key]
+        job.workload = replace(job.workload, ready=True)
+        self._tree.hold(job.workload)
+        self._ready = True
 
     def _displace(self, job: _Job) -> None:
         """Let a job that lost its nodes to another one wait for nodes with new pods. It keeps its quota."""
         self._interrupt(job)
+        if job.workload.ready:
+            job.workload = replace(job.workload, ready=False)
+            self._tree.hold(job.workload)
         self._place(job, job.assignment)
 
     def _interrupt(self, job: _Job) -> None:
@@ -262,6 +317,7 @@ class Engine:
         ran = 0.0 if job.started is None else self.record.now - job.started
         self.record.evict(job.number, ran)
         job.started = None
+        self._readiness.interrupt(job.workload.key, self.record.now)
         if self._machines is not None:
             self._machines.free(job.workload.key)
 
@@ -345,7 +401,8 @@ class Engine:
     def _begin(self, job: _Job) -> None:
         job.started, job.starts = self.record.now, job.starts + 1
         self.record.start(job.number, self.record.now)
-        seconds = job.submission.run_time
+        self._readiness.begin(job.workload.key, self.record.now, job.submission.startup)
+        seconds = job.submission.startup + job.submission.run_time
         if job.end is not None and job.end.sure:
             seconds = min(seconds, job.end.at)
         end = partial(self._end, job.workload.key, job.starts)
@@ -354,6 +411,10 @@ class Engine:
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
+
+
+def _do_nothing() -> None:
+    """Let a moment come at which jobs are tried again."""
 
 
 def _resize(podset: PodSet, count: int) -> PodSet:

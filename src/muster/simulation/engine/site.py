@@ -20,6 +20,7 @@ from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.jobset import JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import is_ready
 from muster.api.status import ApiError
@@ -235,7 +236,9 @@ async def _read_template(
         raise reading.source.error(path, "names a priority class that no manifest defines")
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
-    workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
+    copied = {key: meta.annotations[key] for key in (READY_ANNOTATION,) if key in meta.annotations}
+    own = ObjectMeta(name=meta.name, namespace=meta.namespace, annotations=copied)
+    workload = kueue.Workload(metadata=own, spec=spec)
     chosen, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
     pods_of_class = classes.of_pods.get(chosen.name) if chosen is not None else None
     policy = pods_of_class.preemption_policy if pods_of_class is not None else None

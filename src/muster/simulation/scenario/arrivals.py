@@ -23,6 +23,7 @@ class Submission(Struct, frozen=True, gc=False):
     run_time: seconds once its pods have started. limit: seconds after which it is ended; None if nothing ends it.
     size: how many pods it has; None for as many as the template has. priority: likewise.
     local_queue: the LocalQueue, if it is another than that of its template.
+    startup: seconds from when all its pods have nodes until they are ready.
     """
 
     at: float
@@ -33,6 +34,7 @@ class Submission(Struct, frozen=True, gc=False):
     size: int | None = None
     priority: int | None = None
     local_queue: str = ""
+    startup: float = 0.0
 
 
 def list_submissions(reading: Reading) -> Iterator[Submission]:
@@ -53,7 +55,7 @@ def list_submissions(reading: Reading) -> Iterator[Submission]:
 
 def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Iterator[Submission]:
     random = Random(f"{reading.scenario.spec.seed}/{work.name}")
-    limit = _make_draw(reading, "limit", work)
+    limit, startup = _make_draw(reading, "limit", work), _make_draw(reading, "startup", work)
     size, priority = _make_draw(reading, "size", work), _make_draw(reading, "priority", work)
     if work.trace is not None:
         jobs = reading.logs[work.trace.file]
@@ -65,12 +67,12 @@ def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Itera
         raise DrawError(f".arrivals{error.path}", error.why) from None
     run_time = _make_draw(reading, "run_time", work)
     assert run_time is not None, "a work without a trace has a run time"
-    return _draw_jobs(times, work, number, random, run_time, limit, size, priority)
+    return _draw_jobs(times, work, number, random, run_time, limit, size, priority, startup)
 
 
 def _make_draw(reading: Reading, name: str, work: Work) -> Draw | None:
     value = getattr(work, name)
-    parse = parse_seconds if name in ("run_time", "limit") else parse_number
+    parse = parse_seconds if name in ("run_time", "limit", "startup") else parse_number
     try:
         return None if value is None else make_draw(value, parse, reading.samples)
     except DrawError as error:
@@ -87,6 +89,7 @@ def _draw_jobs(
     limit: Draw | None,
     size: Draw | None,
     priority: Draw | None,
+    startup: Draw | None,
 ) -> Iterator[Submission]:
     for serial, at in enumerate(times):
         if work.count is not None and serial >= work.count:
@@ -99,6 +102,7 @@ def _draw_jobs(
             None if limit is None else limit(random),
             None if size is None else _round(size(random), 1),
             None if priority is None else _round(priority(random), -_MOST),
+            startup=0.0 if startup is None else max(0.0, startup(random)),
         )
 
 

@@ -124,6 +124,7 @@ class Work(Part, frozen=True):
     limit: the time after which a job is ended, which backfill counts on; by default, as the template says.
     size: how many pods run side by side, instead of the template's number; of a JobSet, the replicas of its first role.
     priority: the priority, instead of that of the template's class.
+    startup: how long its pods need to be ready once all have a node; run_time begins then.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Work(Part, frozen=True):
     limit: Value | None = None
     size: Value | None = None
     priority: Value | None = None
+    startup: Value | None = None
 
 
 class NodePool(Part, frozen=True):

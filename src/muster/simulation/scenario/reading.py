@@ -18,7 +18,7 @@ from muster.simulation.scenario.model import API_VERSION, KIND, Distribution, Sc
 from muster.simulation.scenario.swf import LogError, LoggedJob, read_log
 
 # The fields of work that a trace takes the place of, and how a scenario spells them.
-_UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}
+_UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority", "startup": "startup"}
 # The errors of reading a file. ValueError: its path holds a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 # More nodes in a pool are a mistake, and would fill the memory.
@@ -190,7 +190,7 @@ def _list_samples(scenario: Scenario) -> list[tuple[str, Any]]:
 
 def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
     """Return the values of work that may be drawn, each with the function that parses it."""
-    times = ((value, parse_seconds) for value in (work.run_time, work.limit))
+    times = ((value, parse_seconds) for value in (work.run_time, work.limit, work.startup))
     return [*times, *((value, parse_number) for value in (work.size, work.priority))]
 
 
