@@ -11,6 +11,7 @@ from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
+from muster.simulation.scenario.settings import take_configuration
 
 
 def simulate(
@@ -23,7 +24,8 @@ def simulate(
 ) -> Report:
     """Simulate the scenario of a file or folder.
 
-    assertions: judged together with those of the scenario. seed: instead of the scenario's. An interrupt by the user
+    assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
+    of a scenario without a Configuration. An interrupt by the user
     ends the simulation, not the report.
 
     Raises:
@@ -33,6 +35,7 @@ def simulate(
     if seed is not None:
         scenario = reading.scenario
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
+    reading, configuration = take_configuration(reading, configuration)
     site = build_site(reading, configuration)
     asserted = _parse_assertions(reading, assertions, site)
     engine = Engine(reading, site, configuration)
