@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.simulation.engine.engine import Engine, Progress
+from muster.simulation.engine.refusals import refuse_checks
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
 from muster.simulation.outcome.report import Report
@@ -37,6 +38,7 @@ def simulate(
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
     reading, configuration = take_configuration(reading, configuration)
     site = build_site(reading, configuration)
+    refuse_checks(reading.manifests, site.cluster_queues)
     asserted = _parse_assertions(reading, assertions, site)
     engine = Engine(reading, site, configuration)
     stopped = False
