@@ -78,13 +78,17 @@ def place(
     free.
     effort: the steps left for exact packing in a decision that places a gang many times; None: a single placement.
     """
-    if len(gang) == 1 and within is None and taken is None:
-        ((shape, wanted),) = gang.items()
-        if not shape.meets_others and (room := capacity.count_room(shape)) < wanted:
-            return Refusal(shape, wanted, room, proven=True)
     around = Around(capacity)
     if len(gang) == 1:
-        return _place_in_order(around, gang, list(gang), within, taken)
+        ((shape, wanted),) = gang.items()
+        if within is not None or taken is not None or shape.meets_others:
+            return _place_in_order(around, gang, list(gang), within, taken)
+        if (room := capacity.known_room(shape)) is not None and room < wanted:
+            return Refusal(shape, wanted, room, proven=True)
+        outcome = _place_in_order(around, gang, list(gang))
+        if isinstance(outcome, Refusal) and outcome.proven:
+            capacity.note_room(shape, outcome.fits)
+        return outcome
     alone: dict[Shape, int] = {}
     rooms: dict[Shape, Ints] = {}
     for shape, wanted in gang.items():

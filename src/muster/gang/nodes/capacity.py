@@ -30,9 +30,6 @@ from muster.gang.shapes import MOST, Amounts, Guest, Shape
 # The most entries of each cache; a full cache is emptied.
 _MASKS_KEPT = 1000
 
-# No gang has more pods; so many pods on each node still add up in 64 bits.
-MOST_PODS = 2**31
-
 
 class Strategy(Enum):
     """The way in which a gang uses nodes that are equally welcome to it.
@@ -183,15 +180,16 @@ class Capacity:
         self._fits[shape] = len(self._changed), fits
         return fits.copy()
 
-    def count_room(self, shape: Shape) -> int:
-        """Return how many pods of a shape fit on all nodes together, if no rule between pods stops them."""
+    def known_room(self, shape: Shape) -> int | None:
+        """Return how many pods of a shape fit on all nodes together, as noted since the last change; None: unknown."""
         version, room = self._rooms.get(shape, (-1, 0))
-        if version != self.version:
-            room = int(np.minimum(self.fitting(shape), MOST_PODS).sum())
-            if len(self._rooms) >= _MASKS_KEPT:
-                self._rooms.clear()
-            self._rooms[shape] = self.version, room
-        return room
+        return room if version == self.version else None
+
+    def note_room(self, shape: Shape, room: int) -> None:
+        """Keep how many pods of a shape fit on all nodes together, until anything changes."""
+        if len(self._rooms) >= _MASKS_KEPT:
+            self._rooms.clear()
+        self._rooms[shape] = self.version, room
 
     def _count_fitting(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
         """Return for each of some nodes how many pods of a shape fit into what is free."""
