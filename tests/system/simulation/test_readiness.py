@@ -110,3 +110,8 @@ def test_an_annotation_sets_the_time_out_of_one_object(tmp_path, kind):
     assert annotation in text
     report = play(tmp_path, text)
     assert [(one.at, one.amount) for one in report.changes] == [(0.0, 1000), (15.0, -1000)]
+
+
+def test_a_simulation_ends_with_its_last_job_and_not_with_a_time_out(tmp_path):
+    report = play(tmp_path, scenario("  work:\n" + job("a", run="10s"), quota(1)))
+    assert report.summary.seconds == 10.0

@@ -124,6 +124,7 @@ class Engine:
         )
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
+        self._coming = True  # whether more jobs come
         self._readiness = ReadinessWatch(time_outs, self._agenda, self._start, self._note_ready, self._requeue)
         self._ready = False  # whether pods got ready since the last cycle
         self._wake_at: datetime | None = None  # when the next job has waited long enough after an eviction
@@ -139,7 +140,7 @@ class Engine:
     def run(self, progress: Progress | None = None) -> None:
         """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
         self._expect_next()
-        while self._agenda:
+        while self._agenda and (self._jobs or self._coming):  # not for the time-outs of jobs that have ended
             now = self._agenda.next_at
             if now > self._until:
                 self.record.now = self._until
@@ -175,7 +176,9 @@ class Engine:
 
     def _expect_next(self) -> None:
         """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
-        if (submission := next(self._submissions, None)) is not None:
+        submission = next(self._submissions, None)
+        self._coming = submission is not None
+        if submission is not None:
             self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
 
     def _submit(self, submission: Submission) -> None:
@@ -299,6 +302,9 @@ class Engine:
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False, ready=False, places=())
 
     def _note_ready(self, key: str) -> None:
+        """Let the jobs be tried that wait for the pods of a job."""
+        if self._settings.blocking is None:
+            return
         job = self._jobs[key]
         job.workload = replace(job.workload, ready=True)
         self._tree.hold(job.workload)

@@ -140,6 +140,9 @@ class ReadinessWatch:
         if (job := self._jobs.get(key)) is None:
             return
         job.ready_at = now + startup
+        if startup == 0:
+            self._become_ready(key, now)
+            return
         self._agenda.plan(job.ready_at, Rank.END, partial(self._become_ready, key, job.ready_at))
 
     def interrupt(self, key: str, now: float) -> None:
