@@ -75,6 +75,7 @@ def test_a_job_that_fits_on_no_rack_is_told_why(tmp_path):
     [waiting] = report.waiting
     assert waiting.name == "big-0"
     assert waiting.why.startswith("couldn't assign flavors to pod set main: topology")
+    assert waiting.never
 
 
 def test_pods_without_a_place_take_room_of_those_that_need_one(tmp_path):

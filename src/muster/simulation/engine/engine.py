@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from muster.api.config import Configuration
 from muster.api.core import Pod
 from muster.api.kueue.clusterqueue import STOP_NONE
-from muster.api.kueue.names import REQUEUING_LIMIT_EXCEEDED
+from muster.api.kueue.names import REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
 from muster.api.ours.teams import NOT_A_USER
 from muster.api.values.durations import SECOND
 from muster.controllers.queueing.cache import ON_DEMAND
@@ -156,13 +156,16 @@ class Engine:
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
+        # Where nothing runs, a job that finds no place in a topology never will.
+        idle = all(job.started is None for job in self._jobs.values())
+        hopeless = _HOPELESS | {TOPOLOGY_PLACEMENT_FAILED} if idle else _HOPELESS
         for job in self._jobs.values():
             if job.started is None:
                 why = self._queues.why(job.workload.key) if job.workload.queue else None
                 if job.given_up:
                     why = PendingReason(REQUEUING_LIMIT_EXCEEDED, "its pods were not ready in time too often")
                 if why is not None:
-                    yield Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
+                    yield Waiting(job.submission.name, why.message, never=why.reason in hopeless)
                 elif job.workload.key in self._queues:
                     yield Waiting(job.submission.name, "other jobs of its queue come first", never=False)
                 else:
