@@ -80,7 +80,15 @@ def place(
     """
     around = Around(capacity)
     if len(gang) == 1:
-        return _place_in_order(around, gang, list(gang), within, taken)
+        ((shape, wanted),) = gang.items()
+        if within is not None or taken is not None or shape.meets_others:
+            return _place_in_order(around, gang, list(gang), within, taken)
+        if (room := capacity.known_room(shape)) is not None and room < wanted:
+            return Refusal(shape, wanted, room, proven=True)
+        outcome = _place_in_order(around, gang, list(gang))
+        if isinstance(outcome, Refusal) and outcome.proven:
+            capacity.note_room(shape, outcome.fits)
+        return outcome
     alone: dict[Shape, int] = {}
     rooms: dict[Shape, Ints] = {}
     for shape, wanted in gang.items():

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple, Self, cast
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.api import kueue
 from muster.api.conditions import find, find_true, is_true
@@ -153,6 +154,21 @@ def flavor_spec(flavor: kueue.ResourceFlavor, levels: tuple[str, ...] | None = N
 def levels_of(topology: kueue.Topology | None) -> tuple[str, ...]:
     """Return the node labels of a Topology, from the widest level; none if there is no such Topology."""
     return tuple(level.node_label for level in topology.spec.levels) if topology is not None else ()
+
+
+def flavor_in(flavor: kueue.ResourceFlavor, topology: kueue.Topology | None, *, enabled: bool) -> FlavorSpec:
+    """Convert a ResourceFlavor with the Topology that it names. enabled: whether topologies count at all."""
+    if not enabled:
+        return replace(flavor_spec(flavor), topology="")
+    return flavor_spec(flavor, levels_of(topology))
+
+
+def list_flavors(
+    flavors: Iterable[kueue.ResourceFlavor], topologies: Iterable[kueue.Topology], *, topology: bool
+) -> dict[str, FlavorSpec]:
+    """Convert all ResourceFlavors of a cluster. topology: whether topologies count at all."""
+    known = {one.metadata.name: one for one in topologies}
+    return {one.metadata.name: flavor_in(one, known.get(one.spec.topology_name), enabled=topology) for one in flavors}
 
 
 _DEFAULTS = ConversionSettings()

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
+from muster.simulation.engine.refusals import refuse_checks
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
@@ -12,6 +13,7 @@ from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
+from muster.simulation.scenario.settings import take_configuration
 from muster.simulation.scenario.workers import read_workers
 
 
@@ -25,7 +27,8 @@ def simulate(
 ) -> Report:
     """Simulate the scenario of a file or folder.
 
-    assertions: judged together with those of the scenario. seed: instead of the scenario's. An interrupt by the user
+    assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
+    of a scenario without a Configuration. An interrupt by the user
     ends the simulation, not the report.
 
     Raises:
@@ -35,7 +38,10 @@ def simulate(
     if seed is not None:
         scenario = reading.scenario
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
+    reading, configuration = take_configuration(reading, configuration)
     site = build_site(reading, configuration)
+    if not reading.scenario.spec.clusters:  # else the manager judges them
+        refuse_checks(reading.manifests, site.cluster_queues)
     asserted = _parse_assertions(reading, assertions, site)
     workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
     world = World(reading, site, configuration, workers)

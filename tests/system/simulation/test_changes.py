@@ -145,7 +145,7 @@ def test_a_gang_that_loses_a_node_starts_whole_again(tmp_path, change, nodes, en
     report = play(tmp_path, scenario([change], burst(size=2), nodes=nodes))
     [job] = report.jobs
     assert (job.started, job.ended, job.lost, job.interrupted) == (0.0, ended, lost, lost)
-    assert job.evictions == 0
+    assert job.evictions == 0 or ended is None, "one that waits for ever is evicted for its pods that are not ready"
     assert job.interruptions == (0 if not lost else 2 if lost > 100 else 1)
 
 

@@ -92,7 +92,7 @@ class Cluster:
                     pending.keep_for(key(job), waiter, placing, self.now)
                 continue
             taken = taken_by(capacity, outcome)
-            if pending.kept_for(key(job), waiter.standing, taken, self.end(job), self.now) is not None:
+            if pending.kept_for(key(job), waiter.alike, waiter.standing, taken, self.end(job), self.now) is not None:
                 pending.wait(key(job), waiter)
                 continue
             if pending.forget(key(job)) and (alike := pending.next_alike(waiter.alike)) is not None:

@@ -6,8 +6,6 @@ workloads themselves are the cache's, which places some of them again when a def
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from muster.api.config import Configuration
 from muster.api.kueue import (
     ADMISSION_CHECK,
@@ -22,16 +20,17 @@ from muster.api.kueue import (
     ResourceFlavor,
     Topology,
 )
-from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.controllers.queueing.notifier import Notifier
 from muster.controllers.queueing.topology import TopologyNodes
 from muster.queueing import model
-from muster.queueing.convert import cohort_spec, flavor_spec, levels_of, queue_spec
+from muster.queueing.convert import cohort_spec, flavor_in, queue_spec
 from muster.queueing.pending.activity import Activity, activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.blocking import Blocking
+from muster.queueing.workload.readiness import read_blocking
 from muster.runtime.manager import Manager
 
 PlaceAgain = Callable[[str], None]  # of a ClusterQueue
@@ -109,11 +108,7 @@ class Definitions:
 
     def parse_blocking(self, text: str) -> bool | None:
         """Return the setting for blocking of an annotation; None if it is malformed."""
-        try:
-            settings = parse_annotation(text, self._base)
-        except ReadyAnnotationError:
-            return None
-        return settings is not None and settings.block_admission
+        return read_blocking(text, self._base)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new if new is not None else old
@@ -207,13 +202,10 @@ class Definitions:
             self._notifier.unblock()
 
     def _set_flavor(self, flavor: ResourceFlavor) -> None:
-        if not self._has_topology:
-            self.flavors[flavor.metadata.name] = replace(flavor_spec(flavor), topology="")
-            return
         topology = self._topologies.get(flavor.spec.topology_name) if flavor.spec.topology_name else None
-        levels = levels_of(topology)
-        self.flavors[flavor.metadata.name] = flavor_spec(flavor, levels)
-        if levels:
+        spec = flavor_in(flavor, topology, enabled=self._has_topology)
+        self.flavors[flavor.metadata.name] = spec
+        if spec.levels:
             self._topology_nodes.follow()
 
     def _topology_changed(self, old: Topology | None, new: Topology | None) -> None:

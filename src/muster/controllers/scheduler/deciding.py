@@ -48,7 +48,11 @@ class Kept(Struct, frozen=True):
 
 def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: float) -> Chosen | Refusal | Kept:
     """Return the pods that start now and their nodes, or why none does; record the answer in what waits."""
-    outcome = pending.refusal(ask.alike) or ask.place(capacity)
+    outcome: Chosen | Refusal | None = pending.refusal(ask.alike)
+    if outcome is None:
+        if (head := pending.still_kept_for(ask.key, ask.alike, ask.standing, ask.end(now))) is not None:
+            return Kept(head)
+        outcome = ask.place(capacity)
     if isinstance(outcome, Refusal):
         pending.refused(ask.alike, outcome)
         return outcome
@@ -58,6 +62,6 @@ def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: fl
             return Kept()
     if pending.head is not None:
         taken, end = taken_by(capacity, outcome.placement), ask.end(now)
-        if (head := pending.kept_for(ask.key, ask.standing, taken, end, now)) is not None:
+        if (head := pending.kept_for(ask.key, ask.alike, ask.standing, taken, end, now)) is not None:
             return Kept(head)
     return outcome

@@ -17,7 +17,14 @@ from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger
-from muster.gang.order.reservation import MOST_OVERTAKINGS, Reservation, may_pass, passed, reserve
+from muster.gang.order.reservation import (
+    MOST_OVERTAKINGS,
+    Reservation,
+    ends_in_time,
+    may_pass,
+    passed,
+    reserve,
+)
 from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Placing, Refusal, taken_by
 
@@ -101,6 +108,10 @@ class PendingGangs:
         # The reservations of former heads, which record how often they were passed.
         self._heads: dict[str, Reservation] = {}
         self._stale = False  # the reservation is out of date
+        # The classes whose gangs the head keeps from starting unless they end in time, and since when that holds: the
+        # reservation, and the version of the capacity.
+        self._kept: set[Hashable] = set()
+        self._kept_since: tuple[Reservation | None, int] = (None, -1)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -127,7 +138,7 @@ class PendingGangs:
         """Drop the refusals, after room came free or something else changed that could help."""
         self._forget_refusals()
         self._tried.clear()
-        self._totals.clear()
+        self._totals = {}
         self._stale = True
 
     def met_others(self) -> bool:
@@ -260,18 +271,48 @@ class PendingGangs:
         """
         head, rank = self._head, self.rank(key, waiter.standing)
         if head is not None:
-            overdue = head.reservation.shadow is not None and head.reservation.shadow <= now
-            is_current = head.key == key and head.alike == waiter.alike and not self._stale and not overdue
-            if is_current or (head.key != key and head.rank < rank):
+            is_same = head.key == key and head.alike == waiter.alike
+            if (is_same and not self._stale and not _is_overdue(head, now)) or (head.key != key and head.rank < rank):
                 return None
         return self._reserve(key, waiter.alike, rank, placing, now)
 
-    def kept_for(self, key: str, standing: Standing, taken: Ints, end: End | None, now: float) -> Head | None:
+    def is_of_no_help(self, key: str, alike: Hashable, standing: Standing, now: float) -> bool:
+        """Return whether another try of a waiting gang would change nothing.
+
+        Its class has been refused since anything came free, and the gang is behind the head.
+        """
+        head = self._head
+        if head is None or head.key == key or self._stale or alike not in self._refusals:
+            return False
+        return not _is_overdue(head, now) and head.rank < self.rank(key, standing)
+
+    def still_kept_for(self, key: str, alike: Hashable, standing: Standing, end: End | None) -> Head | None:
+        """Return the head if it kept a gang of this class from starting, and nothing has changed since.
+
+        Return None if that is not known.
+        """
+        head = self._head
+        if head is None or head.key == key or self._stale or self._nominated or alike not in self._list_kept(head):
+            return None
+        if ends_in_time(head.reservation, end) or self.rank(key, standing) < head.rank:
+            return None
+        return head
+
+    def _list_kept(self, head: Head) -> set[Hashable]:
+        since = self._kept_since
+        if since[0] is not head.reservation or since[1] != self._room.capacity.version:
+            self._kept.clear()
+            self._kept_since = head.reservation, self._room.capacity.version
+        return self._kept
+
+    def kept_for(
+        self, key: str, alike: Hashable, standing: Standing, taken: Ints, end: End | None, now: float
+    ) -> Head | None:
         """Return the head of the queue if a gang that fits must not start, because the head would wait longer for it.
 
         Return None if the gang may start; it counts as started from then on.
 
-        taken: the room that the gang would use. end: when it would end.
+        alike: its class. taken: the room that the gang would use. end: when it would end.
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != taken.shape):
@@ -283,6 +324,7 @@ class PendingGangs:
             return None
         passing = may_pass(head.reservation, head.placing, taken, end)
         if passing is None:
+            self._list_kept(head).add(alike)
             return head
         self._head = replace(head, reservation=passed(head.reservation, passing, taken))
         return None
@@ -310,3 +352,9 @@ class PendingGangs:
             capacity = self._room.capacity
             self._totals = {resource: int(capacity.allocatable_of(resource).sum()) for resource in capacity.rows()}
         return self._totals
+
+
+def _is_overdue(head: Head, now: float) -> bool:
+    """Return whether the head was expected to have started by now."""
+    shadow = head.reservation.shadow
+    return shadow is not None and shadow <= now

@@ -78,6 +78,9 @@ class Capacity:
         # For each shape, how many pods fit, and the length of `_changed` when that was computed.
         self._fits: dict[Shape, tuple[int, Ints]] = {}
         self._changed: list[int] = []  # the indexes of nodes whose use has changed, in order
+        self._rooms: dict[Shape, tuple[int, int]] = {}  # for each shape, the version, and how many pods fit in all
+        # Grows with each change that could change how many pods fit.
+        self.version = 0
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
@@ -176,6 +179,17 @@ class Capacity:
             self._fits.clear()
         self._fits[shape] = len(self._changed), fits
         return fits.copy()
+
+    def known_room(self, shape: Shape) -> int | None:
+        """Return how many pods of a shape fit on all nodes together, as noted since the last change; None: unknown."""
+        version, room = self._rooms.get(shape, (-1, 0))
+        return room if version == self.version else None
+
+    def note_room(self, shape: Shape, room: int) -> None:
+        """Keep how many pods of a shape fit on all nodes together, until anything changes."""
+        if len(self._rooms) >= _MASKS_KEPT:
+            self._rooms.clear()
+        self._rooms[shape] = self.version, room
 
     def _count_fitting(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
         """Return for each of some nodes how many pods of a shape fit into what is free."""
@@ -329,6 +343,7 @@ class Capacity:
         self._domains.clear()
 
     def _forget_openness(self) -> None:
+        self.version += 1
         self._opennesses.clear()
         self._fits.clear()
 
@@ -424,6 +439,7 @@ class Capacity:
         return idle
 
     def _note_change(self, index: int) -> None:
+        self.version += 1
         if len(self._changed) > len(self.names):  # recomputing everything is cheaper then
             self._fits.clear()
             self._changed.clear()

@@ -111,12 +111,17 @@ def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: End |
 
     placing: places the head. taken: what the gang would use. end: when the gang would end if it started now.
     """
-    shadow, held = reservation.shadow, reservation.held
-    if shadow is not None and end is not None and end.at <= shadow and (end.sure or not held):
+    if ends_in_time(reservation, end):
         return Passing.IN_TIME
-    if shadow is None and not held:
+    if reservation.shadow is None and not reservation.held:
         return Passing.OVERTAKING
     return Passing.HARMLESS if isinstance(placing(reservation.room + taken), Placement) else None
+
+
+def ends_in_time(reservation: Reservation, end: End | None) -> bool:
+    """Return whether a gang with this end is gone once the head is expected to start."""
+    shadow = reservation.shadow
+    return shadow is not None and end is not None and end.at <= shadow and (end.sure or not reservation.held)
 
 
 def passed(reservation: Reservation, passing: Passing, taken: Ints) -> Reservation:

@@ -12,6 +12,8 @@ class Shares:
     def __init__(self) -> None:
         self._pods: dict[str, tuple[str, Amounts]] = {}  # by UID
         self._held: dict[str, Counter[str]] = {}  # by tenant
+        self._totals: Mapping[str, int] | None = None
+        self._shares: dict[str, float] = {}  # by tenant, of these totals
 
     def hold(self, uid: str, tenant: str, requests: Amounts) -> None:
         """Record what a pod uses from now on; repeating a call changes nothing."""
@@ -19,11 +21,13 @@ class Shares:
             return
         self.release(uid)
         self._pods[uid] = tenant, requests
+        self._shares.pop(tenant, None)
         self._held.setdefault(tenant, Counter()).update(dict(requests))
 
     def release(self, uid: str) -> None:
         """Record that a pod uses nothing any more."""
         tenant, requests = self._pods.pop(uid, ("", ()))
+        self._shares.pop(tenant, None)
         if requests:
             held = self._held[tenant]
             held.subtract(dict(requests))
@@ -33,8 +37,17 @@ class Shares:
     def share(self, tenant: str, totals: Mapping[str, int]) -> float:
         """Return the largest fraction of any resource that a tenant's pods use.
 
-        totals: the resources of the whole cluster.
+        totals: the resources of the whole cluster. The caller makes a new object whenever they change.
         """
+        if totals is not self._totals:
+            self._totals = totals
+            self._shares.clear()
+        known = self._shares.get(tenant)
+        if known is None:
+            known = self._shares[tenant] = self._compute_share(tenant, totals)
+        return known
+
+    def _compute_share(self, tenant: str, totals: Mapping[str, int]) -> float:
         held: Counter[str] | None = self._held.get(tenant)
         if held is None:
             return 0.0

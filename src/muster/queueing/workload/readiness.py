@@ -54,6 +54,15 @@ def settings_for(
     return base
 
 
+def read_blocking(text: str, base: WaitForPodsReady | None) -> bool | None:
+    """Return whether an annotation lets other workloads wait for the pods; None if it is malformed."""
+    try:
+        settings = parse_annotation(text, base)
+    except ReadyAnnotationError:
+        return None
+    return settings is not None and settings.block_admission
+
+
 def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Conditions:
     """Return the conditions with PodsReady, by whether the pods of the workload's job are ready (upstream rule).
 

@@ -75,6 +75,7 @@ class Changes:
         # Of changes of one moment, the first one listed is the first.
         self._events: Iterator[_Event] = heapq.merge(*sources, key=attrgetter("at", "number"))
         self._last_redefinition = max((one.at for one in site.redefinitions), default=-1.0)
+        self.has_more = False  # whether another change is to come
         self._stops = 0  # how many restarts are under way
 
     @property
@@ -84,7 +85,9 @@ class Changes:
 
     def plan_next(self) -> None:
         """Plan the next change, which plans the one after it: failures never end."""
-        if (event := next(self._events, None)) is not None:
+        event = next(self._events, None)
+        self.has_more = event is not None
+        if event is not None:
             self._agenda.plan(event.at, Rank.CHANGE, partial(self._happen, event))
 
     def _happen(self, event: _Event) -> None:

@@ -6,7 +6,7 @@ more to decide. A job that it admits asks for nodes; a job that it preempts goes
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import Pod
+from muster.api.kueue.names import REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
 from muster.api.ours.teams import NOT_A_USER
 from muster.api.ours.users import short_user
 from muster.api.values import durations
@@ -23,7 +24,8 @@ from muster.gang.placement import Placement
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
-from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
+from muster.queueing.convert import list_flavors
+from muster.queueing.model import Assignment, PendingReason, PodSet, PodSetAssignment, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.estimate import RunTime
 from muster.queueing.scheduling.runtimes import PastRun, PastRuns, Traits
@@ -32,9 +34,12 @@ from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.changes import Changes
 from muster.simulation.engine.checkpoints import Checkpoints, measure_kept
 from muster.simulation.engine.definitions import Definitions
+from muster.simulation.engine.displacement import Precedence
 from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
+from muster.simulation.engine.pinning import Pins, index_hosts, pin
+from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
 from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.takeup import Residents, TakenJob
@@ -46,7 +51,9 @@ from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.model import Spec
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
-_HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
+_HOPELESS = frozenset(
+    ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER, REQUEUING_LIMIT_EXCEEDED)
+)
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
 
@@ -62,6 +69,7 @@ class _Job(Struct):
     still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
     without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
     counts_since: since when its time limit counts; None until it starts with its present quota.
+    given_up: its pods were not ready in time too often, so that it is never queued again.
     """
 
     number: int
@@ -77,6 +85,7 @@ class _Job(Struct):
     lacking: Counter[Shape] | None = None
     broken_since: float | None = None
     counts_since: float | None = None
+    given_up: bool = False
 
 
 class Engine:
@@ -102,16 +111,40 @@ class Engine:
         self._reading = convert.ConversionSettings.of(configuration)
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._tree = build_quota_tree(site.cluster_queues, site.cohorts)
-        self._flavors = {one.metadata.name: convert.flavor_spec(one) for one in site.flavors}
+        self._flavors = list_flavors(site.flavors, site.topologies, topology=self._reading.topology)
+        self._tree.ledger.in_use = any(flavor.levels for flavor in self._flavors.values())
+        if self._tree.ledger.in_use:
+            for one in site.nodes:
+                self._tree.ledger.set_node(one)
+        self._hosts = index_hosts((one.metadata.name, one.metadata.labels) for one in site.nodes)
         self._definitions = Definitions(site, self._tree)
         self._queues = self._definitions.make_queues()
         self._configuration = configuration
+        templates = [site.templates[work.name] for work in spec.work]
+        self._time_outs = TimeOuts(
+            configuration.wait_for_pods_ready,
+            site.cluster_queues,
+            site.flavors,
+            [template.workload.metadata.annotations for template in templates],
+        )
         self._settings = cycle.AdmissionSettings(
             fair=self._definitions.find_fairness(configuration),
+            blocking=self._time_outs.blocking,
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         )
         overtakings = configuration.muster.scheduling.overtakings
-        self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
+        self._least_run_time = configuration.muster.scheduling.minimum_run_time / durations.SECOND
+        self._precedences: dict[Hashable, Precedence] = {}  # by the key of a template
+        self._retry_at: float | None = None
+        self._machines = (
+            Machines(site.nodes, overtakings, self._tree.ledger, self._flush_places)
+            if site.nodes or spec.nodes
+            else None
+        )
+        self._readiness = ReadinessWatch(self._time_outs, agenda, self._start, self._note_ready, self._requeue)
+        self._hopeless = _HOPELESS
+        self._ready = False  # whether pods got ready since the last cycle
+        self._wake_at: datetime | None = None  # when the next job has waited long enough after an eviction
         self._draws_nodes = len(site.nodes) <= MOST_NODES
         for one in site.nodes if self._draws_nodes else ():
             self.record.nodes.add_node(one.metadata.name)
@@ -119,9 +152,10 @@ class Engine:
         self._forecaster = Forecaster(spec.forecasts, self._flavors, self._run_time)
         self._fresh: list[_Job] = []  # that came at this moment
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
-        self._templates = Templates([site.templates[work.name] for work in spec.work], self._convert)
-        # The shapes of pods, by the key of their template, the number of their podset, and their flavors.
-        self._shapes: dict[tuple[Hashable, int, tuple[str, ...]], Shape] = {}
+        self._templates = Templates(templates, self._convert)
+        # The shapes of pods, by the key of their template, the number of their podset, their flavors, and the labels of
+        # their domain.
+        self._shapes: dict[tuple[Hashable, int, tuple[str, ...], tuple[tuple[str, str], ...]], Shape] = {}
         self._checkpoints = checkpoints
         self.changes: Changes | None = None
         self._unplaced: dict[str, _Job] = {}  # that ask for nodes once the changes of a moment have happened, by key
@@ -178,8 +212,13 @@ class Engine:
                 self._begin(job)
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
-        queue = self._local.get(template.local_queue, "")
-        return convert.workload(template.workload, queue, self._reading)
+        queue, annotations = self._local.get(template.local_queue, ""), template.workload.metadata.annotations
+        workload = convert.workload(template.workload, queue, self._reading)
+        return replace(workload, blocks=self._time_outs.find_blocking(annotations))
+
+    def count_jobs(self) -> int:
+        """Return how many jobs wait or run."""
+        return len(self._jobs)
 
     @property
     def is_busy(self) -> bool:
@@ -188,6 +227,9 @@ class Engine:
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
+        # Where nothing runs, a job that finds no place in a topology never will.
+        idle = all(job.started is None for job in self._jobs.values())
+        self._hopeless = _HOPELESS | {TOPOLOGY_PLACEMENT_FAILED} if idle else _HOPELESS
         lacking: dict[Hashable, bool] = {}  # whether jobs with these pods lack nodes, of which there may be many
         for job in self._jobs.values():
             if job.started is None:
@@ -196,16 +238,18 @@ class Engine:
     def _explain(self, job: _Job, lacking: dict[Hashable, bool]) -> Waiting:
         """Return why a job has not started. lacking: the answers of `_lacks_nodes` so far."""
         why = self._queues.why(job.workload.key) if job.workload.queue else None
+        if job.given_up:
+            why = PendingReason(REQUEUING_LIMIT_EXCEEDED, "its pods were not ready in time too often")
         if why is not None:
             return Waiting(job.submission.name, why.message, never=self._is_hopeless(why))
-        if job.workload.key in self._queues:
-            return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
         never = self._lacks_nodes(job, lacking)
+        if job.workload.key in self._queues and not never:
+            return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
         return Waiting(job.submission.name, "the nodes have no room for it", never=never)
 
     def _is_hopeless(self, why: PendingReason) -> bool:
         """Return whether a job waits for ever, unless a queue changes after the end of the simulation."""
-        return why.reason in _HOPELESS and not (self.changes is not None and self.changes.redefines_later)
+        return why.reason in self._hopeless and not (self.changes is not None and self.changes.redefines_later)
 
     def _lacks_nodes(self, job: _Job, known: dict[Hashable, bool]) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
@@ -274,6 +318,7 @@ class Engine:
             self._past.add(_find_traits(job), PastRun(ran, _find_limit(job)))
         self._unplaced.pop(key, None)
         self._note_end(job)
+        self._readiness.forget(key)
         if self._machines is not None:
             self._machines.free(key)
         if job.workload.queue:
@@ -293,11 +338,32 @@ class Engine:
         now = self._start + timedelta(seconds=self.record.now)
         while True:
             if self._machines is not None:
-                for key in self._machines.sweep(self._epoch):
-                    self._begin(self._jobs[key])
-            if not self._queues.untried:
-                return
+                self._settle_nodes(self._machines)
+            self._queues.advance(now)
+            if not self._queues.untried and not self._ready:
+                break
+            self._ready = False
             self._apply(cycle.run(self._tree, self._queues, self._flavors, self._settings, now))
+        if (wake := self._queues.next_wake) is not None and wake != self._wake_at:
+            self._wake_at = wake
+            self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
+
+    def _flush_places(self) -> None:
+        self._queues.flush_places()
+
+    def _settle_nodes(self, machines: Machines) -> None:
+        """Start the gangs that find room, until no gang starts and none loses its nodes any more."""
+        while True:
+            for key in machines.sweep(self._epoch):
+                self._begin(self._jobs[key])
+            displaced = machines.take_displaced()
+            if not displaced:
+                break
+            for key in displaced:
+                self._displace(self._jobs[key])
+        if (until := machines.protected_until) is not None and until != self._retry_at:
+            self._retry_at = until
+            self._agenda.plan(until - self._start.timestamp(), Rank.ARRIVAL, machines.retry)
 
     def measure(self) -> None:
         """Record what a moment leaves: forecasts of the jobs that came, and the free room."""
@@ -328,7 +394,7 @@ class Engine:
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
             job = self._jobs[admission.workload.key]
-            job.workload = admission.workload
+            job.workload, job.assignment = admission.workload, admission.assignment
             self._note_use(admission.workload, 1)
             self._grant(job, admission.assignment)
         for preemption in outcome.preemptions:
@@ -339,20 +405,66 @@ class Engine:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
+        self._release_all(job)
+        job.workload = replace(job.workload, queued=job.workload.created)
+        self._queues.add(job.workload)
+
+    def _requeue(self, key: str, until: datetime | None) -> None:
+        """Evict a job whose pods were not ready in time. until: when it is queued again; None: never."""
+        job = self._jobs[key]
+        self._release_all(job)
+        if until is None:
+            job.given_up = True
+            return
+        moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)
+        job.workload = replace(job.workload, queued=moment if self._reading.by_eviction else job.workload.created)
+        self._queues.add(job.workload, until=until)
+
+    def _release_all(self, job: _Job) -> None:
+        """Take the quota and the nodes of a job."""
+        self._take_nodes(job)
+        self._unplaced.pop(job.workload.key, None)
+        job.counts_since = None
+        self._readiness.release(job.workload.key)
+        self._release(job.workload)
+        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False, ready=False, places=())
+
+    def _note_ready(self, key: str) -> None:
+        """Let the jobs be tried that wait for the pods of a job."""
+        if self._settings.blocking is None:
+            return
+        job = self._jobs[key]
+        job.workload = replace(job.workload, ready=True)
+        self._tree.hold(job.workload)
+        self._ready = True
+
+    def _displace(self, job: _Job) -> None:
+        """Let a job that lost its nodes to another one wait for nodes with new pods. It keeps its quota."""
+        self._take_nodes(job)
+        self._expect_limit(job)
+        if job.workload.ready:
+            job.workload = replace(job.workload, ready=False)
+            self._tree.hold(job.workload)
+        self._place(job, job.assignment)
+
+    def _take_nodes(self, job: _Job) -> None:
+        """Take the nodes of a job, which starts anew."""
         lost = self._stop_job(job)
         self._note_eviction(job, lost)
         self._note_loss(job.workload, lost)
-        self._unplaced.pop(job.workload.key, None)
-        job.counts_since = None
-        self._release(job.workload)
-        job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
-        self._queues.add(job.workload)
 
     # What becomes of jobs: the clusters of a MultiKueue do more.
 
     def _grant(self, job: _Job, assignment: Assignment) -> None:
         """Let a job go on that has got quota."""
+        self._await_pods(job, assignment)
         self._place(job, assignment)
+
+    def _await_pods(self, job: _Job, assignment: Assignment) -> None:
+        """Count the time until the pods of a job are ready, from now on."""
+        flavors = {choice.flavor for one in assignment.podsets for choice in one.flavors.values()}
+        annotations = job.known.template.workload.metadata.annotations
+        self._readiness.admit(job.workload.key, annotations, job.workload.queue, flavors, self.record.now)
 
     def _note_end(self, job: _Job) -> None:
         self.record.end(job.number, self.record.now)
@@ -370,10 +482,12 @@ class Engine:
     def _pause_job(self, job: _Job) -> float:
         """Set a job back to its last checkpoint; return for how many seconds it worked in vain."""
         ran = 0.0 if job.started is None else self.record.now - job.started
-        kept = measure_kept(job.checkpoints, job.work, ran)
+        startup = min(ran, job.submission.startup)
+        kept = measure_kept(job.checkpoints, job.work, ran - startup)
         job.work -= kept.work
         job.started = None
-        return kept.lost
+        self._readiness.interrupt(job.workload.key, self.record.now)
+        return kept.lost + startup
 
     # What changes of the scenario do.
 
@@ -392,11 +506,15 @@ class Engine:
         job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
         if runs:
             self._note_interruption(job, self._pause_job(job))
-            job.starts += 1  # its end is another one
-            if job.end is not None and job.end.sure and job.counts_since is not None:
-                end = partial(self._end, key, job.starts)
-                self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
+            self._expect_limit(job)
             self._expect_give_back(job)
+
+    def _expect_limit(self, job: _Job) -> None:
+        """Plan the end of an interrupted job at its time limit, which goes on; its former end does not come."""
+        job.starts += 1
+        if job.end is not None and job.end.sure and job.counts_since is not None:
+            end = partial(self._end, job.workload.key, job.starts)
+            self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
 
     def _note_interruption(self, job: _Job, lost: float) -> None:
         self.record.interrupt(job.number, lost)
@@ -447,6 +565,8 @@ class Engine:
         self._note_use(workload, -1)
         self._tree.release(workload)
         self._queues.flush(self._tree.queues[workload.queue], workload.usage)
+        if workload.places:
+            self._queues.flush_places()
 
     def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
         for (flavor, resource), amount in (workload.usage or {}).items():
@@ -474,7 +594,7 @@ class Engine:
             names = self.record.works
             shapes = (
                 (names[work], shape)
-                for (work, podset, _), shape in self._shapes.items()
+                for (work, podset, _, _), shape in self._shapes.items()
                 if podset == 0 and isinstance(work, int)  # the pods of its template, not those of single jobs of a log
             )
             measure_rooms(self.record.rooms, self._machines.capacity, shapes, self.record.now)
@@ -488,8 +608,7 @@ class Engine:
         if self._machines is None:
             self._begin(job)
             return
-        shapes = self._count_shapes(job, assignment)
-        if self._machines.ask(self._make_ask(job, shapes), self._epoch):
+        if self._machines.ask(self._ask_for_all(job, assignment), self._epoch):
             self._begin(job)
 
     def _repair(self, job: _Job, lacking: Mapping[Shape, int]) -> None:
@@ -500,35 +619,77 @@ class Engine:
             self._begin(job)
 
     def _count_shapes(self, job: _Job, assignment: Assignment | None) -> Mapping[Shape, int]:
+        """Count the pods of a job by shape; those of each domain of a topology select its labels."""
         shapes: Counter[Shape] = Counter()
         for number, podset in enumerate(job.workload.podsets):
             given = assignment.podsets[number] if assignment is not None else None
-            flavors = sorted({choice.flavor for choice in given.flavors.values()}) if given is not None else ()
-            shapes[self._shape(job, number, tuple(flavors))] += given.count if given is not None else podset.count
+            flavors = _list_flavors(given)
+            if given is None or given.places is None:
+                shapes[self._shape(job, number, flavors)] += podset.count if given is None else given.count
+                continue
+            for values, count in given.places.domains:
+                labels = tuple(zip(given.places.levels, values, strict=True))
+                shapes[self._shape(job, number, flavors, labels)] += count
         return shapes
 
-    def _make_ask(self, job: _Job, shapes: Mapping[Shape, int], *, broken: bool = False) -> GangAsk:
+    def _pin(self, job: _Job, assignment: Assignment) -> Pins | None:
+        shapes = [self._shape(job, number, _list_flavors(one)) for number, one in enumerate(assignment.podsets)]
+        return pin(shapes, [one.places for one in assignment.podsets], self._hosts)
+
+    def _ask_for_all(self, job: _Job, assignment: Assignment | None) -> GangAsk:
+        """Return the ask of a gang for all its pods, on the nodes or in the domains that its admission chose."""
+        has_places = assignment is not None and any(one.places is not None for one in assignment.podsets)
+        pins = self._pin(job, assignment) if assignment is not None and has_places else None
+        if pins is None:
+            return self._make_ask(job, self._count_shapes(job, assignment), has_places=has_places)
+        shapes = {shape: sum(count for _, count in nodes) for shape, nodes in pins.items()}
+        return self._make_ask(job, shapes, pins=pins, has_places=has_places)
+
+    def _make_ask(
+        self,
+        job: _Job,
+        shapes: Mapping[Shape, int],
+        *,
+        broken: bool = False,
+        pins: Pins | None = None,
+        has_places: bool = False,
+    ) -> GangAsk:
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
-        standing = make_standing(job.known.template.pod_priority, tenant, self._epoch, broken=broken)
-        return GangAsk.of(job.workload.key, standing, shapes, job.end)
+        priority, precedence = job.known.template.pod_priority, self._find_precedence(job.known)
+        if job.submission.priority is not None and not job.workload.queue:  # no queue goes by it instead
+            priority = job.submission.priority
+            precedence = precedence.with_priority(priority)
+        standing = make_standing(priority, tenant, self._epoch, broken=broken)
+        return GangAsk.of(job.workload.key, standing, shapes, job.end, precedence, pins, has_places=has_places)
 
-    def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
-        """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got."""
-        known = self._shapes.get((job.known.key, number, flavors))
+    def _find_precedence(self, known: KnownTemplate) -> Precedence:
+        if known.key not in self._precedences:
+            self._precedences[known.key] = Precedence.of(known.template.pods, self._least_run_time)
+        return self._precedences[known.key]
+
+    def _shape(
+        self, job: _Job, number: int, flavors: tuple[str, ...], domain: tuple[tuple[str, str], ...] = ()
+    ) -> Shape:
+        """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got.
+
+        domain: the labels of the domain that its pods are for.
+        """
+        key = job.known.key, number, flavors, domain
+        known = self._shapes.get(key)
         if known is None:
             template = job.known.template.workload.spec.pod_sets[number].template
             given = [self._flavors[name] for name in flavors]
             labels = {key: value for flavor in given for key, value in flavor.labels.items()}
             spec = replace(
                 template.spec,
-                node_selector=template.spec.node_selector | labels,
+                node_selector=template.spec.node_selector | labels | dict(domain),
                 tolerations=(*template.spec.tolerations, *(one for flavor in given for one in flavor.tolerations)),
             )
             known = shape_of(Pod(metadata=template.metadata, spec=spec))
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            self._shapes[job.known.key, number, flavors] = known
+            self._shapes[key] = known
         return known
 
     def _begin(self, job: _Job, since: float | None = None) -> None:
@@ -537,7 +698,9 @@ class Engine:
         job.started, job.starts = started, job.starts + 1
         nodes = self._machines.count_pods(job.workload.key) if self._machines and self._draws_nodes else None
         self.record.start(job.number, started, _sum_demand(job.workload), nodes)
-        seconds = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
+        self._readiness.begin(job.workload.key, self.record.now, job.submission.startup)
+        span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
+        seconds = job.submission.startup + span
         job.lacking = None
         if job.counts_since is None:
             job.counts_since = job.started
@@ -549,6 +712,10 @@ class Engine:
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
+
+
+def _do_nothing() -> None:
+    """Let a moment come at which jobs are tried again."""
 
 
 def _resize(podset: PodSet, count: int) -> PodSet:
@@ -574,3 +741,8 @@ def _sum_demand(workload: WorkloadInfo) -> Amounts:
         for resource, amount in (podset.asks or podset.requests).items():
             total[resource] += amount * podset.count
     return tuple(sorted(total.items()))
+
+
+def _list_flavors(given: PodSetAssignment | None) -> tuple[str, ...]:
+    """Return the flavors that a podset got, in order."""
+    return () if given is None else tuple(sorted({choice.flavor for choice in given.flavors.values()}))

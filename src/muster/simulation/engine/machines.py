@@ -4,7 +4,7 @@ A gang holds what its pods use of a node as one guest, however many pods these a
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -14,22 +14,29 @@ from msgspec import Struct
 from muster.api.core import Node, Pod
 from muster.controllers.scheduler.deciding import Kept, decide_start
 from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.gang import arrays as np
 from muster.gang.arrays import Ints
+from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.preemption import Candidate, Preemption, preempt
 from muster.gang.order.reservation import MOST_OVERTAKINGS
 from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape, guest_of
+from muster.queueing.topology.ledger import Ledger as PlacesLedger
+from muster.simulation.engine.displacement import PRECEDES_NONE, Precedence, find_end_of_protection
+from muster.simulation.engine.pinning import Pins, place_pinned
 
 
 class GangAsk(Struct, frozen=True, eq=False):
     """A gang that asks for nodes.
 
     alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
-    shapes: its pods. lasts: when it ends, from its start; None if that is unknown.
+    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
+    pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
     """
 
     key: str
@@ -37,11 +44,25 @@ class GangAsk(Struct, frozen=True, eq=False):
     standing: Standing
     shapes: Mapping[Shape, int]
     lasts: End | None
+    precedence: Precedence = PRECEDES_NONE
+    pins: Pins | None = None
+    has_places: bool = False
 
     @classmethod
-    def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], lasts: End | None) -> "GangAsk":
+    def of(
+        cls,
+        key: str,
+        standing: Standing,
+        shapes: Mapping[Shape, int],
+        lasts: End | None,
+        precedence: Precedence = PRECEDES_NONE,
+        pins: Pins | None = None,
+        *,
+        has_places: bool = False,
+    ) -> "GangAsk":
         """Return the ask of a gang."""
-        return cls(key, frozenset(shapes.items()), standing, shapes, lasts)
+        alike = frozenset(shapes.items() if pins is None else pins.items())
+        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places)
 
     @property
     def equivalence(self) -> Hashable:
@@ -53,9 +74,11 @@ class GangAsk(Struct, frozen=True, eq=False):
         outcome = self.placing(capacity, taken)
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
-    def placing(self, capacity: Capacity, taken: Ints | None) -> Placement | Refusal:
-        """Return the nodes of all pods for a reservation, or why there are none."""
-        return place(capacity, self.shapes, taken=taken)
+    def placing(self, capacity: Capacity, taken: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
+        """Return the nodes of all pods for a reservation, or why there are none. effort: see `placement.place`."""
+        if self.pins is not None:
+            return place_pinned(capacity, self.pins, taken)
+        return place(capacity, self.shapes, taken=taken, effort=effort)
 
     def end(self, now: float) -> End | None:
         """Return when the gang ends if it starts now; None if that is unknown."""
@@ -73,8 +96,21 @@ class _Held(Struct, frozen=True, eq=False):
 class Machines:
     """The nodes, the gangs on them, and the gangs that wait for them. Times are seconds since the epoch."""
 
-    def __init__(self, nodes: Iterable[Node], overtakings: int = MOST_OVERTAKINGS) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        overtakings: int = MOST_OVERTAKINGS,
+        places: PlacesLedger | None = None,
+        helped: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start with nothing on the nodes.
+
+        places: where admission looks for places; the gangs without places are reported to it. helped: called when such
+        a gang leaves its nodes.
+        """
         self.capacity = Capacity()
+        self._places = places if places is not None and places.in_use else None
+        self._helped = helped
         self.shares = Shares()
         self._running = Ledger()
         self._overtakings = overtakings
@@ -83,6 +119,11 @@ class Machines:
         self._held: dict[str, _Held] = {}  # the gangs on nodes
         self._serials = count()  # of guests
         self._freed = False  # whether room came free since the last sweep
+        self._candidates: dict[str, Candidate] = {}  # of the running gangs that others may displace
+        self._resistances: Counter[int] = Counter()
+        self._displaced: list[str] = []
+        # When the first gang loses its protection that is in the way of a waiting gang; None if there is none.
+        self.protected_until: float | None = None
         self._empty = Capacity()
         for node in nodes:
             self.capacity.set_node(node)
@@ -95,17 +136,23 @@ class Machines:
         """Add or change a node. What ran there and must not has been freed. usual: the node while nothing is wrong."""
         self.capacity.set_node(node)
         self._empty.set_node(usual)
+        if self._places is not None:
+            self._places.set_node(node)
         self._note_nodes()
 
     def remove_node(self, name: str) -> None:
         """Remove a node on which nothing runs."""
         self.capacity.remove_node(name)
         self._empty.remove_node(name)
+        if self._places is not None:
+            self._places.remove_node(name)
         self._note_nodes()
 
     def _note_nodes(self) -> None:
         self._pending.freed()
         self._freed = True
+        if self._places is not None:
+            self._helped()
 
     def list_gangs_on(self, node: str) -> list[str]:
         """Return the keys of the gangs with pods on a node, in order."""
@@ -117,6 +164,7 @@ class Machines:
         for guest in [guest for guest in held.guests if guest.rpartition("/")[2] == node]:
             shape, number = held.guests.pop(guest)
             self.capacity.release(guest)
+            self._leave_places((guest,))
             lost[shape] += number
         self._asks.pop(key, None)
         self._pending.forget(key)
@@ -161,13 +209,18 @@ class Machines:
         """Free what a gang uses that runs or waits; `sweep` then starts others."""
         self._asks.pop(key, None)
         self._pending.forget(key)
-        held = self._held.pop(key, None)
-        for guest in held.guests if held is not None else ():
-            self.capacity.release(guest)
-        self.shares.release(key)
-        self._running.drop(key)
-        self._pending.freed()
+        self._vacate(key)
+
+    def retry(self) -> None:
+        """Let gangs search for victims again, after the protection of a running gang ended."""
+        self.protected_until = None
+        self._pending.try_again()
         self._freed = True
+
+    def take_displaced(self) -> list[str]:
+        """Return the gangs that lost their nodes to others since the last call."""
+        displaced, self._displaced = self._displaced, []
+        return displaced
 
     def count_pods(self, key: str) -> Mapping[str, int]:
         """Return how many pods of a running gang each node has."""
@@ -188,10 +241,15 @@ class Machines:
         self._freed = False
         keys = self._pending.sweep()
         for key in keys:  # grows meanwhile
-            if (ask := self._asks.get(key)) is not None and self._try(ask, now):
+            if (ask := self._asks.get(key)) is None:
+                continue
+            helpless = not self._may_displace(ask) and self._pending.is_of_no_help(key, ask.alike, ask.standing, now)
+            starts = not helpless and self._try(ask, now)
+            if starts:
                 yield key
-                if (alike := self._pending.next_alike(ask.equivalence)) is not None:
-                    keys.append(alike)
+            helped = starts or self._pending.is_nominated(key)  # the next of its class may find room, or victims
+            if helped and (alike := self._pending.next_alike(ask.equivalence)) is not None:
+                keys.append(alike)
 
     def _try(self, ask: GangAsk, now: float) -> bool:
         """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
@@ -201,11 +259,61 @@ class Machines:
             return True
         waiter = Waiter(ask.equivalence, ask.standing)
         if isinstance(outcome, Refusal):
+            self._displace_for(ask, now)
             self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.capacity), now)
         else:
             assert isinstance(outcome, Kept), "there is no other answer"
         self._pending.wait(ask.key, waiter)
         return False
+
+    def _may_displace(self, ask: GangAsk) -> bool:
+        """Return whether a search for victims could be of use."""
+        strong = ask.precedence.strength
+        if strong is None or not any(resistance < strong for resistance in self._resistances):
+            return False
+        return self._pending.tried(ask.alike, ask.standing) is None
+
+    def _displace_for(self, ask: GangAsk, now: float) -> None:
+        """Take the nodes of weaker gangs, if that lets a gang start. It starts by the next sweep."""
+        strong = ask.precedence.strength
+        if strong is None or not self._may_displace(ask):
+            return
+        nominated, effort = self._pending.kept_for_others(ask.key, ask.standing), Effort()
+        taken = np.zeros_like(self.capacity.free()) if nominated is None else nominated
+        plan = preempt(
+            self.capacity,
+            ask.shapes,
+            lambda used, _: ask.placing(self.capacity, used, effort),
+            strong,
+            self._candidates.values(),
+            now,
+            taken=taken,
+        )
+        if isinstance(plan, Preemption) and plan.victims:
+            self._pending.nominate(ask.key, ask.standing, plan.placement)
+            for key in plan.victims:
+                self._vacate(key)
+            self._displaced += plan.victims
+            return
+        if self._pending.withdraw(ask.key):
+            self._freed = True
+        self._pending.try_no_more(ask.alike, ask.standing, "")
+        until = find_end_of_protection(self._candidates.values(), strong, now)
+        if until is not None and (self.protected_until is None or until < self.protected_until):
+            self.protected_until = until
+
+    def _vacate(self, key: str) -> None:
+        """Free what a gang uses of the nodes."""
+        held = self._held.pop(key, None)
+        guests = tuple(held.guests) if held is not None else ()
+        for guest in guests:
+            self.capacity.release(guest)
+        self._leave_places(guests)
+        self._protect(key)
+        self.shares.release(key)
+        self._running.drop(key)
+        self._pending.freed()
+        self._freed = True
 
     def _start(self, ask: GangAsk, placement: Placement, now: float) -> None:
         del self._asks[ask.key]
@@ -217,15 +325,31 @@ class Machines:
                 guest = f"{ask.key}/{next(self._serials)}/{node}"
                 self.capacity.assign(guest, node, whole[number])
                 held.guests[guest] = shape, number
+                if self._places is not None and not ask.has_places:
+                    self._places.occupy(guest, node, whole[number].requests)
         self._count_use(held)
 
     def _count_use(self, held: _Held) -> None:
-        """Count what a gang uses for its tenant and for reservations."""
-        ask, total = held.ask, Counter[str]()
+        """Count what a gang uses for its tenant, for reservations and for those that may displace it."""
+        ask, guests, total = held.ask, tuple(held.guests), Counter[str]()
         for shape, number in held.guests.values():
             total.update(dict(_multiply(shape.requests, number)))
         self.shares.hold(ask.key, ask.standing.tenant, tuple(sorted(total.items())))
-        self._running.set(ask.key, Running(tuple(held.guests), held.started, ask.end(held.started)), self.capacity)
+        self._running.set(ask.key, Running(guests, held.started, ask.end(held.started)), self.capacity)
+        self._protect(ask.key)
+        if (candidate := ask.precedence.candidate(ask.key, guests, held.started)) is not None:
+            self._candidates[ask.key] = candidate
+            self._resistances[candidate.resistance] += 1
+
+    def _leave_places(self, guests: Iterable[str]) -> None:
+        if self._places is not None and sum(self._places.leave(guest) for guest in guests):
+            self._helped()
+
+    def _protect(self, key: str) -> None:
+        """Take a gang from those that others may displace."""
+        if (candidate := self._candidates.pop(key, None)) is not None:
+            self._resistances[candidate.resistance] -= 1
+            self._resistances += Counter()  # drops the zeros
 
 
 def _multiply(requests: Amounts, count: int) -> Amounts:

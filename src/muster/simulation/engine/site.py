@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from muster.api import kueue
 from muster.api.batch import Job
 from muster.api.config import Configuration
-from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node
+from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node, Pod, PodTemplateSpec
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.jobset import JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import is_ready
 from muster.api.status import ApiError
@@ -67,6 +68,7 @@ class JobTemplate(Struct, frozen=True):
     """A job as the server would store it.
 
     workload: what it asks of its queue. local_queue: `namespace/name`, or "". pod_priority: the priority of its pods.
+    pods: a pod of each of its podsets, as the server would admit it.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
     restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
     """
@@ -75,6 +77,7 @@ class JobTemplate(Struct, frozen=True):
     local_queue: str
     pod_priority: int
     end: End | None
+    pods: tuple[Pod, ...] = ()
     restarts_whole: bool = True
 
 
@@ -90,6 +93,7 @@ class Site(Struct, frozen=True):
     local_queues: Sequence[kueue.LocalQueue]
     cohorts: Sequence[kueue.Cohort]
     flavors: Sequence[kueue.ResourceFlavor]
+    topologies: Sequence[kueue.Topology]
     namespaces: Sequence[Namespace]
     nodes: Sequence[Node]
     templates: Mapping[str, JobTemplate]
@@ -150,6 +154,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             local_queues,
             (await client.list(kueue.COHORT)).items,
             (await client.list(kueue.RESOURCE_FLAVOR)).items,
+            (await client.list(kueue.TOPOLOGY)).items,
             (await client.list(NAMESPACE)).items,
             [one for one in nodes if one.metadata.name not in later],
             templates,
@@ -338,10 +343,21 @@ async def _read_template(
         raise reading.source.error(path, "names a priority class that no manifest defines")
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
-    workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
-    _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
+    copied = {key: meta.annotations[key] for key in (READY_ANNOTATION,) if key in meta.annotations}
+    own = ObjectMeta(name=meta.name, namespace=meta.namespace, annotations=copied)
+    workload = kueue.Workload(metadata=own, spec=spec)
+    chosen, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
+    pods_of_class = classes.of_pods.get(chosen.name) if chosen is not None else None
+    policy = pods_of_class.preemption_policy if pods_of_class is not None else None
+    pods = tuple(admit_pod(podset.template, pod_priority or 0, policy) for podset in podsets)
     local = f"{meta.namespace}/{queue}" if queue else ""
-    return JobTemplate(workload, local, pod_priority or 0, find_end(job), _restarts_whole(job))
+    return JobTemplate(workload, local, pod_priority or 0, find_end(job), pods, _restarts_whole(job))
+
+
+def admit_pod(template: PodTemplateSpec, priority: int, policy: str | None) -> Pod:
+    """Return a pod with the priority and the preemption policy of its class."""
+    spec = replace(template.spec, priority=priority, preemption_policy=template.spec.preemption_policy or policy)
+    return Pod(metadata=template.metadata, spec=spec)
 
 
 def find_end(job: Any) -> End | None:

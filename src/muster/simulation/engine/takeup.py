@@ -38,7 +38,7 @@ from muster.queueing.model import WorkloadInfo
 from muster.queueing.moments import NEVER
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
-from muster.simulation.engine.site import JobTemplate, Site, find_end
+from muster.simulation.engine.site import JobTemplate, Site, admit_pod, find_end
 from muster.simulation.engine.templates import KnownTemplate
 from muster.simulation.scenario.draws import Draw, DrawError, make_draw, parse_seconds
 from muster.simulation.scenario.reading import STATE_WORK, Reading, list_state_values
@@ -187,7 +187,7 @@ class _Reader:
         sources = [self._sources[uid] for uid in uids if uid in self._sources]
         own = end_of(workload.metadata, workload.spec.maximum_execution_time_seconds, started=0.0)
         ends = [end for end in (own, *map(find_end, sources)) if end is not None]
-        template = JobTemplate(workload, local, self._find_priority(workload), min(ends, key=_at, default=None))
+        template = self._make_template(workload, local, min(ends, key=_at, default=None))
         started = _find_start(pods)
         if isinstance(place, Holds) and not self._site.nodes and started is None:
             admitted = find_true(workload.status.conditions, ADMITTED)
@@ -215,7 +215,7 @@ class _Reader:
             name=meta.name, namespace=meta.namespace, uid=meta.uid, creation_timestamp=meta.creation_timestamp
         )
         workload = Workload(metadata=own, spec=WorkloadSpec(pod_sets=podsets))
-        template = JobTemplate(workload, "", self._find_priority(workload), find_end(source))
+        template = self._make_template(workload, "", find_end(source))
         info = convert.workload(workload, "", self._settings)
         return self._make(meta.name, template, info, _find_start(pods), pods, None)
 
@@ -253,6 +253,11 @@ class _Reader:
 
     def _find_seconds(self, moment: datetime) -> float:
         return (moment - self._state.at).total_seconds()
+
+    def _make_template(self, workload: Workload, local: str, end: End | None) -> JobTemplate:
+        priority = self._find_priority(workload)
+        pods = tuple(admit_pod(one.template, priority, None) for one in workload.spec.pod_sets)
+        return JobTemplate(workload, local, priority, end, pods)
 
     def _find_priority(self, workload: Workload) -> int:
         """Return the priority of the pods of a job."""

@@ -112,6 +112,7 @@ class WorkerEngine(Engine):
         clone = self._clones[key]
         if not clone.is_home and clone.assignment is not None:
             clone.is_home = True
+            self._await_pods(clone.job, clone.assignment)
             self._place(clone.job, clone.assignment)
             self._note_change(key)
 

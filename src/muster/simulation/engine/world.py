@@ -27,6 +27,9 @@ from muster.simulation.scenario.workers import WorkerReading
 # Called with the record so far after each moment.
 Progress = Callable[[Record], None]
 
+# After so many moments for each job, in which nothing came or started, nothing ever will.
+_STILL_MOMENTS = 20
+
 
 class WorkerSite(Struct, frozen=True):
     """A worker cluster, or several that are alike, with the objects of each."""
@@ -76,6 +79,7 @@ class World:
         self._expect_next()
         if self._changes is not None:
             self._changes.plan_next()
+        moves, still = 0, 0  # how many moments nothing came or started
         while self._agenda and (self._coming or self._engine.is_busy):
             now = self._agenda.next_at
             if now > self._until:
@@ -90,11 +94,23 @@ class World:
             self._engine.measure()
             if progress is not None:
                 progress(self.record)
+            still = still + 1 if self.record.moves == moves else 0
+            moves = self.record.moves
+            if still > _STILL_MOMENTS and self._is_stuck(still):
+                return
 
     @property
     def engine(self) -> Engine:
         """The cluster that decides, or the manager of others."""
         return self._engine
+
+    def _is_stuck(self, still: int) -> bool:
+        """Return whether nothing but time-outs can happen: jobs get quota, find no nodes, and back off, for ever.
+
+        still: for how many moments nothing came or started; each job that waits has a few until it was tried again.
+        """
+        expects = self._coming or (self._changes is not None and self._changes.has_more)
+        return not expects and not self.record.runs.is_any_open and still > _STILL_MOMENTS * self._engine.count_jobs()
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""

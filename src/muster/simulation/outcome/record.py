@@ -132,6 +132,7 @@ class Record:
         self.works = tuple(works)
         self.now = 0.0
         self.names: list[str] = []
+        self.moves = 0  # how many submissions and starts there were
         self.runs = Runs()
         self.nodes = NodeLog()
         self.rooms = FreeRooms()
@@ -157,6 +158,7 @@ class Record:
 
     def submit(self, name: str, work: int, queue: str, pods: int, priority: int, at: float, run_time: float) -> int:
         """Add a job; return its number."""
+        self.moves += 1
         self.names.append(name)
         self._work.append(work)
         self._queue.append(self._queues.setdefault(queue, len(self._queues)))
@@ -179,6 +181,7 @@ class Record:
 
         demand: what it asks of the cluster. nodes: how many of its pods each node has, if that is known.
         """
+        self.moves += 1
         self.runs.start(job, at, demand)
         if nodes:
             self.nodes.start(job, nodes, at)

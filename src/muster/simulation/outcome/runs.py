@@ -25,6 +25,11 @@ class Runs:
         return len(self.jobs)
 
     @property
+    def is_any_open(self) -> bool:
+        """Whether a job runs."""
+        return bool(self._open)
+
+    @property
     def amounts(self) -> list[Amounts]:
         """What jobs ask for, by the number of the demand."""
         return list(self._amounts)

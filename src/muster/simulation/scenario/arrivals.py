@@ -24,6 +24,7 @@ class Submission(Struct, frozen=True, gc=False):
     local_queue: the LocalQueue, if it is another than that of its template; with a slash, of another namespace.
     roles: its pods, if they are others than those of the template. user: who submitted it. gang: with how many pods it
     may start. series: what the names of its user's jobs of this kind have in common.
+    startup: seconds from when all its pods have nodes until they are ready.
     """
 
     at: float
@@ -38,6 +39,7 @@ class Submission(Struct, frozen=True, gc=False):
     user: str = ""
     gang: int | None = None
     series: str = ""
+    startup: float = 0.0
 
 
 def list_submissions(reading: Reading) -> Iterator[Submission]:
@@ -58,7 +60,7 @@ def list_submissions(reading: Reading) -> Iterator[Submission]:
 
 def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Iterator[Submission]:
     random = Random(f"{reading.scenario.spec.seed}/{work.name}")
-    limit = _make_draw(reading, "limit", work)
+    limit, startup = _make_draw(reading, "limit", work), _make_draw(reading, "startup", work)
     size, priority = _make_draw(reading, "size", work), _make_draw(reading, "priority", work)
     if work.trace is not None:
         return _replay(reading.logs[work.name], number, work, work.trace)
@@ -69,12 +71,12 @@ def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Itera
         raise DrawError(f".arrivals{error.path}", error.why) from None
     run_time = _make_draw(reading, "run_time", work)
     assert run_time is not None, "a work without a trace has a run time"
-    return _draw_jobs(times, work, number, random, run_time, limit, size, priority)
+    return _draw_jobs(times, work, number, random, run_time, limit, size, priority, startup)
 
 
 def _make_draw(reading: Reading, name: str, work: Work) -> Draw | None:
     value = getattr(work, name)
-    parse = parse_seconds if name in ("run_time", "limit") else parse_number
+    parse = parse_seconds if name in ("run_time", "limit", "startup") else parse_number
     try:
         return None if value is None else make_draw(value, parse, reading.samples)
     except DrawError as error:
@@ -91,6 +93,7 @@ def _draw_jobs(
     limit: Draw | None,
     size: Draw | None,
     priority: Draw | None,
+    startup: Draw | None,
 ) -> Iterator[Submission]:
     for serial, at in enumerate(times):
         if work.count is not None and serial >= work.count:
@@ -105,6 +108,7 @@ def _draw_jobs(
             None if priority is None else _round(priority(random), -MOST),
             user=work.name,
             series=work.name,
+            startup=0.0 if startup is None else max(0.0, startup(random)),
         )
 
 

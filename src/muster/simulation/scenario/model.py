@@ -186,6 +186,7 @@ class Work(Part, frozen=True):
     size: how many pods run side by side, instead of the template's number; of a JobSet, the replicas of its first role.
     priority: the priority, instead of that of the template's class.
     checkpoint: how its jobs keep what they have done; without it, an interrupted job starts from nothing.
+    startup: how long its pods need to be ready once all have a node; run_time begins then.
     """
 
     name: str = ""
@@ -200,6 +201,7 @@ class Work(Part, frozen=True):
     size: Value | None = None
     priority: Value | None = None
     checkpoint: Checkpoint | None = None
+    startup: Value | None = None
 
 
 class State(Part, frozen=True):

@@ -45,7 +45,7 @@ T = TypeVar("T")
 # The work whose jobs are those of the state.
 STATE_WORK = "state"
 # The fields of work that a trace takes the place of, and how a scenario spells them.
-_UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}
+_UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority", "startup": "startup"}
 # The errors of reading a file. ValueError: its path holds a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 # More nodes in a pool are a mistake, and would fill the memory.
@@ -302,7 +302,7 @@ def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
 
 def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
     """Return the values of work that may be drawn, each with the function that parses it."""
-    times = ((value, parse_seconds) for value in (work.run_time, work.limit))
+    times = ((value, parse_seconds) for value in (work.run_time, work.limit, work.startup))
     return [*times, *((value, parse_number) for value in (work.size, work.priority))]
 
 

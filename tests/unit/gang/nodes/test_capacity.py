@@ -9,6 +9,7 @@ from tests.unit.gang.nodes.oracle import sum_differs
 
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
+from muster.gang.placement import place
 from muster.gang.shapes import guest_of, shape_of
 
 NODES = [f"n{number}" for number in range(5)]
@@ -55,7 +56,12 @@ def test_what_fits_is_what_a_capacity_made_anew_says(steps):
                 pods.pop(about[0], None)
                 capacity.release(str(about[0]))
             case "look":
-                assert by_name(capacity, about[0]) == by_name(anew(nodes, pods), about[0])
+                fits = by_name(anew(nodes, pods), about[0])
+                assert by_name(capacity, about[0]) == fits
+                assert capacity.known_room(about[0]) in (None, sum(fits.values()))
+                refusal = place(capacity, {about[0]: 1000})
+                assert refusal == place(anew(nodes, pods), {about[0]: 1000})
+                assert capacity.known_room(about[0]) == sum(fits.values()) == refusal.fits
 
 
 def anew(nodes, pods):

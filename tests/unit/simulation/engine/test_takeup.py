@@ -64,7 +64,7 @@ def take(workloads=(), jobs=(), job_sets=(), pods=(), nodes=("n",), durations=NO
     state = ClusterState(NOW, (), tuple(workloads), tuple(jobs), tuple(job_sets), tuple(pods), {})
     local = msgspec.convert({"metadata": {"name": "q", "namespace": "lab"}, "spec": {"clusterQueue": "cq"}}, LocalQueue)
     found = [msgspec.convert({"metadata": {"name": name}}, Node) for name in nodes]
-    site = Site((), (local,), (), (), (), found, {})
+    site = Site((), (local,), (), (), (), (), found, {})
     return take_up(state, site, convert.ConversionSettings(), durations)
 
 

@@ -1,0 +1,51 @@
+"""Find the gangs that a gang displaces from their nodes, by the priority of their pods. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.core import Pod
+from muster.gang.order.preemption import Candidate, protected_until, resistance, strength
+
+
+class Precedence(Struct, frozen=True):
+    """What the pods of a gang say about who displaces whom.
+
+    strength: the gang displaces gangs of less resistance; None if it displaces none.
+    resistance: the strength that displaces the gang; None if nothing does.
+    protection: for how many seconds from its start it is not displaced.
+    """
+
+    strength: int | None = None
+    resistance: int | None = None
+    protection: float = 0.0
+
+    @classmethod
+    def of(cls, pods: Sequence[Pod], least: float) -> Self:
+        """Return the precedence of a gang with a pod of each of its kinds. least: the protection of every gang."""
+        return cls(strength(pods), resistance(pods), max(protected_until(pod, 0.0, least) for pod in pods))
+
+    def with_priority(self, priority: int) -> Self:
+        """Return the precedence if all pods had this priority."""
+        return replace(
+            self,
+            strength=None if self.strength is None else priority,
+            resistance=None if self.resistance is None else priority,
+        )
+
+    def candidate(self, key: str, guests: Sequence[str], started: float) -> Candidate | None:
+        """Return the gang as a victim that loses all its pods; None if nothing displaces it."""
+        if self.resistance is None:
+            return None
+        return Candidate(key, guests, self.resistance, started, protected=started + self.protection)
+
+
+PRECEDES_NONE = Precedence()
+
+
+def find_end_of_protection(candidates: Iterable[Candidate], strength: int, now: float) -> float | None:
+    """Return when the first weaker gang loses its protection; None if none is protected."""
+    times = (one.protected for one in candidates if one.resistance < strength and one.protected > now)
+    return min(times, default=None)

@@ -1,0 +1,60 @@
+"""Place the pods of a job on the very nodes that its admission chose, as its node selectors would. Pure.
+
+Admission chooses nodes if hosts are the lowest level of a Topology. Then the scheduler has nothing left to choose: it
+waits until each of the nodes has room.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from muster.api.nodes import HOSTNAME_LABEL
+from muster.gang.arrays import Ints
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.placement import Placement, Refusal
+from muster.gang.shapes import Shape
+from muster.queueing.model import Places
+
+# The nodes of the pods of each shape, with the number of pods for each node.
+Pins: TypeAlias = Mapping[Shape, tuple[tuple[str, int], ...]]
+
+
+def pin(shapes: Sequence[Shape], places: Sequence[Places | None], hosts: Mapping[str, str]) -> Pins | None:
+    """Return the nodes for all podsets of a job; None if admission did not choose a node for every pod.
+
+    shapes, places: those of each podset. hosts: the name of the node of each host name.
+    """
+    counts: dict[Shape, dict[str, int]] = {}
+    for shape, chosen in zip(shapes, places, strict=True):
+        if chosen is None or chosen.levels != (HOSTNAME_LABEL,):
+            return None
+        nodes = counts.setdefault(shape, {})
+        for (host,), count in chosen.domains:
+            if (node := hosts.get(host)) is None:
+                return None
+            nodes[node] = nodes.get(node, 0) + count
+    return {shape: tuple(sorted(nodes.items())) for shape, nodes in counts.items()}
+
+
+def index_hosts(labels: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
+    """Return the node of each host name that only one node has. labels: those of each node, by its name."""
+    nodes: dict[str, list[str]] = {}
+    for name, its in labels:
+        if (host := its.get(HOSTNAME_LABEL)) is not None:
+            nodes.setdefault(host, []).append(name)
+    return {host: names[0] for host, names in nodes.items() if len(names) == 1}
+
+
+def place_pinned(capacity: Capacity, pins: Pins, taken: Ints | None) -> Placement | Refusal:
+    """Return the chosen nodes if all pods fit there, beside what is taken; else the shape that does not fit."""
+    for shape, nodes in pins.items():
+        fits = capacity.fitting(shape, taken)
+        wanted, fitting = sum(count for _, count in nodes), 0
+        for node, count in nodes:
+            if (index := capacity.index_of(node)) is not None:
+                fitting += min(count, int(fits[index]))
+        if fitting < wanted:
+            return Refusal(shape, wanted, fitting, proven=len(pins) == 1)
+        if len(pins) > 1:
+            used = capacity.taking(shape, capacity.counts(dict(nodes)))
+            taken = used if taken is None else taken + used
+    return Placement(pins)

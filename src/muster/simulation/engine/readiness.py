@@ -1,0 +1,179 @@
+"""Follow whether the pods of jobs get ready in time, and when a job that was late is queued again.
+
+The rules are those of the workloads of a cluster (`queueing.workload`). Only jobs that have a time-out are followed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.config import WaitForPodsReady
+from muster.api.kueue import ClusterQueue, RequeueState, ResourceFlavor, WorkloadStatus
+from muster.api.kueue.names import ADMITTED
+from muster.api.kueue.readiness import READY_ANNOTATION
+from muster.api.meta import Condition
+from muster.queueing.conditions import put
+from muster.queueing.scheduling.blocking import Blocking
+from muster.queueing.workload.eviction import backed_off
+from muster.queueing.workload.readiness import deadline, read_blocking, settings_for, with_readiness
+from muster.simulation.engine.agenda import Agenda, Rank
+
+Annotations = Mapping[str, str]
+
+
+class Readiness(Struct):
+    """The readiness of an admitted job, and how often it was late.
+
+    settings: None if it has all the time. deadline: when it is evicted unless it is ready. ready_at: when it is ready.
+    """
+
+    settings: WaitForPodsReady | None
+    conditions: tuple[Condition, ...] = ()
+    state: RequeueState | None = None
+    deadline: datetime | None = None
+    ready_at: float | None = None
+
+    def admit(self, now: datetime) -> None:
+        """Start to wait for the pods. A job starts once it is admitted, by whichever clock the time-out counts."""
+        self.conditions = put((), ADMITTED, True, ADMITTED, "", now)
+        self._set_deadline()
+
+    def turn(self, now: datetime, *, ready: bool) -> None:
+        """Record that all pods are ready, or that some are not any more."""
+        self.conditions = with_readiness(self.conditions, ready, now)
+        self._set_deadline()
+
+    def release(self) -> None:
+        """Record that the job is not admitted any more."""
+        self.conditions, self.deadline, self.ready_at = (), None, None
+
+    def back_off(self, now: datetime) -> datetime | None:
+        """Return until when a job that was late waits before it is queued again; None if it was late too often."""
+        assert self.settings is not None, "only a job with a time-out is late"
+        status = backed_off(WorkloadStatus(requeue_state=self.state), self.settings, now)
+        if status is None or status.requeue_state is None:
+            return None
+        # Its count stays, and its time is over once the job is queued again.
+        self.state = RequeueState(count=status.requeue_state.count)
+        return status.requeue_state.requeue_at
+
+    def _set_deadline(self) -> None:
+        self.deadline = None
+        if self.settings is not None:
+            limit = deadline(self.conditions, {}, replace(self.settings, clock="Admitted"))
+            self.deadline = None if limit is None else limit[0]
+
+
+class TimeOuts:
+    """The time-outs of a cluster: those of its Configuration, and of annotations of its queues, flavors and jobs.
+
+    blocking: which workloads wait for the pods of others; None if none does.
+    """
+
+    def __init__(
+        self,
+        base: WaitForPodsReady | None,
+        queues: Iterable[ClusterQueue],
+        flavors: Iterable[ResourceFlavor],
+        jobs: Iterable[Annotations],
+    ) -> None:
+        self._base = base
+        self._queues = {one.metadata.name: one.metadata.annotations for one in queues}
+        self._flavors = {one.metadata.name: one.metadata.annotations for one in flavors}
+        everything = base is not None and base.block_admission
+        of_queues, of_flavors = self._list_blocking(self._queues), self._list_blocking(self._flavors)
+        blocks = everything or of_queues or of_flavors or any(READY_ANNOTATION in its for its in jobs)
+        self.blocking = Blocking(everything, of_queues, of_flavors) if blocks else None
+
+    def find(self, job: Annotations, queue: str, flavors: Iterable[str]) -> WaitForPodsReady | None:
+        """Return the settings of a job in a ClusterQueue with these flavors; None if its pods have all the time."""
+        of_flavors = [self._flavors.get(name, {}) for name in flavors]
+        return settings_for(self._base, job, self._queues.get(queue, {}), of_flavors)
+
+    def find_blocking(self, job: Annotations) -> bool | None:
+        """Return whether others wait for the pods of a job, as its annotation says; None if it says nothing."""
+        return read_blocking(job[READY_ANNOTATION], self._base) if READY_ANNOTATION in job else None
+
+    def _list_blocking(self, annotated: Mapping[str, Annotations]) -> Mapping[str, bool]:
+        texts = ((name, its.get(READY_ANNOTATION)) for name, its in annotated.items())
+        return {name: bool(read_blocking(text, self._base)) for name, text in texts if text is not None}
+
+
+class ReadinessWatch:
+    """The readiness of all admitted jobs that have a time-out, by key. Times are seconds from the start."""
+
+    def __init__(
+        self,
+        time_outs: TimeOuts,
+        agenda: Agenda,
+        start: datetime,
+        on_ready: Callable[[str], None],
+        on_late: Callable[[str, datetime | None], None],
+    ) -> None:
+        """Start without jobs.
+
+        on_ready: called once all pods of a job are ready. on_late: called if they are not in time, with the time until
+        which the job backs off; None if it was late too often.
+        """
+        self._time_outs = time_outs
+        self._agenda = agenda
+        self._start = start
+        self._on_ready = on_ready
+        self._on_late = on_late
+        self._jobs: dict[str, Readiness] = {}
+
+    def admit(self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], now: float) -> None:
+        """Follow a job from its admission on."""
+        settings = self._time_outs.find(annotations, queue, flavors)
+        if settings is None and self._time_outs.blocking is None:
+            return
+        job = self._jobs.setdefault(key, Readiness(settings))
+        job.settings = settings
+        job.admit(self._moment(now))
+        self._expect_deadline(key, job, now)
+
+    def begin(self, key: str, now: float, startup: float) -> None:
+        """Record that all pods of a job have nodes. startup: after how many seconds they are ready."""
+        if (job := self._jobs.get(key)) is None:
+            return
+        job.ready_at = now + startup
+        if startup == 0:
+            self._become_ready(key, now)
+            return
+        self._agenda.plan(job.ready_at, Rank.END, partial(self._become_ready, key, job.ready_at))
+
+    def interrupt(self, key: str, now: float) -> None:
+        """Record that a job lost its nodes."""
+        if (job := self._jobs.get(key)) is not None and job.conditions:
+            job.ready_at = None
+            job.turn(self._moment(now), ready=False)
+            self._expect_deadline(key, job, now)
+
+    def release(self, key: str) -> None:
+        """Record that a job is not admitted any more."""
+        if (job := self._jobs.get(key)) is not None:
+            job.release()
+
+    def forget(self, key: str) -> None:
+        """Forget a job that has ended."""
+        self._jobs.pop(key, None)
+
+    def _become_ready(self, key: str, at: float) -> None:
+        if (job := self._jobs.get(key)) is not None and job.ready_at == at and job.conditions:
+            job.turn(self._moment(at), ready=True)
+            self._on_ready(key)
+
+    def _expect_deadline(self, key: str, job: Readiness, now: float) -> None:
+        if job.deadline is not None:
+            at = (job.deadline - self._start).total_seconds()
+            self._agenda.plan(max(at, now), Rank.ARRIVAL, partial(self._expire, key, job.deadline))
+
+    def _expire(self, key: str, deadline: datetime) -> None:
+        if (job := self._jobs.get(key)) is not None and job.deadline == deadline:
+            self._on_late(key, job.back_off(deadline))
+
+    def _moment(self, at: float) -> datetime:
+        return self._start + timedelta(seconds=at)

@@ -1,0 +1,122 @@
+"""Which answers about waiting gangs still hold, without another look at the nodes."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pytest
+from msgspec import Struct
+from tests.unit.gang.conftest import make_node, make_pod
+
+from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.order.ends import End
+from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.shares import Shares
+from muster.gang.placement import Placement, place
+from muster.gang.quorum import Chosen
+from muster.gang.shapes import Shape, guest_like, shape_of
+
+ONE = shape_of(make_pod())
+CREATED = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+class Asked(Struct, frozen=True, eq=False):
+    """A gang that counts how often its nodes are searched."""
+
+    key: str
+    shapes: Mapping[Shape, int]
+    lasts: float
+    searches: list[str]
+
+    @property
+    def alike(self):
+        return frozenset(self.shapes.items())
+
+    @property
+    def standing(self):
+        return Standing(False, 0, "", CREATED)
+
+    def place(self, capacity, taken=None):
+        self.searches.append(self.key)
+        outcome = place(capacity, self.shapes, taken=taken)
+        return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
+
+    def end(self, now):
+        return End(now + self.lasts, sure=True)
+
+
+class Cluster:
+    """Four CPUs on one node. Two of them are taken until 100, and the head, which needs all, waits for that."""
+
+    def __init__(self):
+        self.capacity, self.shares, self.ledger = Capacity(), Shares(), Ledger()
+        self.capacity.set_node(make_node("n"))
+        self.pending = PendingGangs(self, lambda _: self.ledger)
+        self.searches = []
+        self.run("running", 2, 100)
+        head = self.gang("a", 4, 10)
+        assert not isinstance(decide_start(self.pending, head, self.capacity, 0.0), Chosen)
+        waiter = Waiter(head.alike, head.standing)
+        self.pending.wait("a", waiter)
+        self.pending.keep_for("a", waiter, lambda taken: place(self.capacity, head.shapes, taken=taken), 0.0)
+        assert self.pending.head.reservation.shadow == 100
+        self.searches.clear()
+
+    def gang(self, key, cpus, lasts):
+        return Asked(key, {ONE: cpus}, lasts, self.searches)
+
+    def run(self, key, cpus, end):
+        pods = [f"{key}-{number}" for number in range(cpus)]
+        for pod in pods:
+            self.capacity.assign(pod, "n", guest_like(ONE))
+        self.ledger.set(key, Running(pods, 0.0, End(end, sure=True)), self.capacity)
+
+    def decide(self, key, cpus, lasts):
+        return decide_start(self.pending, self.gang(key, cpus, lasts), self.capacity, 0.0)
+
+
+def test_a_gang_like_one_that_is_kept_waiting_is_not_placed_again():
+    cluster = Cluster()
+    outcomes = [cluster.decide(key, 1, 500) for key in ("b", "c")]
+    assert [type(one) for one in outcomes] == [Kept, Kept]
+    assert [one.head.key for one in outcomes] == ["a", "a"]
+    assert cluster.searches == ["b"]
+
+
+def test_a_gang_like_one_that_is_kept_waiting_starts_if_it_ends_in_time():
+    cluster = Cluster()
+    assert isinstance(cluster.decide("b", 1, 500), Kept)
+    assert isinstance(cluster.decide("c", 1, 100), Chosen)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda cluster: cluster.capacity.set_node(make_node("more")), id="a node comes"),
+        pytest.param(lambda cluster: cluster.capacity.release("running-0"), id="a pod goes"),
+        pytest.param(lambda cluster: cluster.pending.freed(), id="anything may have changed"),
+        pytest.param(lambda cluster: cluster.decide("d", 1, 50), id="a gang passes"),
+    ],
+)
+def test_an_answer_does_not_outlive_a_change(change):
+    cluster = Cluster()
+    assert isinstance(cluster.decide("b", 1, 500), Kept)
+    change(cluster)
+    cluster.searches.clear()
+    cluster.decide("c", 1, 500)
+    assert cluster.searches == ["c"]
+
+
+def test_a_gang_behind_the_head_is_not_tried_while_the_refusal_of_its_class_holds():
+    cluster = Cluster()
+    pending, late = cluster.pending, cluster.gang("b", 3, 1)
+    assert not pending.is_of_no_help("b", late.alike, late.standing, 0.0), "nothing is known of its class"
+    cluster.decide("b", 3, 1)
+    assert pending.is_of_no_help("b", late.alike, late.standing, 0.0)
+    assert not pending.is_of_no_help("a", late.alike, late.standing, 0.0), "the head renews its reservation"
+    first = Standing(False, 1, "", CREATED)
+    assert not pending.is_of_no_help("b", late.alike, first, 0.0), "a gang before the head takes its reservation"
+    assert not pending.is_of_no_help("b", late.alike, late.standing, 100.0), "the head is late"
+    pending.freed()
+    assert not pending.is_of_no_help("b", late.alike, late.standing, 0.0)
