@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
+from muster.controllers.decisionlog import DecisionLog
 from muster.simulation.engine.engine import Engine, Progress
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
@@ -20,11 +21,12 @@ def simulate(
     seed: int | None = None,
     configuration: Configuration = EMBEDDED,
     progress: Progress | None = None,
+    decisions: int = 0,
 ) -> Report:
     """Simulate the scenario of a file or folder.
 
-    assertions: judged together with those of the scenario. seed: instead of the scenario's. An interrupt by the user
-    ends the simulation, not the report.
+    assertions: judged together with those of the scenario. seed: instead of the scenario's. decisions: how many of the
+    newest decisions the report has. An interrupt by the user ends the simulation, not the report.
 
     Raises:
         ScenarioError: the scenario cannot be simulated.
@@ -35,7 +37,8 @@ def simulate(
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
     site = build_site(reading, configuration)
     asserted = _parse_assertions(reading, assertions, site)
-    engine = Engine(reading, site, configuration)
+    log = DecisionLog(decisions) if decisions else None
+    engine = Engine(reading, site, configuration, log)
     stopped = False
     try:
         engine.run(progress)
@@ -50,6 +53,8 @@ def simulate(
         list(engine.list_waiting()),
         [judge(one, jobs) for one in asserted],
         stopped,
+        log.since(0) if log is not None else (),
+        log.count if log is not None else 0,
     )
 
 

@@ -16,12 +16,15 @@ from msgspec.structs import replace
 from muster.api.config import Configuration
 from muster.api.core import Pod
 from muster.api.kueue.clusterqueue import STOP_NONE
+from muster.api.ours.decisions import Subject
 from muster.api.ours.teams import NOT_A_USER
+from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
+from muster.queueing.decisions import describe_cycle
 from muster.queueing.model import Assignment, PodSet, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling import cycle
@@ -66,7 +69,14 @@ class Engine:
     record: what became of the jobs so far.
     """
 
-    def __init__(self, reading: Reading, site: Site, configuration: Configuration) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        site: Site,
+        configuration: Configuration,
+        decisions: DecisionLog | None = None,
+    ) -> None:
+        """Prepare a scenario. decisions: the log to which every decision is added."""
         spec = reading.scenario.spec
         self.record = Record([work.name for work in spec.work])
         self._source = reading.source
@@ -92,6 +102,9 @@ class Engine:
             self._queues.set_queue(node.policy)
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
+        self._decisions = decisions
+        if self._machines is not None and decisions is not None:
+            self._machines.record(decisions)
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._agenda = Agenda()
         self._bases = [self._convert(template) for template in self._templates]
@@ -201,7 +214,14 @@ class Engine:
                     self._begin(self._jobs[key])
             if not self._queues.untried:
                 return
-            self._apply(cycle.run(self._tree, self._queues, self._flavors, self._settings, now))
+            outcome = cycle.run(self._tree, self._queues, self._flavors, self._settings, now)
+            if (decisions := self._decisions) is not None:
+                for decision in describe_cycle(outcome, self._tree, self._find_subject, decisions.is_news, now):
+                    decisions.add(decision)
+            self._apply(outcome)
+
+    def _find_subject(self, workload: WorkloadInfo) -> Subject:
+        return _subject_of(self._jobs[workload.key])
 
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
@@ -258,7 +278,7 @@ class Engine:
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
         standing = make_standing(job.template.pod_priority, tenant, self._epoch)
-        return GangAsk.of(job.workload.key, standing, shapes, job.end)
+        return GangAsk.of(job.workload.key, standing, shapes, job.end, _subject_of(job))
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
         """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got."""
@@ -288,6 +308,11 @@ class Engine:
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
+
+
+def _subject_of(job: _Job) -> Subject:
+    """Return the name of a job in records; jobs of several works may have one name, but each has a number."""
+    return Subject(f"{job.workload.namespace}/{job.submission.name}", str(job.number))
 
 
 def _resize(podset: PodSet, count: int) -> PodSet:

@@ -11,9 +11,20 @@ from functools import partial
 from msgspec import Struct
 
 from muster.api.core import Node
+from muster.api.ours.decisions import Subject
+from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.decisions import (
+    NO_ROOM,
+    NODES_KEPT,
+    NODES_NOMINATED,
+    describe_placement,
+    describe_wait,
+)
 from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
 from muster.gang.arrays import Ints
+from muster.gang.demands import Demand
+from muster.gang.explain import explain
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger, Running
@@ -28,7 +39,7 @@ class GangAsk(Struct, frozen=True, eq=False):
     """A gang that asks for nodes.
 
     alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
-    shapes: its pods. lasts: when it ends, from its start; None if that is unknown.
+    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. subject: its job, for records.
     """
 
     key: str
@@ -36,11 +47,19 @@ class GangAsk(Struct, frozen=True, eq=False):
     standing: Standing
     shapes: Mapping[Shape, int]
     lasts: End | None
+    subject: Subject = Subject("")
 
     @classmethod
-    def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], lasts: End | None) -> "GangAsk":
+    def of(
+        cls,
+        key: str,
+        standing: Standing,
+        shapes: Mapping[Shape, int],
+        lasts: End | None,
+        subject: Subject = Subject(""),  # noqa: B008  (it is frozen)
+    ) -> "GangAsk":
         """Return the ask of a gang."""
-        return cls(key, frozenset(shapes.items()), standing, shapes, lasts)
+        return cls(key, frozenset(shapes.items()), standing, shapes, lasts, subject)
 
     @property
     def equivalence(self) -> Hashable:
@@ -72,10 +91,15 @@ class Machines:
         self._asks: dict[str, GangAsk] = {}  # of the gangs that wait
         self._guests: dict[str, tuple[str, ...]] = {}  # by running gang, its guests
         self._freed = False  # whether room came free since the last sweep
+        self._record: DecisionLog | None = None
         self._empty = Capacity()
         for node in nodes:
             self.capacity.set_node(node)
             self._empty.set_node(node)
+
+    def record(self, decisions: DecisionLog) -> None:
+        """Add every decision from now on to a log."""
+        self._record = decisions
 
     def ask(self, ask: GangAsk, now: float) -> bool:
         """Return whether a gang starts at once; otherwise it waits, and `sweep` starts it."""
@@ -115,6 +139,8 @@ class Machines:
         if isinstance(outcome, Chosen):
             self._start(ask, outcome.placement, now)
             return True
+        if self._record is not None:
+            self._record_wait(self._record, ask, outcome, now)
         waiter = Waiter(ask.equivalence, ask.standing)
         if isinstance(outcome, Refusal):
             self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.capacity), now)
@@ -123,7 +149,42 @@ class Machines:
         self._pending.wait(ask.key, waiter)
         return False
 
+    def _record_wait(self, decisions: DecisionLog, ask: GangAsk, outcome: Refusal | Kept, now: float) -> None:
+        other, because, rule = "", "", NO_ROOM
+        if isinstance(outcome, Kept):
+            rule, other = (NODES_KEPT, outcome.head.key) if outcome.head is not None else (NODES_NOMINATED, "")
+        if not decisions.is_news(ask.subject, "Unplaced", rule):
+            return
+        pods = sum(ask.shapes.values())
+        if isinstance(outcome, Refusal):
+            because = explain(self.capacity, outcome, pods)
+        elif other in self._asks:
+            other = self._asks[other].subject.job
+        decisions.add(
+            describe_wait(
+                ask.subject,
+                _moment(now),
+                rule=rule,
+                because=because,
+                priority=ask.standing.priority,
+                pods=pods,
+                other=other,
+            )
+        )
+
+    def _record_placement(self, decisions: DecisionLog, ask: GangAsk, placement: Placement, now: float) -> None:
+        nodes: Counter[str] = Counter()
+        for places in placement.nodes.values():
+            nodes.update(dict(places))
+        moment, standing = _moment(now), ask.standing
+        waited = (moment - standing.created).total_seconds()
+        decisions.add(
+            describe_placement(ask.subject, nodes, moment, rule=Demand.START, waited=waited, priority=standing.priority)
+        )
+
     def _start(self, ask: GangAsk, placement: Placement, now: float) -> None:
+        if self._record is not None:
+            self._record_placement(self._record, ask, placement, now)
         del self._asks[ask.key]
         self._pending.forget(ask.key)
         guests = []
@@ -146,4 +207,8 @@ def _multiply(requests: Amounts, count: int) -> Amounts:
 
 def make_standing(priority: int, tenant: str, created: float) -> Standing:
     """Return the place of a gang in the order. created: in seconds since the epoch."""
-    return Standing(broken=False, priority=priority, tenant=tenant, created=datetime.fromtimestamp(created, UTC))
+    return Standing(broken=False, priority=priority, tenant=tenant, created=_moment(created))
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,22 +1,25 @@
 """Report what became of the jobs of a simulation, as files."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from muster.api.ours.decisions import Decision
 from muster.simulation.outcome.assertions import Verdict
 from muster.simulation.outcome.record import Change, JobOutcome, Waiting
 from muster.simulation.outcome.summary import Summary
+
+DECISIONS = "decisions.jsonl"
 
 
 class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
     stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
-    changes: the changes of used quota.
+    changes: the changes of used quota. decisions: the newest of the decisions; decided: how many there were in all.
     """
 
     scenario: str
@@ -26,6 +29,8 @@ class Report(Struct, frozen=True):
     waiting: Sequence[Waiting]
     verdicts: Sequence[Verdict]
     stopped: bool
+    decisions: Sequence[Decision] = ()
+    decided: int = 0
 
     @property
     def holds(self) -> bool:
@@ -34,12 +39,20 @@ class Report(Struct, frozen=True):
 
 
 def write_report(report: Report, folder: Path) -> None:
-    """Write `summary.json`, `jobs.csv` and `timeline.csv` into a folder, which is made if it is missing."""
+    """Write `summary.json`, `jobs.csv`, `timeline.csv` and `decisions.jsonl` into a folder, made if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
     (folder / "summary.json").write_bytes(summary + b"\n")
     _write_rows(folder / "jobs.csv", JobOutcome, report.jobs)
     _write_rows(folder / "timeline.csv", Change, report.changes)
+    write_decisions(report.decisions, folder / DECISIONS)
+
+
+def write_decisions(decisions: Iterable[Decision], file: Path) -> None:
+    """Write decisions into a file, one JSON object a line, the oldest first."""
+    encoder = msgspec.json.Encoder()
+    with file.open("wb") as stream:
+        stream.writelines(encoder.encode(decision) + b"\n" for decision in decisions)
 
 
 def _write_rows(file: Path, type: type[Struct], rows: Sequence[Struct]) -> None:
