@@ -5,6 +5,7 @@ The parts of the engine add records, and a host may store them (`cluster.decisio
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 
 import msgspec
@@ -25,6 +26,7 @@ class DecisionLog:
 
     def __init__(self, most: int = MOST) -> None:
         self.count = 0
+        self._listeners: list[Callable[[], None]] = []
         self._newest: deque[Decision] = deque(maxlen=most)
         self._last: dict[tuple[str, str], tuple[What, str]] = {}  # the last decision about each job, and its rule
 
@@ -47,8 +49,14 @@ class DecisionLog:
         self._last[key] = entry
         self._newest.append(decision)
         self.count += 1
+        for listener in self._listeners:
+            listener()
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s", msgspec.json.encode(decision).decode())
+
+    def on_add(self, listener: Callable[[], None]) -> None:
+        """Call a listener after each addition. It must not wait."""
+        self._listeners.append(listener)
 
     def since(self, count: int) -> list[Decision]:
         """Return the decisions after the first `count`, without those that memory no longer holds."""

@@ -181,8 +181,12 @@ def _add_queueing(
         manager.add(usage)
     recorder = events.recorder("kueue-admission")
     elastic = ElasticQuota(manager, cache, recorder)
-    listeners = (metrics.on_cycle, elastic.on_cycle, CycleRecorder(cache, decisions, manager.clock).on_cycle)
-    manager.add(AdmissionController(manager, cache, recorder, on_cycle=listeners, spare=elastic.shrinks_instead))
+    records = CycleRecorder(cache, decisions, manager.clock)
+    listeners = (metrics.on_cycle, elastic.on_cycle, records.on_cycle)
+    admission = AdmissionController(
+        manager, cache, recorder, on_cycle=listeners, spare=elastic.shrinks_instead, on_wait=records.waits
+    )
+    manager.add(admission)
     manager.add(elastic)
     manager.add(ClusterQueueController(manager, cache, events.recorder("kueue-clusterqueue")))
     manager.add(LocalQueueController(manager, cache, usage))

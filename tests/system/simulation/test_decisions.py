@@ -36,9 +36,7 @@ def test_a_simulation_records_what_it_decided_and_the_numbers(tmp_path):
         ("InCohortReclamation", True)
     ] * 4
     assert waiting.rule == "WaitingForPreemptedWorkloads"
-    assert [(one.asked, one.nominal, one.used, one.available) for one in reserved.amounts] == [
-        (4_000, 8_000, 4_000, 0)
-    ]
+    assert [(one.asked, one.nominal, one.used, one.available) for one in reserved.amounts] == [(4_000, 8_000, 4_000, 0)]
     assert sum(placed.nodes.values()) == placed.pods == 4
     victims = [one for one in report.decisions if one.what == "Preempted"]
     assert {one.job for one in victims} == {one.job for one in preempting.others}

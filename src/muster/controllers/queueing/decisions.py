@@ -3,7 +3,7 @@
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import JOB_UID_LABEL
 from muster.api.meta import controller_of
-from muster.api.ours.decisions import Subject
+from muster.api.ours.decisions import Decision, Subject
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing.decisions import describe_cycle
@@ -27,10 +27,18 @@ class CycleRecorder:
         for decision in records:
             decisions.add(decision)
 
+    def waits(self, workload: Workload, reason: str, message: str) -> None:
+        """Record why a workload waits, which may be a reason that no cycle has looked at, as of a stopped queue."""
+        local = self._cache.local_queues.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
+        queue = local.spec.cluster_queue if local is not None else ""
+        subject = self._find_job(workload)
+        self._decisions.add(Decision(self._clock.now(), "Waiting", subject.job, subject.uid, queue, reason, message))
+
     def _find_subject(self, info: WorkloadInfo) -> Subject:
         workload = self._cache.workloads.get(info.whole)
-        if workload is None:
-            return Subject(info.whole, info.uid)
+        return Subject(info.whole, info.uid) if workload is None else self._find_job(workload)
+
+    def _find_job(self, workload: Workload) -> Subject:
         owner = controller_of(workload.metadata)
         if owner is not None and WORKLOAD.is_of(owner):  # a variant: the job belongs to its parent
             workload = self._cache.workloads.get(f"{workload.metadata.namespace}/{owner.name}") or workload
