@@ -48,7 +48,7 @@ def test_the_record_agrees_with_the_outcome(tmp_path):
     counts = Counter(one.what for one in report.decisions)
     assert counts["Preempted"] == sum(job.evictions for job in report.jobs)
     assert counts["Placed"] == counts["QuotaReserved"] == len(report.jobs) + counts["Preempted"]
-    first = {}
+    first: dict[str, float] = {}
     for one in report.decisions:
         if one.what == "Placed":
             first.setdefault(one.name, (one.at - report.decisions[0].at).total_seconds())
