@@ -11,6 +11,9 @@ from muster.queueing.model import WorkloadInfo
 from muster.queueing.scheduling.cycle import Outcome
 from muster.runtime.clock import Clock
 
+# The jobs of so many workloads are remembered.
+_MOST_SUBJECTS = 50_000
+
 
 class CycleRecorder:
     """A listener of admission cycles that adds their decisions to a log."""
@@ -19,6 +22,7 @@ class CycleRecorder:
         self._cache = cache
         self._decisions = decisions
         self._clock = clock
+        self._subjects: dict[str, Subject] = {}  # by the UID of the workload
 
     def on_cycle(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
         """Record a cycle that took so long."""
@@ -35,8 +39,16 @@ class CycleRecorder:
         self._decisions.add(Decision(self._clock.now(), "Waiting", subject.job, subject.uid, queue, reason, message))
 
     def _find_subject(self, info: WorkloadInfo) -> Subject:
+        known = self._subjects.get(info.uid)  # a busy queue tries the same workloads in each cycle
+        if known is not None:
+            return known
         workload = self._cache.workloads.get(info.whole)
-        return Subject(info.whole, info.uid) if workload is None else self._find_job(workload)
+        if workload is None:
+            return Subject(info.whole, info.uid)
+        if len(self._subjects) >= _MOST_SUBJECTS:
+            self._subjects.clear()
+        subject = self._subjects[info.uid] = self._find_job(workload)
+        return subject
 
     def _find_job(self, workload: Workload) -> Subject:
         owner = controller_of(workload.metadata)
