@@ -23,8 +23,17 @@ COLLECTION_THRESHOLDS = (20_000, 10, 10)
 # The share of a run in which the slow tests begin; quick ones fill what the workers have left after it.
 SLOW_SHARE = 0.85
 
+# What only `--all` runs, unless it is named: other programs, other clusters, days of users, and what is marked `slow`.
+REST = ("tests/cluster", "tests/e2e", "tests/fuzz", "tests/peers")
+
+
+USUAL_MINUTES = 8
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all", action="store_true", help="run what `pytest` alone leaves out: programs beside Muster, slow tests"
+    )
     parser.addoption("--long", action="store_true", help="run the long form of crash, fault and property tests")
     parser.addoption("--schedule", type=int, help="play this one of the schedules of interruptions")
 
@@ -55,8 +64,34 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return len(os.sched_getaffinity(0)) * 3 // 2
 
 
+def _is_usual(config: pytest.Config) -> bool:
+    """Return whether the usual run is asked for: no test is named, and neither is `--all`."""
+    return not config.getoption("--all") and [Path(name).name for name in config.args] == config.getini("testpaths")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return (
+        "the usual run: about 8 minutes on two cores; --all runs the rest, too, in about 20"
+        if _is_usual(config)
+        else None
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders of the rest. None: others decide."""
+    left_out = _is_usual(config) and collection_path.relative_to(config.rootpath).as_posix() in REST
+    return left_out or None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Spread the slow modules among the quick ones, so that all workers have both and the percentage tells the time."""
+    """Spread the slow modules among the quick ones, so that all workers have both and the percentage tells the time.
+
+    In the usual run, leave out the tests that are marked as slow.
+    """
+    if _is_usual(config):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: _place_module(item.path.relative_to(config.rootpath).as_posix()))
 

@@ -1,6 +1,7 @@
 """A box that teams share, as docs/share.md has it: Unix users, their parts, their limits, and what is refused."""
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -115,7 +116,8 @@ def test_a_day_of_a_shared_box(box: Box) -> None:
     # The part of a team that is deleted goes back.
     box.clear(ada, bob, eve)
     until(lambda: "vision" in box.root("queue delete vision --yes"))
-    until(lambda: " 0/6" in next(line for line in box.root("queue list").splitlines() if "muster-default" in line))
+    until(lambda: "vision" not in box.root("queue list"))
+    until(lambda: re.search(r"muster-default.* 0/6\b", box.root("queue list")))
 
 
 def test_idle_gpus_are_borrowed_and_taken_back(box: Box) -> None:

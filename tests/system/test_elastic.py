@@ -22,6 +22,8 @@ from muster.runtime.client import Client
 from muster.runtime.manager import Manager
 from muster.runtime.transport import TransportError
 
+pytestmark = pytest.mark.slow
+
 
 class Nodes:
     """Simulated nodes that come and go, each with so many CPUs."""

@@ -105,6 +105,7 @@ def test_a_run_is_told_as_soon_as_its_job_has_ended_and_after_its_objects_are_go
         assert good.submitted <= good.started <= good.ended
         assert good.cpu_seconds >= 0.2
         assert good.memory_bytes > 1 << 20
+        assert (good.priority, [one.pods for one in good.pod_requests]) == (0, [1])
         assert (bad.state, bad.exit_code, bad.reason) == ("Failed", 3, "ended with exit code 3")
         assert after == before
 

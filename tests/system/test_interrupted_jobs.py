@@ -22,6 +22,8 @@ from muster.runtime.client import Client
 from muster.runtime.manager import Manager
 from muster.runtime.transport import Request, Response, Transport
 
+pytestmark = pytest.mark.slow
+
 # A scheduler of its own, far from its server: what it writes takes its time.
 FAR = "far"
 SECONDS_AWAY = 0.1

@@ -12,6 +12,8 @@ from muster.jobs.job.census import completion_index
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response, TransportError
 
+pytestmark = pytest.mark.slow
+
 INDEXED = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
 COUNTED = {"completions": 4, "parallelism": 2}
 PER_INDEX = INDEXED | {"backoffLimitPerIndex": 1}

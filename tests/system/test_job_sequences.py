@@ -14,6 +14,8 @@ from muster.api.status import ApiError
 from muster.jobs.job.census import Member, completion_index
 from muster.runtime.clock import run_virtual
 
+pytestmark = pytest.mark.slow
+
 FILE = Path(__file__).parents[1] / "unit" / "jobs" / "cases" / "sequences.yaml"
 CASES = [case for case in yaml.safe_load(FILE.read_text()) if not case.get("exact")]
 THREE = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}

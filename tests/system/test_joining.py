@@ -46,6 +46,8 @@ from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.kubeconfig_files import load
 from muster.runtime.transport import Request, Response, Transport, TransportError
 
+pytestmark = pytest.mark.slow
+
 STOP = signal.SIGUSR1
 Serving: TypeAlias = Awaitable[tuple[HttpsFront, int]]
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}

@@ -19,6 +19,8 @@ from muster.api.podgroups.names import GROUP_NAME_ANNOTATION, POD_GROUP_LABEL
 from muster.jobs.podgroup.record import NATIVE
 from muster.runtime.clock import run_virtual
 
+pytestmark = pytest.mark.slow
+
 ALL = ["p-0", "p-1", "p-2"]
 BY_ANNOTATION = {"annotations": {GROUP_NAME_ANNOTATION: "g"}}
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}

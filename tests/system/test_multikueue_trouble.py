@@ -26,6 +26,8 @@ from muster.api.ours.simulated import RUN_TIME
 from muster.cluster.store import Key, Put
 from muster.runtime.transport import Request
 
+pytestmark = pytest.mark.slow
+
 # A lost cluster is given up at once.
 IMPATIENT = replace(EMBEDDED, multi_kueue=replace(EMBEDDED.multi_kueue, worker_lost_timeout=0))
 

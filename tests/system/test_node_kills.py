@@ -16,6 +16,8 @@ from muster.api.core import POD
 from muster.api.pods import is_finished
 from muster.runtime.transport import TransportError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def play(tmp_path):

@@ -22,6 +22,8 @@ from muster.cluster.nodes.disk import removal
 from muster.cluster.nodes.disk.storage import SHARED_MEMORY, seed_of
 from muster.cluster.store.directory import DataDirectory
 
+pytestmark = pytest.mark.slow
+
 VOLUMES = [{"name": "m", "emptyDir": {}}, {"name": "k", "emptyDir": {"medium": "Memory"}}]
 MOUNTS = [{"name": "m", "mountPath": "/m"}, {"name": "k", "mountPath": "/k"}]
 

@@ -17,6 +17,8 @@ from muster.api.values.shells import HANGS_UP
 from muster.cluster.nodeconnection import CommandOptions
 from muster.cluster.nodes.machine.isolation import Isolation
 
+pytestmark = pytest.mark.slow
+
 FOREVER = shell("trap 'exit 0' TERM; while :; do sleep 0.05; done")
 KINDS = {
     "namespaces": Isolation("namespaces" if os.geteuid() == 0 else "user-namespaces", own_pids=True),

@@ -28,6 +28,8 @@ from muster.api.values.durations import HOUR, MINUTE
 from muster.controllers.customlabels import UNTRACKED
 from muster.runtime.clock import run_virtual
 
+pytestmark = pytest.mark.slow
+
 
 def configured(metrics: Metrics, **more: Any) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[], None]]:
     configuration = msgspec.structs.replace(EMBEDDED, metrics=metrics, **more)

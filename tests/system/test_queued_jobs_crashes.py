@@ -27,6 +27,8 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
+pytestmark = pytest.mark.slow
+
 RUN_TIME = {"metadata": {"annotations": {"muster.dev/run-time": "100s"}}}
 MINIMUM = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "2"}}
 ELASTIC = {"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}

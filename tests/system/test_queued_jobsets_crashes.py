@@ -12,6 +12,8 @@ from muster.api.kueue import WORKLOAD
 from muster.jobs.jobset.terms import finish
 from muster.runtime.clock import run_virtual
 
+pytestmark = pytest.mark.slow
+
 QUOTA = 3
 SHORT = (role("workers", 2, pod=RUN_TIME["metadata"]), role("driver", pod=RUN_TIME["metadata"]))
 LONG = (role("workers", 2, pod={"annotations": {"muster.dev/run-time": "300s"}}),)

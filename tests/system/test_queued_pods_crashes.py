@@ -29,6 +29,8 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
+pytestmark = pytest.mark.slow
+
 RUNS = {"muster.dev/run-time": "100s"}
 FAILS = {"muster.dev/run-time": "30s", "muster.dev/exit-code": "1"}
 

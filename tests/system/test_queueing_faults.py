@@ -47,6 +47,8 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1_000_000_000
 QUEUES = ("left", "right")
 CPUS = 6

@@ -24,6 +24,8 @@ from muster.runtime.transport import (
 )
 from muster.runtime.yielding import OBJECTS, YieldingTransport
 
+pytestmark = pytest.mark.slow
+
 QUEUE = "kueue.x-k8s.io/queue-name"
 CONTAINER = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}

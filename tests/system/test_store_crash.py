@@ -17,6 +17,8 @@ from tests.system.store_writer import GONE_EVERY, WRITERS, count_of, header_of, 
 from muster.cluster.store import Change, DataDirectoryError, Entry, SqliteJournal, Store
 from muster.cluster.store.integrity.mark import Mark
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Acknowledged:

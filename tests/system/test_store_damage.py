@@ -16,6 +16,8 @@ from muster.cluster.store.database import PAGE_BYTES
 from muster.cluster.store.integrity.acceptance import admit
 from muster.cluster.store.integrity.inspection import Contents, Damage
 
+pytestmark = pytest.mark.slow
+
 FILES = ("store.db", "store.db-wal", "store.mark")
 SAMPLE = 300  # bits of each file in the short form, besides those of the headers
 DATABASE_HEADER, LOG_HEADER, FRAME_HEADER = 100, 32, 24

@@ -17,6 +17,8 @@ from muster.api.kueue import WORKLOAD
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.runtime.transport import Request, Response
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = replace(DEFAULT, feature_gates={"ConcurrentAdmission": True})
 FLAVORS: dict[str, Any] = {"reservation": 2, "spot": 4}
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "plan": "Say what manifests would do now, without writing anything.",
     "why": "Explain why a job does not run, and when it will.",
     "simulate": "Play a scenario of queues, nodes and jobs in virtual time.",
+    "snapshot": "Print nodes, queues and jobs for a simulation to start from.",
     "logs": "Print or follow the output of a job.",
     "exec": "Run a command beside a worker of a job.",
     "shell": "Open a shell with the requested resources, through a queue.",

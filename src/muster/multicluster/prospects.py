@@ -33,7 +33,7 @@ class Prospects:
 
     def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock) -> None:
         self._fleet, self._workloads, self._clock = fleet, workloads, clock
-        self._recent: dict[runtimes.Queue, tuple[timedelta, ...]] = {}
+        self._past = runtimes.PastRuns()
         self._loads: dict[tuple[str, str], Load] = {}  # by cluster, and ClusterQueue there
         self._counted: set[tuple[str, str]] = set()  # workloads, by key, and clusters
         self._good_until: float | None = None
@@ -48,7 +48,7 @@ class Prospects:
         load = self._loads.get((cluster, queue.metadata.name), _EMPTY)
         try:
             return seconds_until_start(
-                size(workload), queue, load, self._remaining_seconds(self._queue_run(workload), timedelta())
+                size(workload), queue, load, self._remaining_seconds(self._run_time(workload), timedelta())
             )
         except QuantityError:  # a worker may send anything
             return None
@@ -76,7 +76,7 @@ class Prospects:
             return
         now, workloads = self._clock.now(), self._workloads.all()
         self._good_until = moment + KEPT_SECONDS + KEPT_SECONDS_PER_WORKLOAD * len(workloads)
-        self._recent, self._loads, self._counted = runtimes.recent(workloads), {}, set()
+        self._past, self._loads, self._counted = runtimes.read_past_runs(workloads), {}, set()
         for workload in workloads:
             status = workload.status
             if is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, FINISHED):
@@ -91,17 +91,17 @@ class Prospects:
         self._counted.add(one)
         holds = home_of(workload.metadata) == cluster
         ran = now - since(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
-        run = RunTime(runtimes.limit(workload), self._queue_run(workload).recent)
         try:
-            ahead = Ahead(size(workload), self._remaining_seconds(run, ran), holds)
+            ahead = Ahead(size(workload), self._remaining_seconds(self._run_time(workload), ran), holds)
         except QuantityError:
             return
         where = (cluster, queue.metadata.name)
         self._loads[where] = self._loads.get(where, _EMPTY).joined(ahead)
 
-    def _queue_run(self, workload: Workload) -> RunTime:
-        """Return the run time of the workloads before it."""
-        return RunTime(recent=self._recent.get((workload.metadata.namespace, workload.spec.queue_name), ()))
+    def _run_time(self, workload: Workload) -> RunTime:
+        """Return what its limit and earlier runs say of the run time of a workload."""
+        limit = runtimes.limit(workload)
+        return RunTime(limit, self._past.find(runtimes.find_traits(workload), limit))
 
     def _remaining_seconds(self, run: RunTime, ran: timedelta) -> float:
         rest = remaining(run, max(ran, timedelta()))

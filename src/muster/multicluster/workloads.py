@@ -4,11 +4,9 @@ It may be cut off between any two writes, and the next look goes on.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
-
-from msgspec.structs import replace
 
 from muster.api.conditions import is_true
 from muster.api.config.types import EARLIEST_START, MultiKueue
@@ -18,12 +16,11 @@ from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
 from muster.api.notes import Note
 from muster.api.ours.decisions import Decision, Subject
-from muster.api.values.durations import SECOND
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.dispatch.decide import EVENT, decide, is_clear, of_workload
 from muster.multicluster.dispatch.decisions import describe_dispatch
-from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
+from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
 from muster.multicluster.dispatched import Dispatched, is_group, owners_of
 from muster.multicluster.errands import Errand, Errands, together
 from muster.multicluster.metrics import DispatchMetrics
@@ -77,7 +74,7 @@ class DispatchController(Reconciler):
         self._decided = decided
         self._fleet, self._recorder = fleet, recorder
         self._mirrors = {(mirror.kind.api_version, mirror.kind.kind): mirror for mirror in mirrors}
-        self._settings = _settings(configuration, manager.clock.now())
+        self._settings = dispatch_settings(configuration, manager.clock.now())
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner, _BY_CHECK: _checks_of})
         by_start = configuration.dispatcher_name == EARLIEST_START
         self._prospects = Prospects(fleet, self._workloads, manager.clock) if by_start else None
@@ -314,13 +311,6 @@ def _subject(one: Dispatched) -> Subject:
     if len(one.owners) == 1 and not is_group(meta):
         return Subject(f"{one.namespace}/{one.owners[0].name}", one.owners[0].uid)
     return Subject(one.key, meta.uid)
-
-
-def _settings(configuration: MultiKueue, now: datetime) -> DispatchSettings:
-    lost_timeout = timedelta(seconds=configuration.worker_lost_timeout / SECOND)
-    settings = DispatchSettings(lost_timeout, configuration.dispatcher_name, began=now)
-    rounds = configuration.incremental_dispatcher_config
-    return settings if rounds is None else replace(settings, step=rounds.step_size)
 
 
 def _owner(workload: Workload) -> Iterable[str]:

@@ -1,17 +1,19 @@
 """Simulate a scenario, from its file to the report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.controllers.decisionlog import DecisionLog
-from muster.simulation.engine.engine import Engine, Progress
 from muster.simulation.engine.site import Site, build_site
+from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
+from muster.simulation.outcome.timeline import build_timeline
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
+from muster.simulation.scenario.workers import read_workers
 
 
 def simulate(
@@ -37,25 +39,40 @@ def simulate(
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
     site = build_site(reading, configuration)
     asserted = _parse_assertions(reading, assertions, site)
+    workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
     log = DecisionLog(decisions) if decisions else None
-    engine = Engine(reading, site, configuration, log)
+    world = World(reading, site, configuration, workers, log)
     stopped = False
     try:
-        engine.run(progress)
+        world.run(progress)
     except KeyboardInterrupt:
         stopped = True
-    jobs, changes = list(engine.record.jobs()), list(engine.record.changes())
+    jobs, changes = list(world.record.jobs()), world.record.changes()
     return Report(
         reading.scenario.metadata.name,
-        summarize(jobs, changes, engine.record.now),
+        summarize(jobs, changes, world.record.now),
         jobs,
         changes,
-        list(engine.list_waiting()),
+        list(world.list_waiting()),
         [judge(one, jobs) for one in asserted],
         stopped,
+        build_timeline(world.record),
+        world.record.nodes,
+        world.record.rooms,
+        list(_list_remarks(reading)),
+        list(world.record.node_changes()),
         log.since(0) if log is not None else (),
         log.count if log is not None else 0,
     )
+
+
+def _list_remarks(reading: Reading) -> Iterator[str]:
+    """Yield what a report says of the jobs of logs that are not simulated."""
+    if reading.state is not None:
+        yield from (f"the state lacks {kind}: {why}" for kind, why in reading.state.missing.items())
+    for name, jobs in reading.logs.items():
+        if jobs.left_out:
+            yield f"{name}: {jobs.left_out:,} jobs of the log never ran, and are left out"
 
 
 def _parse_assertions(reading: Reading, more: Sequence[str], site: Site) -> list[Assertion]:

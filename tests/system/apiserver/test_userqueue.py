@@ -108,8 +108,10 @@ def test_there_is_no_way_around():
         )
         cron = {"metadata": {"name": "c"}, "spec": {"schedule": "@daily", "jobTemplate": {"spec": job()["spec"]}}}
         workload = {"podSets": [{"name": "main", "count": 1, "template": {"spec": POD}}], "queueName": "mine"}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "no", "uid": "u", "controller": True}
         for path, document in (
             (PODS, {"metadata": {"name": "p"}, "spec": POD}),
+            (PODS, {"metadata": {"name": "p", "ownerReferences": [owner]}, "spec": POD}),
             (CRON_JOBS, cron),
             (JOBS, job("mine")),
             (WORKLOADS, {"metadata": {"name": "w"}, "spec": workload}),

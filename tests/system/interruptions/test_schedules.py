@@ -11,6 +11,8 @@ from tests.system.interruptions.kinds import KINDS, Order, WorkloadKind
 from tests.system.interruptions.scene import Delays
 from tests.system.interruptions.schedule import ALL_DEEDS, Blow, Schedule, draw, play
 
+pytestmark = pytest.mark.slow
+
 BATCHES = 6
 USUAL, LONG = 34, 3400  # schedules of a batch
 

@@ -24,6 +24,7 @@ _LIMIT = 100
         "muster history --since today --state Failed",
         "muster history 'train-*' --user ada --since 7d -o wide",
         "muster history --since 2026-01-01 --limit 0 -o csv > this-year.csv",
+        "muster history -A --limit 0 -o jsonl > simulate-this.jsonl",
     ),
 )
 @click.argument("patterns", nargs=-1, type=name, metavar="[NAME]...", shell_complete=names.jobs)
@@ -39,7 +40,7 @@ _LIMIT = 100
     show_default=True,
     help="The newest N; 0 for all.",
 )
-@click.option("-o", "--output", type=click.Choice(["wide", "json", "csv"]), help="Another form.")
+@click.option("-o", "--output", type=click.Choice(["wide", "json", "jsonl", "csv"]), help="Another form.")
 @target_options
 def command(patterns: tuple[str, ...], all_namespaces: bool, output: str | None, **options: Any) -> None:
     """List jobs that have ended, including deleted ones, the newest last.
@@ -93,6 +94,11 @@ def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
         from muster.cli.terminal.output import dump
 
         click.echo(dump(rows, "json"))
+    elif output == "jsonl":
+        from muster.cli.terminal.output import dump_line
+
+        for one in rows:
+            click.echo(dump_line(one))
     elif output == "csv":
         click.echo(as_csv(rows), nl=False)
     elif not rows:

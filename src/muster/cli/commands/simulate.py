@@ -40,7 +40,7 @@ _DECISIONS = 100_000
     "--report",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write summary, jobs and timeline there.",
+    help="Write a page with charts, summary, jobs and timeline there.",
 )
 @click.option("--assert", "assertions", metavar="TEXT", multiple=True, help="Fail unless this holds of the outcome.")
 @click.option("--seed", type=int, help="The source of everything that is drawn, instead of the scenario's.")
@@ -70,10 +70,13 @@ def command(
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import dump, say
     from muster.runtime.clock import RealClock
+    from muster.simulation.outcome.page import write_page
     from muster.simulation.outcome.report import write_report
     from muster.simulation.scenario.reading import ScenarioError
     from muster.simulation.simulate import simulate
 
+    if report is not None:
+        _make_folder(report)
     live = LiveLine()
     progress = _Progress(live, RealClock())
     try:
@@ -90,10 +93,20 @@ def command(
         say(line)
     if report is not None:
         write_report(outcome, report)
-        say(f"wrote summary.json, jobs.csv, timeline.csv and decisions.jsonl in {report}")
+        write_page(outcome, report)
+        nodes = ", nodes.csv" if outcome.node_changes else ""
+        say(f"wrote report.html, summary.json, jobs.csv{nodes}, timeline.csv and decisions.jsonl in {report}")
         if outcome.decided > len(outcome.decisions) > 0:
             say(f"decisions.jsonl has the newest {len(outcome.decisions):,} of {outcome.decided:,}: --decisions N")
     sys.exit(130 if outcome.stopped else int(not outcome.holds))
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of the report before the simulation, which may take long."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.BadParameter(f"{folder}: {error.strerror}", param_hint="--report") from None
 
 
 class _Progress:
@@ -140,8 +153,12 @@ def _make_table(summary: "Summary") -> str:
     from muster.insight.text import format_quantity, format_table
 
     columns = ("QUEUE", "JOBS", "ENDED", "WAITING", "WAIT MEAN", "P50", "P90", "P99", "SLOWDOWN", "EVICTED", "LOST")
-    rows = [_make_row(name or "(none)", group) for name, group in summary.queues.items()]
-    tables = [format_table(columns, [*rows, _make_row("all", summary.total)] if len(rows) > 1 else rows)]
+    faults = ("INTERRUPTED", "LOST BY NODES") if summary.total.interruptions else ()
+    groups = [(name or "(none)", group) for name, group in summary.queues.items()]
+    if len(groups) > 1:
+        groups.append(("all", summary.total))
+    rows = [_make_row(name, group)[: len(columns) + len(faults)] for name, group in groups]
+    tables = [format_table((*columns, *faults), rows)]
     if summary.use:
         header = ("QUEUE", "FLAVOR", "RESOURCE", "MEAN USE", "PEAK")
         uses = [
@@ -155,10 +172,16 @@ def _make_table(summary: "Summary") -> str:
         ]
         tables.append(format_table(header, uses))
     fairness = "" if summary.fairness is None or len(rows) < 2 else f", fairness {summary.fairness:.2f} (Jain)"
-    tables.append(
-        f"{_format_seconds(summary.seconds)} simulated, makespan {_format_seconds(summary.makespan)}{fairness}"
-    )
+    last = f"{_format_seconds(summary.seconds)} simulated, makespan {_format_seconds(summary.makespan)}{fairness}"
+    tables.append("\n".join([last, *_describe_forecasts(summary)]))
     return "\n\n".join(tables)
+
+
+def _describe_forecasts(summary: "Summary") -> list[str]:
+    error = summary.total.forecast
+    if error is None:
+        return []
+    return [f"forecasts: half are within {error.p50:.0%} of the wait, nine of ten within {error.p90:.0%}"]
 
 
 def _make_row(name: str, group: "GroupSummary") -> tuple[str, ...]:
@@ -166,13 +189,15 @@ def _make_row(name: str, group: "GroupSummary") -> tuple[str, ...]:
     waits = ("-",) * 4 if wait is None else map(_format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
     slowdown = "-" if group.slowdown is None else f"{group.slowdown.mean:.1f}"
     counts = (group.submitted, group.ended, group.waiting)
-    return (name, *map(str, counts), *waits, slowdown, str(group.evictions), _format_seconds(group.lost))
+    evicted = str(group.evictions), _format_seconds(group.lost)
+    interrupted = str(group.interruptions), _format_seconds(group.interrupted)
+    return (name, *map(str, counts), *waits, slowdown, *evicted, *interrupted)
 
 
 def _list_remarks(outcome: "Report") -> list[str]:
     """Return what the table does not say: jobs that could never run, what was cut short, and the assertions."""
     never = [one for one in outcome.waiting if one.never]
-    lines = [f"{one.name} could never run: {one.why}" for one in never[:_NAMED]]
+    lines = [*outcome.remarks, *(f"{one.name} could never run: {one.why}" for one in never[:_NAMED])]
     if len(never) > _NAMED:
         lines.append(f"{len(never) - _NAMED:,} more jobs could never run")
     if outcome.stopped:

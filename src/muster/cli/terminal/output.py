@@ -33,8 +33,7 @@ def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
 def dump(document: Any, form: str) -> str:
     """Return a JSON value as `json` or `yaml` text."""
     if form == "json":
-        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
-        return _NO_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        return _escape(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -47,6 +46,15 @@ def dump(document: Any, form: str) -> str:
     Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", _GO_BOOL, list("yYnN"))
     Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _GO_NUMBER, list("-+.0123456789"))
     return yaml.dump(msgspec.to_builtins(document), Dumper=Dumper, sort_keys=False, default_flow_style=False).rstrip()
+
+
+def dump_line(document: Any) -> str:
+    """Return a JSON value as JSON in one line."""
+    return _escape(msgspec.json.encode(document).decode())
+
+
+def _escape(text: str) -> str:
+    return _NO_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def print_documents(documents: Sequence[Any], form: str) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -79,6 +80,8 @@ def _format_csv_value(value: Any) -> str:
         return f"{value:%Y-%m-%dT%H:%M:%SZ}"
     if value is None or isinstance(value, int | float):
         return "" if value is None else str(value)
+    if isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        return json.dumps(value)
     text = escape_controls(" ".join(value) if isinstance(value, list) else value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 

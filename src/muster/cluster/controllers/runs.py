@@ -113,7 +113,9 @@ class Runs:
         before, deleted = self._traces.get(uid, NO_TRACE), gone.at if gone is not None else None
         pods = [*self._find_pods(subject), *self._failed.get(uid, ()), *(gone.pods if gone is not None else ())]
         if isinstance(subject, JobRecord):
-            return run_of(subject, pods, before, deleted)
+            own = self._workloads.by(_BY_OWNER, uid)
+            workload = next((one for one in own if not is_variant(one)), None)
+            return run_of(subject, pods, before, deleted, workload)
         return run_of_workload(subject, pods, before, deleted)
 
     def _forget(self, uid: str) -> None:

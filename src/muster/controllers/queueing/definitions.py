@@ -29,7 +29,8 @@ from muster.queueing import model
 from muster.queueing.convert import cohort_spec, flavor_spec, levels_of, queue_spec
 from muster.queueing.pending.activity import Activity, activity
 from muster.queueing.pending.queues import Queues
-from muster.queueing.quota.tree import Tree
+from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
+from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.blocking import Blocking
 from muster.runtime.manager import Manager
 
@@ -125,7 +126,7 @@ class Definitions:
             users.discard(name)
         blocked_before, checked = self._by_queue.pop(name, None), False
         before = self._tree.queues.get(name)
-        roots = [before.root] if before is not None else []
+        roots: tuple[Node, ...] = (before.root,) if before is not None else ()
         if new is None:
             self._tree.remove_queue(name)
             self._queues.remove_queue(name)
@@ -140,13 +141,13 @@ class Definitions:
             if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
                 self._by_queue[name] = bool(self.parse_blocking(text))
             checked = before is not None and bool(before.policy.checks) != bool(spec.checks)
-            roots.append(self._tree.set_queue(spec).root)
+            roots = redefine_queue(self._tree, spec)
             if old is None or checked:
                 self._place_holders(name)
             if old is None and self._has_variants and spec.migration is not None:
                 self._place_waiting(name)  # of jobs with variants, only the variants wait from now on
             self._review(name)
-        for root in dict.fromkeys(roots):
+        for root in roots:
             self._notifier.flush(root)
         if self._by_queue.get(name) != blocked_before:
             self._notifier.unblock()
@@ -177,14 +178,15 @@ class Definitions:
             return
         name = cohort.metadata.name
         self._note_weight(COHORT.kind, name, weighted=new is not None and new.spec.fair_sharing is not None)
-        before = self._tree.cohorts.get(name)
-        roots = [before.root] if before is not None else []
         if new is not None:
-            roots.append(self._tree.set_cohort(cohort_spec(new)).root)
+            roots = redefine_cohort(self._tree, cohort_spec(new))
         else:
+            before = self._tree.cohorts.get(name)
+            left = (before.root,) if before is not None else ()
             self._tree.remove_cohort(name)
-            roots += [node.root for node in (self._tree.cohorts.get(name),) if node is not None]
-        for root in dict.fromkeys(roots):
+            after = self._tree.cohorts.get(name)
+            roots = tuple(dict.fromkeys((*left, after.root))) if after is not None else left
+        for root in roots:
             for queue in list(root.queues()):
                 self._review(queue.name)
             self._notifier.flush(root)

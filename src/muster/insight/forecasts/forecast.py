@@ -5,7 +5,7 @@ left out, as admission leaves it out. Pure.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from muster.api.conditions import find, is_true
@@ -50,7 +50,8 @@ _INVALID = (QuantityError, SelectorError)
 class Snapshot:
     """All objects that a forecast reads.
 
-    deadlines: the time limits of jobs once they have started, by the job's UID.
+    deadlines: the time limits of jobs once they have started, by the job's UID. expectations: how long their users
+    expect them to run, if that is sooner.
     topologies, nodes, pods: where places are looked for; None if no flavor has a Topology, or the user may not see
     them.
     """
@@ -62,6 +63,7 @@ class Snapshot:
     namespaces: Iterable[Namespace]
     workloads: Iterable[Workload]
     deadlines: Mapping[str, timedelta]
+    expectations: Mapping[str, timedelta] = field(default_factory=dict)
     topologies: Iterable[Topology] = ()
     nodes: Iterable[Node] | None = None
     pods: Iterable[Pod] | None = None
@@ -289,12 +291,17 @@ def _is_active(queue: ClusterQueue) -> bool:
 
 def find_run_times(snapshot: Snapshot) -> dict[str, RunTime]:
     """Return the run time of every unfinished Workload by its key."""
-    recent = runtimes.recent(snapshot.workloads)
-    runs = {}
+
+    def find_limit(workload: Workload) -> timedelta | None:
+        return _limit(workload, snapshot.deadlines)
+
+    past, runs = runtimes.read_past_runs(snapshot.workloads, find_limit), {}
     for workload in snapshot.workloads:
         if not is_true(workload.status.conditions, FINISHED):
-            before = recent.get((workload.metadata.namespace, workload.spec.queue_name), ())
-            runs[key_of(workload)] = RunTime(_limit(workload, snapshot.deadlines), before)
+            limit = find_limit(workload)
+            expected = [snapshot.expectations[uid] for uid in owner_uids(workload) if uid in snapshot.expectations]
+            recent = past.find(runtimes.find_traits(workload), limit)
+            runs[key_of(workload)] = RunTime(limit, recent, min(expected, default=None))
     return runs
 
 

@@ -12,15 +12,17 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.api.core import Container, Event, Pod
+from muster.api.core import Container, Event, Pod, PodSpec
 from muster.api.kueue import Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.usage import USAGE_ANNOTATION, Usage, usage_of
 from muster.api.pods import is_finished, pod_requests
+from muster.api.values.quantity import format_amount
 from muster.api.values.shells import typed
-from muster.insight.history.runs import Outcome, Run
+from muster.gang.order.ends import end_of
+from muster.insight.history.runs import Outcome, PodRequests, Run
 from muster.insight.jobs.state import find_ending, find_job_state, is_cancelling
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.record import JobRecord
@@ -78,12 +80,17 @@ def _trace(pod: Pod) -> Trace:
 
 
 def run_of(
-    job: JobRecord, pods: Sequence[Pod], before: Trace = NO_TRACE, deleted: datetime | None = None
+    job: JobRecord,
+    pods: Sequence[Pod],
+    before: Trace = NO_TRACE,
+    deleted: datetime | None = None,
+    workload: Workload | None = None,
 ) -> Run | None:
     """Return the run of a job that has ended or was deleted, or None for any other job.
 
     before: the trace of the job's pods that no longer exist.
     deleted: when the job was deleted.
+    workload: the Workload of the job, if one is left.
     """
     end, meta = job.end, job.metadata
     ended = ended_at(job) if end is not None else deleted
@@ -106,6 +113,12 @@ def run_of(
         requested_cpus=_sum_requested_cpus(job),
         restarts=job.counted_restarts,
         interruptions=job.interruptions,
+        priority=_find_priority(workload, pods),
+        limit_seconds=_find_limit(meta, job.deadline),
+        pod_requests=tuple(
+            _make_pod_requests(workers, one.spec)
+            for workers, one in zip(job.workers_by_role, job.templates, strict=True)
+        ),
     )
     return _judged(_used(run, left), job, pods)
 
@@ -114,6 +127,24 @@ def _sum_requested_cpus(job: JobRecord) -> float | None:
     """Return how many CPUs the workers that run side by side request together; None if they request none."""
     roles = zip(job.workers_by_role, job.templates, strict=True)
     return sum(workers * pod_requests(one.spec).get("cpu", 0) for workers, one in roles) / 1000 or None
+
+
+def _find_priority(workload: Workload | None, pods: Sequence[Pod]) -> int | None:
+    """Return the priority of a job in its queue, or that of its pods; None if nobody knows."""
+    if workload is not None and workload.spec.priority is not None:
+        return workload.spec.priority
+    return max((pod.spec.priority for pod in pods if pod.spec.priority is not None), default=None)
+
+
+def _find_limit(meta: ObjectMeta, deadline: int | None) -> int | None:
+    """Return the time limit of a job in seconds; None if nothing ends it."""
+    end = end_of(meta, deadline, started=0.0)
+    return int(end.at) if end is not None and end.sure else None
+
+
+def _make_pod_requests(pods: int, spec: PodSpec) -> PodRequests:
+    amounts = pod_requests(spec)
+    return PodRequests(pods, {name: format_amount(name, amounts[name]) for name in sorted(amounts)})
 
 
 def _judged(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:
@@ -152,6 +183,9 @@ def run_of_workload(
         command=command_of(pods[0].spec.containers if pods else ()),
         reason=_short(stands.reason) if failed else "",
         workers=sum(podset.count for podset in workload.spec.pod_sets),
+        priority=_find_priority(workload, pods),
+        limit_seconds=workload.spec.maximum_execution_time_seconds,
+        pod_requests=tuple(_make_pod_requests(one.count, one.template.spec) for one in workload.spec.pod_sets),
     )
     return _used(run, left)
 

@@ -19,6 +19,13 @@ OUTCOMES: tuple[Outcome, ...] = ("Completed", "Failed", "Cancelled", "Deleted")
 PATH = "/muster/history"
 
 
+class PodRequests(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Pods of a run that were alike and ran side by side: how many, and what each of them requested."""
+
+    pods: int
+    requests: dict[str, str] = {}
+
+
 class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The record of one run of a job.
 
@@ -34,6 +41,9 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     requested_cpus: how many CPUs the workers that run side by side request; None if they request none, or nobody knows.
     gpu_seconds, gpu_memory_bytes: the time in which GPUs worked, and the peak of the pod that used the most of their
     memory; None if no node reported it.
+    priority: of its Workload, or else of its pods; None if nobody knows.
+    limit_seconds: the time limit of the job; None if it had none.
+    pod_requests: what its pods requested, by role.
     """
 
     uid: str
@@ -58,6 +68,9 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     requested_cpus: float | None = None
     gpu_seconds: float | None = None
     gpu_memory_bytes: int | None = None
+    priority: int | None = None
+    limit_seconds: int | None = None
+    pod_requests: tuple[PodRequests, ...] = ()
 
     @property
     def mean_cpus(self) -> float | None:
@@ -153,6 +166,9 @@ def row(run: Run) -> dict[str, Any]:
         "requestedCpus": run.requested_cpus,
         "meanGpus": run.mean_gpus,
         "gpuMemoryBytes": run.gpu_memory_bytes,
+        "priority": run.priority,
+        "limitSeconds": run.limit_seconds,
+        "podRequests": [{"pods": one.pods, "requests": one.requests} for one in run.pod_requests],
         "command": run.command,
         "uid": run.uid,
     }

@@ -34,6 +34,7 @@ from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import why_unplaced
 from muster.api.status import ApiError
 from muster.gang.arrays import is_numpy_installed
+from muster.gang.order.ends import end_of
 from muster.insight.forecasts.forecast import Outlook, Snapshot
 from muster.insight.history.build import owner_of
 from muster.insight.jobs.deferral import describe_deferral
@@ -258,6 +259,8 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
         return None
     records = records_of(await lists.of(JOB_SET), await lists.of(JOB) or ())
     deadlines = {one.metadata.uid: timedelta(seconds=one.deadline) for one in records if one.deadline is not None}
+    ends = {one.metadata.uid: end_of(one.metadata, one.deadline, started=0.0) for one in records}
+    expectations = {uid: timedelta(seconds=end.at) for uid, end in ends.items() if end is not None and not end.sure}
     topologies = await lists.of(TOPOLOGY) or [] if any(one.spec.topology_name for one in flavors) else []
     return Snapshot(
         cluster_queues=cluster_queues,
@@ -267,6 +270,7 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
         namespaces=namespaces,
         workloads=[added.workload(one) for one in workloads],
         deadlines=deadlines,
+        expectations=expectations,
         topologies=topologies,
         nodes=await lists.of(NODE) if topologies else None,
         pods=await lists.of(POD) if topologies else None,

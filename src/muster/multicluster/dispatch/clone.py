@@ -45,6 +45,8 @@ def is_another(workload: Workload, there: Workload) -> bool:
     job with its workload: other fields differ, because a worker sets its own defaults.
     """
     here = workload.spec
+    if here is there.spec:  # as in a simulation
+        return False
     if (here.queue_name, here.maximum_execution_time_seconds) != (
         there.spec.queue_name,
         there.spec.maximum_execution_time_seconds,

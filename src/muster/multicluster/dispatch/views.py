@@ -3,11 +3,14 @@
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.api.conditions import is_true
+from muster.api.config.types import MultiKueue
 from muster.api.kueue import Workload, WorkloadStatus
 from muster.api.kueue.names import FINISHED
 from muster.api.notes import Note
+from muster.api.values.durations import SECOND
 from muster.queueing.moments import FIRST
 
 
@@ -93,6 +96,14 @@ class DispatchSettings(Struct, frozen=True):
     dispatcher: str
     step: int = 3
     began: datetime = FIRST
+
+
+def dispatch_settings(configuration: MultiKueue, began: datetime) -> DispatchSettings:
+    """Return the settings of a Configuration. began: when the manager started."""
+    lost_timeout = timedelta(seconds=configuration.worker_lost_timeout / SECOND)
+    settings = DispatchSettings(lost_timeout, configuration.dispatcher_name, began=began)
+    rounds = configuration.incremental_dispatcher_config
+    return settings if rounds is None else replace(settings, step=rounds.step_size)
 
 
 class DispatchPlan(Struct, frozen=True):

@@ -238,6 +238,17 @@ class Queues:
         """The past usage of LocalQueues as it was last set; 0 for those that are missing."""
         return self._usage
 
+    def copy(self, names: Iterable[str]) -> "Queues":
+        """Return the queues of these ClusterQueues with what waits in them, none of it tried yet."""
+        copy = Queues()
+        copy._labels, copy._stopped, copy._usage = self._labels.copy(), self._stopped.copy(), self._usage.copy()
+        for name in names:
+            if (pending := self._pending.get(name)) is not None and pending.spec is not None:
+                copy.set_queue(pending.spec, active=pending.closed is None)
+                for waiter in pending.waiters.values():
+                    copy.add(waiter.workload, until=waiter.until)
+        return copy
+
     # Queries and decisions of admission.
 
     def advance(self, now: datetime) -> None:

@@ -51,11 +51,13 @@ class RunTime(Struct, frozen=True):
     """The time for which a workload holds quota once it has it.
 
     limit: the workload is ended after so long at the latest; None if nothing ends it.
-    recent: the run times of other workloads of its queue.
+    expected: how long its user expects it to run, if that is sooner.
+    recent: the run times that earlier runs make likely.
     """
 
     limit: timedelta | None = None
     recent: tuple[timedelta, ...] = ()
+    expected: timedelta | None = None
 
 
 class Estimate(Struct, frozen=True):
@@ -82,7 +84,10 @@ def remaining(run: RunTime, ran: timedelta) -> _Rest | None:
     """Return the remaining time of a workload that has run for `ran`; None if nothing says when it ends."""
     limit = run.limit - ran if run.limit is not None else None
     longer = [time for time in run.recent if time > ran]
-    if longer:
+    usual: _Rest | None
+    if run.expected is not None and run.expected > ran:
+        usual = _Rest(run.expected - ran, Certainty.LIKELY, "as its user expects")
+    elif longer:
         alike = len(run.recent) >= _ENOUGH and max(run.recent) <= _ALIKE * min(run.recent)
         middle = timedelta(seconds=median(time.total_seconds() for time in longer))
         usual = _Rest(middle - ran, Certainty.LIKELY if alike else Certainty.GUESS, "as those before it")

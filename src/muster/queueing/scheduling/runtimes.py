@@ -1,17 +1,82 @@
 """Read from Workloads how long they hold quota. Pure."""
 
-from collections.abc import Iterable
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from muster.api.conditions import find_true
 from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 
 # The number of last finished workloads that an estimate of the next run time uses.
 RECENT = 20
 
-Queue: TypeAlias = tuple[str, str]  # namespace and name of a LocalQueue
+# At least so many relatives are needed; else more distant ones count.
+_ENOUGH = 2
+
+_NUMBER = re.compile(r"[-_.]?\d+$")
+
+
+class Traits(Struct, frozen=True):
+    """The traits by which runs are alike.
+
+    queue: the LocalQueue, as `namespace/name`. user: "" if unknown. name: of the job, without a number at its end.
+    """
+
+    queue: str
+    user: str
+    name: str
+    pods: int
+
+
+class PastRun(NamedTuple):
+    """A run that has ended. limit: the time after which it would have been ended; None if nothing did."""
+
+    ran: timedelta
+    limit: timedelta | None
+
+
+class PastRuns:
+    """The runs that ended last, in groups of relatives: those that are most alike foretell a run best."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str | int, ...], deque[PastRun]] = {}
+
+    def add(self, traits: Traits, run: PastRun) -> None:
+        """Add a run that ended after those added before."""
+        for group in _list_groups(traits):
+            self._runs.setdefault(group, deque(maxlen=RECENT)).append(run)
+
+    def find(self, traits: Traits, limit: timedelta | None = None) -> tuple[timedelta, ...]:
+        """Return the run times that the closest relatives of a run make likely.
+
+        limit: the time after which it is ended. If its relatives had limits, their shares of these are likely.
+        """
+        groups = (self._runs.get(group, ()) for group in _list_groups(traits))
+        runs = next((some for some in groups if len(some) >= _ENOUGH), self._runs.get((traits.queue,), ()))
+        shares = [one.ran / one.limit for one in runs if one.limit]
+        return tuple(limit * share for share in shares) if limit and shares else tuple(one.ran for one in runs)
+
+
+def _list_groups(traits: Traits) -> Iterator[tuple[str | int, ...]]:
+    """Yield the groups that a run belongs to, the closest relatives first."""
+    queue, user, name, pods = traits.queue, traits.user, traits.name, traits.pods
+    if user:
+        yield queue, user, name, pods
+        yield queue, user, name
+        yield queue, user
+    yield queue, pods
+    yield (queue,)
+
+
+def name_series(name: str) -> str:
+    """Return what the names of jobs have in common that differ by a number at their end: `train` of `train-7`."""
+    return _NUMBER.sub("", name)
 
 
 def limit(workload: Workload) -> timedelta | None:
@@ -21,9 +86,19 @@ def limit(workload: Workload) -> timedelta | None:
     return timedelta(seconds=most - past) if most is not None else None
 
 
-def recent(workloads: Iterable[Workload]) -> dict[Queue, tuple[timedelta, ...]]:
-    """Return the run times of the workloads that finished last, by LocalQueue."""
-    ended: dict[Queue, list[tuple[datetime, timedelta]]] = {}
+def find_traits(workload: Workload) -> Traits:
+    """Return the traits of a Workload's run."""
+    meta = workload.metadata
+    name = meta.owner_references[0].name if len(meta.owner_references) == 1 else meta.name
+    user, pods = meta.annotations.get(SUBMITTER_ANNOTATION, ""), sum(podset.count for podset in workload.spec.pod_sets)
+    return Traits(f"{meta.namespace}/{workload.spec.queue_name}", user, name_series(name), pods)
+
+
+def read_past_runs(
+    workloads: Iterable[Workload], find_limit: Callable[[Workload], timedelta | None] = limit
+) -> PastRuns:
+    """Return the runs of the workloads that have finished. find_limit: returns after what time one would be ended."""
+    ended: list[tuple[datetime, timedelta, Workload]] = []
     for workload in workloads:
         conditions = workload.status.conditions
         finished = find_true(conditions, FINISHED)
@@ -32,6 +107,8 @@ def recent(workloads: Iterable[Workload]) -> dict[Queue, tuple[timedelta, ...]]:
         began = find_true(conditions, ADMITTED) or find_true(conditions, QUOTA_RESERVED)
         start, end = began.last_transition_time if began is not None else None, finished.last_transition_time
         if start is not None and end is not None and end >= start:
-            queue = workload.metadata.namespace, workload.spec.queue_name
-            ended.setdefault(queue, []).append((end, end - start))
-    return {queue: tuple(time for _, time in sorted(times)[-RECENT:]) for queue, times in ended.items()}
+            ended.append((end, end - start, workload))
+    past = PastRuns()
+    for _, ran, workload in sorted(ended, key=lambda one: one[:2]):
+        past.add(find_traits(workload), PastRun(ran, find_limit(workload)))
+    return past

@@ -72,7 +72,7 @@ from muster.queueing.workload.eviction import (
     released_after_eviction,
     unadmitted,
 )
-from muster.queueing.workload.obstacles import QueueState, obstacle
+from muster.queueing.workload.obstacles import QueueState, find_drain, obstacle
 from muster.queueing.workload.readiness import deadline
 
 # Reasons of QuotaReserved=False that are out of date once a workload can be queued.
@@ -375,10 +375,8 @@ def _admit(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
 
 
 def _continue_running(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    if around.local.stop == "HoldAndDrain":
-        return _evict(plan, LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped", now)
-    if around.queue.stop == "HoldAndDrain":
-        return _evict(plan, CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped", now)
+    if (drain := find_drain(around.local, around.queue)) is not None:
+        return _evict(plan, drain.reason, drain.message, now)
     if around.role == "variant":  # the job belongs to the parent
         return plan
     late = _enforce_readiness(plan, workload, around.waiting, now) if around.waiting is not None else plan

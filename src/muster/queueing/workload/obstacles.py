@@ -1,8 +1,11 @@
-"""Find the queue on a workload's way that is stopped or gone, which takes away a reservation that is not used yet."""
+"""Find the queue on a workload's way that is stopped or gone.
+
+Such a queue takes away a reservation that is not used yet, and evicts what runs if it is drained.
+"""
 
 from msgspec import Struct
 
-from muster.api.kueue.names import MISCONFIGURED, SUSPENDED
+from muster.api.kueue.names import CLUSTER_QUEUE_STOPPED, LOCAL_QUEUE_STOPPED, MISCONFIGURED, SUSPENDED
 from muster.queueing.model import PendingReason, StopPolicy
 
 
@@ -20,6 +23,15 @@ class QueueState(Struct, frozen=True):
 def obstacle(local: QueueState, queue: QueueState) -> PendingReason | None:
     """Return the first obstacle on the way to quota (Kueue KEP-1284 for queues that are stopped)."""
     return _find_in("LocalQueue", local) or _find_in("ClusterQueue", queue)
+
+
+def find_drain(local: QueueState, queue: QueueState) -> PendingReason | None:
+    """Return why a running workload is evicted by a queue that is drained (Kueue KEP-1284); None if none is."""
+    if local.stop == "HoldAndDrain":
+        return PendingReason(LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped")
+    if queue.stop == "HoldAndDrain":
+        return PendingReason(CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped")
+    return None
 
 
 def _find_in(kind: str, queue: QueueState) -> PendingReason | None:

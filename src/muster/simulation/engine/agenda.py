@@ -10,10 +10,11 @@ Event = Callable[[], None]
 
 
 class Rank(IntEnum):
-    """The order of events of one moment: what ends makes room before anything new asks for it."""
+    """The order of events of one moment: what ends makes room, and changes happen, before anything new asks."""
 
     END = 0
-    ARRIVAL = 1
+    CHANGE = 1
+    ARRIVAL = 2
 
 
 class Agenda:

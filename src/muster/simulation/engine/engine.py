@@ -1,170 +1,244 @@
-"""Play a scenario: from event to event in virtual time, with the decisions of admission and of the scheduler.
+"""Decide for one cluster in virtual time, with the decisions of admission and of the scheduler.
 
 An event is a job that comes or ends. After the events of one moment the admission cycle runs until it finds nothing
 more to decide. A job that it admits asks for nodes; a job that it preempts goes back to its queue at once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from datetime import MAXYEAR, UTC, datetime, timedelta
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
-from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import Pod
-from muster.api.kueue.clusterqueue import STOP_NONE
 from muster.api.ours.decisions import Subject
 from muster.api.ours.teams import NOT_A_USER
+from muster.api.ours.users import short_user
+from muster.api.values import durations
 from muster.controllers.decisionlog import DecisionLog
-from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.order.ends import End
+from muster.gang.order.recovery import gives_back_at
+from muster.gang.placement import Placement
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
 from muster.queueing.decisions import describe_cycle
-from muster.queueing.model import Assignment, PodSet, WorkloadInfo
-from muster.queueing.pending.queues import Queues
+from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
 from muster.queueing.scheduling import cycle
-from muster.queueing.scheduling.fairness import FairSharing
+from muster.queueing.scheduling.estimate import RunTime
+from muster.queueing.scheduling.runtimes import PastRun, PastRuns, Traits
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.changes import Changes
+from muster.simulation.engine.checkpoints import Checkpoints, measure_kept
+from muster.simulation.engine.definitions import Definitions
+from muster.simulation.engine.forecasting import Forecaster
+from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.machines import GangAsk, Machines, make_standing
+from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import JobTemplate, Site
+from muster.simulation.engine.takeup import Residents, TakenJob
+from muster.simulation.engine.templates import KnownTemplate, Templates, find_local_queue
+from muster.simulation.outcome.nodelog import MOST_NODES
 from muster.simulation.outcome.record import Record, Waiting
-from muster.simulation.scenario.arrivals import Submission, list_submissions
-from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import Reading
+from muster.simulation.outcome.runs import Amounts
+from muster.simulation.scenario.arrivals import Submission
+from muster.simulation.scenario.model import Spec
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
 _HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
 
-# Called with the record so far after each moment.
-Progress = Callable[[Record], None]
+# How many shapes of pods are kept.
+_MOST_SHAPES = 50_000
 
 
 class _Job(Struct):
     """A job that has not ended.
 
     end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
-    it has started, by which an end knows its start.
+    it has started or broken, by which an event knows whether it still concerns the job. work: how many seconds are
+    still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
+    without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
+    counts_since: since when its time limit counts; None until it starts with its present quota.
     """
 
     number: int
     submission: Submission
-    template: JobTemplate
+    known: KnownTemplate
     workload: WorkloadInfo
     end: End | None
+    work: float
+    checkpoints: Checkpoints | None
     started: float | None = None
     starts: int = 0
+    assignment: Assignment | None = None
+    lacking: Counter[Shape] | None = None
+    broken_since: float | None = None
+    counts_since: float | None = None
 
 
 class Engine:
     """A cluster in virtual time. Times are seconds from the start of the scenario.
 
-    record: what became of the jobs so far.
+    record: what became of the jobs so far. The record and the agenda are those of a `World`, which clusters share.
     """
 
     def __init__(
         self,
-        reading: Reading,
+        spec: Spec,
         site: Site,
         configuration: Configuration,
+        agenda: Agenda,
+        record: Record,
+        checkpoints: Sequence[Checkpoints | None] = (),
         decisions: DecisionLog | None = None,
     ) -> None:
-        """Prepare a scenario. decisions: the log to which every decision is added."""
-        spec = reading.scenario.spec
-        self.record = Record([work.name for work in spec.work])
-        self._source = reading.source
+        """Start empty. checkpoints: those of the jobs of each work. decisions: the log that gets each decision."""
+        self.record = record
+        self._agenda = agenda
+        self._scope = ""  # what comes before the names of its queues in the record
         self._start = spec.start
-        self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
-        self._until = inf if spec.until is None else parse_seconds(spec.until)
-        self._submissions = list_submissions(reading)
-        self._templates = [site.templates[work.name] for work in spec.work]
         self._reading = convert.ConversionSettings.of(configuration)
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._tree = build_quota_tree(site.cluster_queues, site.cohorts)
         self._flavors = {one.metadata.name: convert.flavor_spec(one) for one in site.flavors}
-        self._queues = Queues()
+        self._definitions = Definitions(site, self._tree)
+        self._queues = self._definitions.make_queues()
+        self._configuration = configuration
         self._settings = cycle.AdmissionSettings(
-            fair=_find_fairness(site, configuration),
+            fair=self._definitions.find_fairness(configuration),
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         )
-        for namespace in site.namespaces:
-            self._queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
-        for local in site.local_queues:
-            self._queues.stop_local(key_of(local), stopped=local.spec.stop_policy != STOP_NONE)
-        for node in self._tree.queues.values():
-            self._queues.set_queue(node.policy)
         overtakings = configuration.muster.scheduling.overtakings
         self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._decisions = decisions
         if self._machines is not None and decisions is not None:
             self._machines.record(decisions)
+        self._draws_nodes = len(site.nodes) <= MOST_NODES
+        for one in site.nodes if self._draws_nodes else ():
+            self.record.nodes.add_node(one.metadata.name)
+        self._past = PastRuns()
+        self._forecaster = Forecaster(spec.forecasts, self._flavors, self._run_time)
+        self._fresh: list[_Job] = []  # that came at this moment
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
-        self._agenda = Agenda()
-        self._bases = [self._convert(template) for template in self._templates]
-        # The shapes of pods, by the number of their work and podset and by their flavors.
-        self._shapes: dict[tuple[int, int, tuple[str, ...]], Shape] = {}
+        self._templates = Templates([site.templates[work.name] for work in spec.work], self._convert)
+        # The shapes of pods, by the key of their template, the number of their podset, and their flavors.
+        self._shapes: dict[tuple[Hashable, int, tuple[str, ...]], Shape] = {}
+        self._checkpoints = checkpoints
+        self.changes: Changes | None = None
+        self._unplaced: dict[str, _Job] = {}  # that ask for nodes once the changes of a moment have happened, by key
+        self._deciding = True  # whether the engine runs
+        self._note_quotas()
+        self.note_capacity()
+
+    @property
+    def machines(self) -> Machines | None:
+        """The nodes; None if quotas alone decide."""
+        return self._machines
+
+    def take_up(self, residents: Residents) -> None:
+        """Start with the jobs and pods of a cluster."""
+        if self._machines is not None:
+            for pod in residents.pods:
+                self._machines.settle_pod(pod)
+        for one in residents.jobs:
+            self._take_up_job(one)
+        self._agenda.plan(0.0, Rank.ARRIVAL, lambda: None)  # a moment to decide in
+
+    def _take_up_job(self, taken: TakenJob) -> None:
+        workload, template = taken.workload, taken.known.template
+        submission = Submission(taken.created, len(self.record.works) - 1, taken.name, taken.run_time, None)
+        pods = sum(podset.count for podset in workload.podsets)
+        number = self.record.submit(
+            taken.name, submission.work, workload.queue, pods, workload.priority, taken.created, taken.run_time
+        )
+        job = self._jobs[workload.key] = _Job(
+            number, submission, taken.known, workload, template.end, taken.run_time, None
+        )
+        if taken.flavors is not None and workload.queue in self._tree.queues:
+            self._tree.hold(workload)
+            self._note_use(workload, 1)
+        elif workload.queue:
+            self._queues.add(workload, until=taken.until)
+            if taken.until is not None:
+                wake = max(0.0, (taken.until - self._start).total_seconds())
+                self._agenda.plan(wake, Rank.ARRIVAL, partial(self._queues.advance, taken.until))
+            return
+        if taken.started is not None:
+            if self._machines is not None:
+                shapes = {shape: sum(count for _, count in nodes) for shape, nodes in taken.nodes.items()}
+                started = self._start.timestamp() + taken.started
+                self._machines.take_up(self._make_ask(job, shapes), Placement(taken.nodes), started)
+            self._begin(job, taken.started)
+        elif self._machines is None:
+            self._begin(job)
+        else:
+            counts: Counter[Shape] = Counter()
+            for index, podset in enumerate(workload.podsets):
+                counts[self._shape(job, index, () if taken.flavors is None else taken.flavors[index])] += podset.count
+            if self._machines.ask(self._make_ask(job, counts), self._epoch):
+                self._begin(job)
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue = self._local.get(template.local_queue, "")
         return convert.workload(template.workload, queue, self._reading)
 
-    def run(self, progress: Progress | None = None) -> None:
-        """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
-        self._expect_next()
-        while self._agenda:
-            now = self._agenda.next_at
-            if now > self._until:
-                self.record.now = self._until
-                return
-            if now > self._last:
-                raise self._source.error("spec", f"would pass the year {MAXYEAR}: set until to end before it")
-            self.record.now = now
-            while (event := self._agenda.take_due(now)) is not None:
-                event()
-            self._settle()
-            if progress is not None:
-                progress(self.record)
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job waits or runs."""
+        return bool(self._jobs)
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
+        lacking: dict[Hashable, bool] = {}  # whether jobs with these pods lack nodes, of which there may be many
         for job in self._jobs.values():
             if job.started is None:
-                why = self._queues.why(job.workload.key) if job.workload.queue else None
-                if why is not None:
-                    yield Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
-                elif job.workload.key in self._queues:
-                    yield Waiting(job.submission.name, "other jobs of its queue come first", never=False)
-                else:
-                    yield Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
+                yield self._explain(job, lacking)
 
-    def _lacks_nodes(self, job: _Job) -> bool:
-        """Return whether the pods of a job would not fit even if nothing else ran."""
-        return self._machines is not None and not self._machines.takes_ever(self._count_shapes(job, None))
+    def _explain(self, job: _Job, lacking: dict[Hashable, bool]) -> Waiting:
+        """Return why a job has not started. lacking: the answers of `_lacks_nodes` so far."""
+        why = self._queues.why(job.workload.key) if job.workload.queue else None
+        if why is not None:
+            return Waiting(job.submission.name, why.message, never=self._is_hopeless(why))
+        if job.workload.key in self._queues:
+            return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
+        never = self._lacks_nodes(job, lacking)
+        return Waiting(job.submission.name, "the nodes have no room for it", never=never)
+
+    def _is_hopeless(self, why: PendingReason) -> bool:
+        """Return whether a job waits for ever, unless a queue changes after the end of the simulation."""
+        return why.reason in _HOPELESS and not (self.changes is not None and self.changes.redefines_later)
+
+    def _lacks_nodes(self, job: _Job, known: dict[Hashable, bool]) -> bool:
+        """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
+        if self._machines is None:
+            return False
+        shapes = self._count_shapes(job, None)
+        key = frozenset(shapes.items())
+        if key not in known:
+            known[key] = not self._machines.takes_ever(shapes)
+        return known[key]
 
     # Events.
 
-    def _expect_next(self) -> None:
-        """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
-        if (submission := next(self._submissions, None)) is not None:
-            self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
-
-    def _submit(self, submission: Submission) -> None:
-        self._expect_next()
-        template, base = self._templates[submission.work], self._bases[submission.work]
-        namespace = template.workload.metadata.namespace
+    def submit(self, submission: Submission) -> None:
+        """Add a job, which queues or asks for nodes."""
+        known = self._templates.find(submission)
+        template, base = known.template, known.base
+        local = find_local_queue(submission.local_queue, template)
+        namespace = local.partition("/")[0] or template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
         created = self._start + timedelta(seconds=submission.at)
-        local = f"{namespace}/{submission.local_queue}" if submission.local_queue else template.local_queue
         podsets = base.podsets
         if submission.size is not None:
             podsets = (_resize(podsets[0], submission.size), *podsets[1:])
+        if submission.gang is not None:
+            podsets = (_resize(replace(podsets[0], least=submission.gang), podsets[0].count), *podsets[1:])
         workload = replace(
             base,
             key=key,
@@ -175,6 +249,7 @@ class Engine:
             created=created,
             queued=created,
             podsets=podsets,
+            owner=short_user(submission.user),
         )
         pods = sum(podset.count for podset in podsets)
         number = self.record.submit(
@@ -187,7 +262,10 @@ class Engine:
             submission.run_time,
         )
         end = template.end if submission.limit is None else End(submission.limit, sure=True)
-        job = self._jobs[key] = _Job(number, submission, template, workload, end)
+        checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
+        job = _Job(number, submission, known, workload, end, submission.run_time, checkpoints)
+        self._jobs[key] = job
+        self._fresh.append(job)
         if workload.queue:
             self._queues.add(workload)
         else:
@@ -195,18 +273,30 @@ class Engine:
 
     def _end(self, key: str, starts: int) -> None:
         job = self._jobs.get(key)
-        if job is None or job.starts != starts or job.started is None:
+        if job is None or job.starts != starts or (job.started is None and job.counts_since is None):
             return  # it was evicted meanwhile
         del self._jobs[key]
-        self.record.end(job.number, self.record.now)
+        if job.started is not None:
+            ran = timedelta(seconds=self.record.now - job.started)
+            self._past.add(_find_traits(job), PastRun(ran, _find_limit(job)))
+        self._unplaced.pop(key, None)
+        self._note_end(job)
         if self._machines is not None:
             self._machines.free(key)
         if job.workload.queue:
             self._release(job.workload)
             self._queues.forgive(self._tree.queues[job.workload.queue])
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Decide until there is nothing to decide at this moment."""
+        if not self._deciding:
+            return
+        unplaced, self._unplaced = self._unplaced, {}
+        for job in unplaced.values():
+            if job.lacking:
+                self._repair(job, job.lacking)
+            else:
+                self._place(job, job.assignment)
         now = self._start + timedelta(seconds=self.record.now)
         while True:
             if self._machines is not None:
@@ -223,12 +313,38 @@ class Engine:
     def _find_subject(self, workload: WorkloadInfo) -> Subject:
         return _subject_of(self._jobs[workload.key])
 
+    def measure(self) -> None:
+        """Record what a moment leaves: forecasts of the jobs that came, and the free room."""
+        self._forecast()
+        self._measure_rooms()
+
+    def _forecast(self) -> None:
+        """Forecast the starts of the jobs that came at this moment."""
+        now = self._start + timedelta(seconds=self.record.now)
+        for job in self._fresh:
+            key, queue = job.workload.key, job.workload.queue
+            wait: float | None = None
+            if job.started is not None:
+                wait = 0.0
+            elif key in self._queues:
+                wait = self._forecaster.forecast(self._tree, self._queues, self._settings, key, queue, now)
+            if wait is not None:
+                self.record.forecast(job.number, wait)
+        self._fresh.clear()
+
+    def _run_time(self, key: str) -> RunTime:
+        """Return what is known of the run time of a job before it has ended."""
+        job = self._jobs[key]
+        limit = _find_limit(job)
+        expected = None if job.end is None or job.end.sure else timedelta(seconds=job.end.at)
+        return RunTime(limit, self._past.find(_find_traits(job), limit), expected)
+
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
             job = self._jobs[admission.workload.key]
             job.workload = admission.workload
             self._note_use(admission.workload, 1)
-            self._place(job, admission.assignment)
+            self._grant(job, admission.assignment)
         for preemption in outcome.preemptions:
             for victim in preemption.victims:
                 self._evict(self._jobs[victim.workload.key])
@@ -237,14 +353,107 @@ class Engine:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
-        ran = 0.0 if job.started is None else self.record.now - job.started
-        self.record.evict(job.number, ran)
-        job.started = None
-        if self._machines is not None:
-            self._machines.free(job.workload.key)
+        lost = self._stop_job(job)
+        self._note_eviction(job, lost)
+        self._note_loss(job.workload, lost)
+        self._unplaced.pop(job.workload.key, None)
+        job.counts_since = None
         self._release(job.workload)
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False)
         self._queues.add(job.workload)
+
+    # What becomes of jobs: the clusters of a MultiKueue do more.
+
+    def _grant(self, job: _Job, assignment: Assignment) -> None:
+        """Let a job go on that has got quota."""
+        self._place(job, assignment)
+
+    def _note_end(self, job: _Job) -> None:
+        self.record.end(job.number, self.record.now)
+
+    def _note_eviction(self, job: _Job, ran: float) -> None:
+        self.record.evict(job.number, ran)
+
+    def _stop_job(self, job: _Job) -> float:
+        """Take the nodes of a job; return for how many seconds it worked in vain."""
+        if self._machines is not None:
+            self._machines.free(job.workload.key)
+        job.lacking = None
+        return self._pause_job(job)
+
+    def _pause_job(self, job: _Job) -> float:
+        """Set a job back to its last checkpoint; return for how many seconds it worked in vain."""
+        ran = 0.0 if job.started is None else self.record.now - job.started
+        kept = measure_kept(job.checkpoints, job.work, ran)
+        job.work -= kept.work
+        job.started = None
+        return kept.lost
+
+    # What changes of the scenario do.
+
+    def interrupt(self, key: str, node: str) -> None:
+        """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
+        job = self._jobs[key]
+        assert self._machines is not None, "a gang has nodes"
+        self._unplaced[key] = job
+        if job.known.template.restarts_whole:
+            job.counts_since = None  # its Jobs are created again
+            self._note_interruption(job, self._stop_job(job))
+            return
+        runs = job.started is not None
+        lost = self._machines.break_gang(key, node)
+        # A gang without any node asks for all of them.
+        job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
+        if runs:
+            self._note_interruption(job, self._pause_job(job))
+            job.starts += 1  # its end is another one
+            if job.end is not None and job.end.sure and job.counts_since is not None:
+                end = partial(self._end, key, job.starts)
+                self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
+            self._expect_give_back(job)
+
+    def _note_interruption(self, job: _Job, lost: float) -> None:
+        self.record.interrupt(job.number, lost)
+        self._note_loss(job.workload, lost)
+
+    def _expect_give_back(self, job: _Job) -> None:
+        """Plan when a gang that is still broken gives its other nodes back, counted from now."""
+        now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
+        job.broken_since = now
+        if (at := gives_back_at(now, timeout)) is not None:
+            self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
+
+    def _give_back(self, key: str, since: float) -> None:
+        """Take the nodes of a gang that is still broken, and let it ask for all of them."""
+        job = self._jobs.get(key)
+        if job is not None and job.lacking and job.broken_since == since and self._deciding:
+            self._stop_job(job)
+            self._unplaced[key] = job
+
+    def redefine(self, definition: Definition) -> None:
+        """Change a queue or a Cohort, and evict what a stopped queue drains."""
+        self._definitions.change(definition, self._queues)
+        self._settings = replace(self._settings, fair=self._definitions.find_fairness(self._configuration))
+        self._note_quotas()
+        for key in self._definitions.list_drained(definition):
+            self._evict(self._jobs[key])
+
+    def stop(self) -> None:
+        """Decide nothing until `restart`; what runs goes on."""
+        self._deciding = False
+
+    def restart(self) -> None:
+        """Decide again: all that waits is tried again, as if it had just come."""
+        waiting = [job.workload for job in self._jobs.values() if job.workload.key in self._queues]
+        self._queues = self._definitions.make_queues()
+        for workload in waiting:
+            self._queues.add(workload)
+        if self._machines is not None:
+            self._machines.forget_decisions()
+        for job in self._jobs.values():
+            if job.lacking:
+                self._expect_give_back(job)
+        self._deciding = True
 
     # What jobs hold.
 
@@ -255,15 +464,53 @@ class Engine:
 
     def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
         for (flavor, resource), amount in (workload.usage or {}).items():
-            self.record.change(self.record.now, workload.queue, flavor, resource, sign * amount)
+            self.record.change(self.record.now, self._scope + workload.queue, flavor, resource, sign * amount)
+
+    def _note_quotas(self) -> None:
+        """Record the nominal quotas, as they are from now on."""
+        for name, node in self._tree.queues.items():
+            for (flavor, resource), quota in node.policy.quotas.items():
+                self.record.quotas.set(self.record.now, (name, flavor, resource), quota.nominal)
+
+    def note_capacity(self) -> None:
+        """Record what the nodes have, as it is from now on."""
+        if self._machines is not None:
+            self.record.capacity.set(self.record.now, sum_capacity(self._machines.capacity))
+
+    def _note_loss(self, workload: WorkloadInfo, ran: float) -> None:
+        """Record that the use of the last seconds was in vain."""
+        now = self.record.now
+        for (flavor, resource), amount in (workload.usage or {}).items() if ran else ():
+            self.record.quotas.lose((workload.queue, flavor, resource), now - ran, now, amount)
+
+    def _measure_rooms(self) -> None:
+        if self._machines is not None and self.record.rooms.is_due(self.record.now):
+            names = self.record.works
+            shapes = (
+                (names[work], shape)
+                for (work, podset, _), shape in self._shapes.items()
+                if podset == 0 and isinstance(work, int)  # the pods of its template, not those of single jobs of a log
+            )
+            measure_rooms(self.record.rooms, self._machines.capacity, shapes, self.record.now)
 
     def _place(self, job: _Job, assignment: Assignment | None) -> None:
         """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
+        job.assignment = assignment
+        if not self._deciding:
+            self._unplaced[job.workload.key] = job
+            return
         if self._machines is None:
             self._begin(job)
             return
         shapes = self._count_shapes(job, assignment)
         if self._machines.ask(self._make_ask(job, shapes), self._epoch):
+            self._begin(job)
+
+    def _repair(self, job: _Job, lacking: Mapping[Shape, int]) -> None:
+        """Let a broken gang go on, once there are nodes for the pods that it lost."""
+        assert self._machines is not None, "a broken gang has nodes"
+        ask = self._make_ask(job, lacking, broken=True)
+        if self._machines.ask(ask, self._epoch):
             self._begin(job)
 
     def _count_shapes(self, job: _Job, assignment: Assignment | None) -> Mapping[Shape, int]:
@@ -274,17 +521,17 @@ class Engine:
             shapes[self._shape(job, number, tuple(flavors))] += given.count if given is not None else podset.count
         return shapes
 
-    def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
+    def _make_ask(self, job: _Job, shapes: Mapping[Shape, int], *, broken: bool = False) -> GangAsk:
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
-        standing = make_standing(job.template.pod_priority, tenant, self._epoch)
+        standing = make_standing(job.known.template.pod_priority, tenant, self._epoch, broken=broken)
         return GangAsk.of(job.workload.key, standing, shapes, job.end, _subject_of(job))
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
         """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got."""
-        known = self._shapes.get((job.submission.work, number, flavors))
+        known = self._shapes.get((job.known.key, number, flavors))
         if known is None:
-            template = job.template.workload.spec.pod_sets[number].template
+            template = job.known.template.workload.spec.pod_sets[number].template
             given = [self._flavors[name] for name in flavors]
             labels = {key: value for flavor in given for key, value in flavor.labels.items()}
             spec = replace(
@@ -293,17 +540,25 @@ class Engine:
                 tolerations=(*template.spec.tolerations, *(one for flavor in given for one in flavor.tolerations)),
             )
             known = shape_of(Pod(metadata=template.metadata, spec=spec))
-            self._shapes[job.submission.work, number, flavors] = known
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[job.known.key, number, flavors] = known
         return known
 
-    def _begin(self, job: _Job) -> None:
-        job.started, job.starts = self.record.now, job.starts + 1
-        self.record.start(job.number, self.record.now)
-        seconds = job.submission.run_time
+    def _begin(self, job: _Job, since: float | None = None) -> None:
+        """Let a job run. since: when it started, if it was before the start of the scenario."""
+        started = self.record.now if since is None else since
+        job.started, job.starts = started, job.starts + 1
+        nodes = self._machines.count_pods(job.workload.key) if self._machines and self._draws_nodes else None
+        self.record.start(job.number, started, _sum_demand(job.workload), nodes)
+        seconds = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
+        job.lacking = None
+        if job.counts_since is None:
+            job.counts_since = job.started
         if job.end is not None and job.end.sure:
-            seconds = min(seconds, job.end.at)
+            seconds = max(0.0, min(seconds, job.counts_since + job.end.at - job.started))
         end = partial(self._end, job.workload.key, job.starts)
-        self._agenda.plan(self.record.now + seconds, Rank.END, end)
+        self._agenda.plan(max(self.record.now, started + seconds), Rank.END, end)
 
     @property
     def _epoch(self) -> float:
@@ -320,11 +575,21 @@ def _resize(podset: PodSet, count: int) -> PodSet:
     return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
 
 
-def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:
-    """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
-    fair = configuration.fair_sharing
-    shares = [*(one.spec.fair_sharing for one in site.cluster_queues), *(one.spec.fair_sharing for one in site.cohorts)]
-    weighted = any(share is not None for share in shares)
-    if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
-        fair = ON_DEMAND
-    return FairSharing.of(fair, configuration.features)
+def _find_limit(job: _Job) -> timedelta | None:
+    return None if job.end is None or not job.end.sure else timedelta(seconds=job.end.at)
+
+
+def _find_traits(job: _Job) -> Traits:
+    one, pods = job.submission, sum(podset.count for podset in job.workload.podsets)
+    return Traits(job.workload.local_queue, one.user, one.series, pods)
+
+
+def _sum_demand(workload: WorkloadInfo) -> Amounts:
+    """Return what a workload asks of the cluster: its use of quota, or the requests of its pods if it has none."""
+    total: Counter[str] = Counter()
+    for (_, resource), amount in (workload.usage or {}).items():
+        total[resource] += amount
+    for podset in workload.podsets if workload.usage is None else ():
+        for resource, amount in (podset.asks or podset.requests).items():
+            total[resource] += amount * podset.count
+    return tuple(sorted(total.items()))

@@ -23,7 +23,9 @@ from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import is_ready
 from muster.api.status import ApiError
+from muster.api.validation.names import dns_subdomain
 from muster.api.values.manifests import Manifest
+from muster.api.values.quantity import format_amount
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
@@ -31,18 +33,32 @@ from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.gang.order.ends import End, end_of
 from muster.insight.record.build import record_of
+from muster.jobs.job.terms import Terms
+from muster.jobs.jobset.children import Children
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
+from muster.simulation.engine.redefinitions import Redefinition, write_redefinitions
+from muster.simulation.scenario.arrivals import find_local_queue
+from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.state import name_object, select_objects
 
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
 _PODS = "pods"
+# The metadata that a server gives.
+_GIVEN = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences"))
+# The job of a trace that says what pods request.
+_PLAIN_JOB: dict[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}},
+}
 # Kinds of work: the simulation makes all work itself.
 _WORK = frozenset((POD, kueue.WORKLOAD, *(one.kind for one in INTEGRATIONS)))
 
@@ -52,16 +68,23 @@ class JobTemplate(Struct, frozen=True):
 
     workload: what it asks of its queue. local_queue: `namespace/name`, or "". pod_priority: the priority of its pods.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
+    restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
     """
 
     workload: kueue.Workload
     local_queue: str
     pod_priority: int
     end: End | None
+    restarts_whole: bool = True
 
 
 class Site(Struct, frozen=True):
-    """The objects of a cluster that decisions read. templates: the jobs of each work, by its name."""
+    """The objects of a cluster that decisions read.
+
+    templates: the jobs of each work, by its name. pod_classes: the priority classes of pods, by name.
+    later_nodes: those with which pools grow. pools: the names of all nodes of each pool. redefinitions: what queues and
+    Cohorts become, in order.
+    """
 
     cluster_queues: Sequence[kueue.ClusterQueue]
     local_queues: Sequence[kueue.LocalQueue]
@@ -70,6 +93,13 @@ class Site(Struct, frozen=True):
     namespaces: Sequence[Namespace]
     nodes: Sequence[Node]
     templates: Mapping[str, JobTemplate]
+    checks: Sequence[kueue.AdmissionCheck] = ()
+    configs: Sequence[kueue.MultiKueueConfig] = ()
+    connections: Sequence[kueue.MultiKueueCluster] = ()
+    pod_classes: Mapping[str, PriorityClass] = {}
+    later_nodes: Sequence[Node] = ()
+    pools: Mapping[str, Sequence[str]] = {}
+    redefinitions: Sequence[Redefinition] = ()
 
 
 class _Classes(Struct, frozen=True):
@@ -90,12 +120,19 @@ def build_site(reading: Reading, configuration: Configuration) -> Site:
 
 async def _build(reading: Reading, configuration: Configuration) -> Site:
     spec = reading.scenario.spec
+    require_changes(reading)
     inputs = ExternalInputs(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
+        if reading.state is not None:
+            names = {name_object(one.document) for one in reading.manifests}
+            await _store_state(plane, client, select_objects(reading.state, names))
         await _store_all(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
+        pools = {pool.name: name_nodes(pool, find_largest_size(spec, pool)) for pool in spec.nodes}
+        later = {name for pool in spec.nodes for name in pools[pool.name][pool.count :]}
+        require_nodes(reading, {one.metadata.name: one for one in nodes}, pools)
         classes = _Classes(
             {one.metadata.name: one for one in (await client.list(kueue.WORKLOAD_PRIORITY_CLASS)).items},
             {one.metadata.name: one for one in (await client.list(PRIORITY_CLASS)).items},
@@ -114,8 +151,15 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             (await client.list(kueue.COHORT)).items,
             (await client.list(kueue.RESOURCE_FLAVOR)).items,
             (await client.list(NAMESPACE)).items,
-            nodes,
+            [one for one in nodes if one.metadata.name not in later],
             templates,
+            (await client.list(kueue.ADMISSION_CHECK)).items,
+            (await client.list(kueue.MULTI_KUEUE_CONFIG)).items,
+            (await client.list(kueue.MULTI_KUEUE_CLUSTER)).items,
+            classes.of_pods,
+            [one for one in nodes if one.metadata.name in later],
+            pools,
+            await write_redefinitions(client, reading),  # after all has been read as it is at the start
         )
 
 
@@ -123,8 +167,14 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
     """Refuse a LocalQueue that no manifest defines: its jobs would run without any quota."""
     path, namespace = f"spec.work[{number}]", template.workload.metadata.namespace
     named = {f"{path}.{'queue' if work.queue else 'template'}": template.local_queue} if template.local_queue else {}
-    queues = work.trace.queues if work.trace is not None else {}
-    named |= {f"{path}.trace.queues.{log}": f"{namespace}/{queue}" for log, queue in queues.items()}
+    if work.trace is not None:
+        queues = work.trace.queues | {
+            queue: local
+            for queue in reading.logs[work.name].queues
+            if (local := find_local_queue(work, work.trace, queue))
+        }
+        for queue, local in queues.items():
+            named[f"{path}.trace.queues.{queue}"] = local if "/" in local else f"{namespace}/{local}"
     for field, queue in named.items():
         if queue not in known:
             raise reading.source.error(field, f"no manifest defines the LocalQueue {queue}")
@@ -148,6 +198,24 @@ async def _store_all(plane: ControlPlane, client: Client, manifests: Iterable[Ma
             known.add(one.document["metadata"]["name"])
 
 
+async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
+    """Store the objects of another cluster, in place of those that every cluster has."""
+    for one in objects:
+        kind = _find_kind(plane, one.document, one.title)
+        meta = one.document["metadata"]
+        namespace = meta.get("namespace", "") if kind.namespaced else ""
+        # The state says when an object was made, and by which UID others refer to it; the server would refuse both.
+        document = one.document | {"metadata": {key: meta[key] for key in meta if key not in _GIVEN}}
+        body = msgspec.json.encode(document)
+        try:
+            if await client.find(kind, meta["name"], namespace) is not None:
+                await client.raw(Request("PUT", kind.path(namespace, meta["name"]), body=body))
+            else:
+                await client.raw(Request("POST", kind.path(namespace), body=body))
+        except ApiError as error:
+            raise ScenarioError(f"{one.title}: {error}") from None
+
+
 def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> Kind[Any]:
     resource = plane.server.registry.of_kind(str(document.get("apiVersion")), str(document.get("kind")))
     if resource is None:
@@ -156,10 +224,15 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
 
 
 async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: AbstractSet[str]) -> list[Node]:
-    """Return the nodes of the pools. others: the names of the other nodes."""
-    nodes = []
+    """Return all nodes that the pools ever have. others: the names of the other nodes."""
+    nodes: list[Node] = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
         path = f"spec.nodes[{number}].template"
+        if pool.file:
+            nodes += await _make_listed_nodes(
+                plane, client, reading, number, others | {one.metadata.name for one in nodes}
+            )
+            continue
         document = {"apiVersion": NODE.api_version, "kind": NODE.kind} | pool.template
         document["metadata"] = _read_metadata(pool.template, reading, path) | {"name": f"{pool.name}-0"}
         stored = await _try_out(plane, client, reading, path, document, Node)
@@ -170,12 +243,46 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
         if not status.allocatable and not status.capacity:
             raise reading.source.error(path, "status.allocatable is needed: what a node of the pool has")
         node = _complete(replace(stored, status=status))
-        for index in range(pool.count):
-            name = f"{pool.name}-{index}"
+        for name in name_nodes(pool, find_largest_size(reading.scenario.spec, pool)):
             if name in others:
                 raise reading.source.error(f"spec.nodes[{number}].name", f"{name} is the name of a Node, too")
             labels = node.metadata.labels | {"kubernetes.io/hostname": name}
             nodes.append(replace(node, metadata=replace(node.metadata, name=name, labels=labels)))
+    return nodes
+
+
+async def _make_listed_nodes(
+    plane: ControlPlane, client: Client, reading: Reading, number: int, others: AbstractSet[str]
+) -> list[Node]:
+    """Return the nodes of a table: the server stores one of those that are alike. others: as of `_make_nodes`."""
+    pool = reading.scenario.spec.nodes[number]
+    nodes: list[Node] = []
+    known: dict[tuple[Any, Any], Node] = {}
+    for row in reading.tables[number]:
+        name = f"{pool.name}-{row.name}" if pool.name else row.name
+        where = f"{pool.file}:{row.line}"
+        if wrong := dns_subdomain(name):
+            raise ScenarioError(f"{where}: {name!r} is no name of a node: {wrong[0]}")
+        if name in others:
+            raise ScenarioError(f"{where}: {name} is the name of another Node, too")
+        alike = known.get((row.allocatable, row.labels))
+        if alike is None:
+            path = f"spec.nodes[{number}].template"
+            meta = _read_metadata(pool.template, reading, path)
+            labels = (meta.get("labels") or {}) | dict(row.labels)
+            document = {"apiVersion": NODE.api_version, "kind": NODE.kind} | pool.template
+            document["metadata"] = meta | {"name": name, "labels": labels}
+            try:
+                stored = await _try_out(plane, client, reading, path, document, Node)
+            except ScenarioError as error:
+                raise ScenarioError(f"{where}: {error}") from None
+            allocatable: dict[str, Any] = {
+                resource: format_amount(resource, amount) for resource, amount in row.allocatable
+            }
+            alike = _complete(replace(stored, status=replace(stored.status, allocatable=allocatable)))
+            known[row.allocatable, row.labels] = alike
+        labels = alike.metadata.labels | {"kubernetes.io/hostname": name}
+        nodes.append(replace(alike, metadata=replace(alike.metadata, name=name, labels=labels)))
     return nodes
 
 
@@ -204,7 +311,7 @@ def _name_queue(reading: Reading, path: str, work: Work) -> dict[str, Any]:
         meta["namespace"] = namespace
     if local:
         meta["labels"] = (meta.get("labels") or {}) | {QUEUE_NAME_LABEL: local}
-    return work.template | {"metadata": meta}
+    return (work.template or _PLAIN_JOB) | {"metadata": meta}
 
 
 async def _read_template(
@@ -233,9 +340,22 @@ async def _read_template(
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
     workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
     _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
+    local = f"{meta.namespace}/{queue}" if queue else ""
+    return JobTemplate(workload, local, pod_priority or 0, find_end(job), _restarts_whole(job))
+
+
+def find_end(job: Any) -> End | None:
+    """Return when a job ends by its own limits, or as its user expects, from its start; None if that is unknown."""
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
-    end = end_of(meta, deadline, started=0.0)
-    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end)
+    return end_of(job.metadata, deadline, started=0.0)
+
+
+def _restarts_whole(job: Any) -> bool:
+    """Return whether all pods of a job start again when one is interrupted."""
+    if isinstance(job, JobSet):
+        children = Children(job)
+        return any(Terms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
+    return not isinstance(job, Job)
 
 
 async def _try_out(

@@ -22,8 +22,10 @@ _METRICS: dict[str, Callable[[JobOutcome], float | None]] = {
     "slowdown": compute_slowdown,
     "evictions": lambda job: float(job.evictions),
     "lost": lambda job: job.lost,
+    "interruptions": lambda job: float(job.interruptions),
+    "interrupted": lambda job: job.interrupted,
 }
-_TIMES = ("wait", "lost")
+_TIMES = ("wait", "lost", "interrupted")
 _COUNTED: dict[str, Callable[[JobOutcome], float]] = {
     "submitted": lambda _: 1.0,
     "started": lambda job: float(job.started is not None),

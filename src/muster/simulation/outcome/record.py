@@ -1,18 +1,27 @@
 """Keep what became of the jobs of a simulation: numbers in arrays, as there may be a million of them."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isnan, nan
+from typing import Literal, TypeAlias, get_args, overload
 
 from msgspec import Struct
+
+from muster.simulation.outcome.fragmentation import FreeRooms
+from muster.simulation.outcome.ledgers import CapacityLedger, QuotaLedger
+from muster.simulation.outcome.nodelog import NodeLog
+from muster.simulation.outcome.runs import Amounts, Runs
 
 
 class JobOutcome(Struct, frozen=True):
     """The outcome of a job. Times are seconds from the start; None: the job did not get so far.
 
     queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
-    started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions
-    undid, times its pods. wait: the seconds from its submission to its first start; of a job that waits, those so far.
+    started: when it started first. evictions: how often it lost its quota. lost: the seconds of work that evictions
+    and interruptions undid, times its pods. wait: the seconds from its submission to its first start; of a job that
+    waits, those so far. forecast: the wait that was forecast for it as it was submitted.
+    cluster: the worker cluster in which it started last, or "".
+    interruptions: how often it lost nodes. interrupted: the part of `lost` that these undid.
     """
 
     name: str
@@ -27,6 +36,10 @@ class JobOutcome(Struct, frozen=True):
     evictions: int
     lost: float
     wait: float
+    forecast: float | None = None
+    cluster: str = ""
+    interruptions: int = 0
+    interrupted: float = 0.0
 
 
 class Waiting(Struct, frozen=True):
@@ -47,22 +60,95 @@ class Change(Struct, frozen=True):
     amount: int
 
 
+NodeState: TypeAlias = Literal["ready", "cordoned", "lost", "gone"]
+NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
+
+
+class NodeChange(Struct, frozen=True):
+    """A change of a node. state: what it is from then on."""
+
+    at: float
+    node: str
+    state: NodeState
+
+
+class JobColumns(Struct, frozen=True):
+    """Some fields of all jobs, as arrays. queues: by number. ended: not a number for a job that has not ended."""
+
+    queues: "array[int]"
+    pods: "array[int]"
+    submitted: "array[float]"
+    run_times: "array[float]"
+    ended: "array[float]"
+
+
+class Changes(Sequence[Change]):
+    """All changes of used quota, in order: arrays, of which one object at a time is made.
+
+    times, queues, resources, amounts: by change; queues and resources are numbers.
+    """
+
+    def __init__(
+        self,
+        times: "array[float]",
+        queues: "array[int]",
+        resources: "array[int]",
+        amounts: "array[int]",
+        queue_names: Sequence[str],
+        resource_names: Sequence[tuple[str, str]],
+    ) -> None:
+        self.times, self.queues, self.resources, self.amounts = times, queues, resources, amounts
+        self.queue_names = queue_names
+        self.resource_names = resource_names
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __iter__(self) -> Iterator[Change]:
+        columns = zip(self.times, self.queues, self.resources, self.amounts, strict=True)
+        for at, queue, resource, amount in columns:
+            yield Change(at, self.queue_names[queue], *self.resource_names[resource], amount)
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Change]: ...
+    def __getitem__(self, index: int | slice) -> Change | list[Change]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        queue, resource = self.queues[index], self.resources[index]
+        names = self.queue_names[queue], *self.resource_names[resource]
+        return Change(self.times[index], *names, self.amounts[index])
+
+
 class Record:
     """The outcomes of all jobs, by the number of each, and every change of used quota.
 
-    works: the names of the works. now: the time that the simulation has reached.
+    works: the names of the works. now: the time that the simulation has reached. runs: when jobs ran. nodes: where they
+    ran, in a small cluster. rooms: what was free on nodes. quotas, capacity: what queues and nodes had, over time.
     """
 
     def __init__(self, works: Sequence[str]) -> None:
         self.works = tuple(works)
         self.now = 0.0
         self.names: list[str] = []
+        self.runs = Runs()
+        self.nodes = NodeLog()
+        self.rooms = FreeRooms()
+        self.quotas = QuotaLedger()
+        self.capacity = CapacityLedger()
         self._queues: dict[str, int] = {"": 0}
+        self._clusters: dict[str, int] = {"": 0}
+        self._cluster = array("i")
         self._resources: dict[tuple[str, str], int] = {}
         self._work, self._queue, self._pods = array("i"), array("i"), array("q")
         self._priority, self._evictions = array("q"), array("i")
         self._submitted, self._run_time = array("d"), array("d")
         self._started, self._ended, self._lost = array("d"), array("d"), array("d")
+        self._forecast = array("d")
+        self._interruptions, self._interrupted = array("i"), array("d")
+        self._nodes: dict[str, int] = {}
+        self._node_at, self._node, self._node_state = array("d"), array("i"), array("b")
         self._change_at, self._change_of = array("d"), array("q")
         self._change_queue, self._change_resource = array("i"), array("i")
 
@@ -82,21 +168,57 @@ class Record:
         self._started.append(nan)
         self._ended.append(nan)
         self._lost.append(0.0)
+        self._forecast.append(nan)
+        self._cluster.append(0)
+        self._interruptions.append(0)
+        self._interrupted.append(0.0)
         return len(self.names) - 1
 
-    def start(self, job: int, at: float) -> None:
-        """Record that a job starts; only its first start counts."""
+    def start(self, job: int, at: float, demand: Amounts = (), nodes: Mapping[str, int] | None = None) -> None:
+        """Record that a job starts; only its first start counts for its wait.
+
+        demand: what it asks of the cluster. nodes: how many of its pods each node has, if that is known.
+        """
+        self.runs.start(job, at, demand)
+        if nodes:
+            self.nodes.start(job, nodes, at)
         if isnan(self._started[job]):
             self._started[job] = at
+
+    def locate(self, job: int, cluster: str) -> None:
+        """Record in which worker cluster a job runs."""
+        self._cluster[job] = self._clusters.setdefault(cluster, len(self._clusters))
+
+    def forecast(self, job: int, wait: float) -> None:
+        """Record the wait that was forecast for a job as it was submitted."""
+        self._forecast[job] = wait
 
     def end(self, job: int, at: float) -> None:
         """Record that a job ends."""
         self._ended[job] = at
+        self.runs.end(job, at)
+        self.nodes.end(job, at)
 
-    def evict(self, job: int, ran: float) -> None:
-        """Record that a job is evicted. ran: for how many seconds it ran."""
+    def evict(self, job: int, lost: float) -> None:
+        """Record that a job is evicted. lost: the seconds of its work that this undoes."""
         self._evictions[job] += 1
-        self._lost[job] += ran * self._pods[job]
+        self._lost[job] += lost * self._pods[job]
+        self.runs.end(job, self.now, lost=lost)
+        self.nodes.end(job, self.now)
+
+    def interrupt(self, job: int, lost: float) -> None:
+        """Record that a job loses nodes. lost: the seconds of its work that this undoes."""
+        self._interruptions[job] += 1
+        self._lost[job] += lost * self._pods[job]
+        self._interrupted[job] += lost * self._pods[job]
+        self.runs.end(job, self.now, lost=lost)
+        self.nodes.end(job, self.now)
+
+    def change_node(self, node: str, state: NodeState) -> None:
+        """Record that the state of a node changes now."""
+        self._node_at.append(self.now)
+        self._node.append(self._nodes.setdefault(node, len(self._nodes)))
+        self._node_state.append(NODE_STATES.index(state))
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
         """Record that the use of quota changes."""
@@ -105,9 +227,18 @@ class Record:
         self._change_queue.append(self._queues.setdefault(queue, len(self._queues)))
         self._change_resource.append(self._resources.setdefault((flavor, resource), len(self._resources)))
 
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The ClusterQueues of jobs, by number."""
+        return tuple(self._queues)
+
+    def columns(self) -> JobColumns:
+        """Return what the timeline needs of all jobs."""
+        return JobColumns(self._queue, self._pods, self._submitted, self._run_time, self._ended)
+
     def jobs(self) -> Iterator[JobOutcome]:
         """Yield the outcomes in order of submission."""
-        queues = list(self._queues)
+        queues, clusters = list(self._queues), list(self._clusters)
         for job, name in enumerate(self.names):
             submitted, started, ended = self._submitted[job], self._started[job], self._ended[job]
             yield JobOutcome(
@@ -123,11 +254,19 @@ class Record:
                 self._evictions[job],
                 self._lost[job],
                 (self.now if isnan(started) else started) - submitted,
+                None if isnan(self._forecast[job]) else self._forecast[job],
+                clusters[self._cluster[job]],
+                self._interruptions[job],
+                self._interrupted[job],
             )
 
-    def changes(self) -> Iterator[Change]:
-        """Yield the changes of used quota, in order."""
-        queues, resources = list(self._queues), list(self._resources)
-        columns = zip(self._change_at, self._change_queue, self._change_resource, self._change_of, strict=True)
-        for at, queue, resource, amount in columns:
-            yield Change(at, queues[queue], *resources[resource], amount)
+    def node_changes(self) -> Iterator[NodeChange]:
+        """Yield the changes of nodes, in order. A node that never changes is not among them."""
+        nodes = list(self._nodes)
+        for at, node, state in zip(self._node_at, self._node, self._node_state, strict=True):
+            yield NodeChange(at, nodes[node], NODE_STATES[state])
+
+    def changes(self) -> Changes:
+        """Return the changes of used quota, in order."""
+        columns = self._change_at, self._change_queue, self._change_resource, self._change_of
+        return Changes(*columns, tuple(self._queues), tuple(self._resources))

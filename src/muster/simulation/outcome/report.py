@@ -9,8 +9,11 @@ from msgspec import Struct
 
 from muster.api.ours.decisions import Decision
 from muster.simulation.outcome.assertions import Verdict
-from muster.simulation.outcome.record import Change, JobOutcome, Waiting
+from muster.simulation.outcome.fragmentation import FreeRooms
+from muster.simulation.outcome.nodelog import NodeLog
+from muster.simulation.outcome.record import Change, JobOutcome, NodeChange, Waiting
 from muster.simulation.outcome.summary import Summary
+from muster.simulation.outcome.timeline import Timeline, TimelineRow, list_rows
 
 DECISIONS = "decisions.jsonl"
 
@@ -19,7 +22,10 @@ class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
     stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
-    changes: the changes of used quota. decisions: the newest of the decisions; decided: how many there were in all.
+    changes: the changes of used quota. timeline: the course of quotas, nodes and jobs over time, in regular bins.
+    nodes: which job ran where; empty for a large cluster. rooms: what was free on nodes.
+    remarks: what else people should know, such as jobs that are left out. node_changes: what nodes became, and when.
+    decisions: the newest of the decisions; decided: how many there were in all.
     """
 
     scenario: str
@@ -29,6 +35,11 @@ class Report(Struct, frozen=True):
     waiting: Sequence[Waiting]
     verdicts: Sequence[Verdict]
     stopped: bool
+    timeline: Timeline
+    nodes: NodeLog
+    rooms: FreeRooms
+    remarks: Sequence[str] = ()
+    node_changes: Sequence[NodeChange] = ()
     decisions: Sequence[Decision] = ()
     decided: int = 0
 
@@ -39,12 +50,17 @@ class Report(Struct, frozen=True):
 
 
 def write_report(report: Report, folder: Path) -> None:
-    """Write `summary.json`, `jobs.csv`, `timeline.csv` and `decisions.jsonl` into a folder, made if it is missing."""
+    """Write `summary.json`, `jobs.csv`, `timeline.csv` and `decisions.jsonl` into a folder, made if it is missing.
+
+    A report with changes of nodes has a `nodes.csv`, too.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
     (folder / "summary.json").write_bytes(summary + b"\n")
     _write_rows(folder / "jobs.csv", JobOutcome, report.jobs)
-    _write_rows(folder / "timeline.csv", Change, report.changes)
+    _write_rows(folder / "timeline.csv", TimelineRow, list_rows(report.timeline))
+    if report.node_changes:
+        _write_rows(folder / "nodes.csv", NodeChange, report.node_changes)
     write_decisions(report.decisions, folder / DECISIONS)
 
 
@@ -55,7 +71,7 @@ def write_decisions(decisions: Iterable[Decision], file: Path) -> None:
         stream.writelines(encoder.encode(decision) + b"\n" for decision in decisions)
 
 
-def _write_rows(file: Path, type: type[Struct], rows: Sequence[Struct]) -> None:
+def _write_rows(file: Path, type: type[Struct], rows: Iterable[Struct]) -> None:
     with file.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(type.__struct_fields__)

@@ -1,10 +1,11 @@
 """Sum up what became of the jobs of a simulation. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from math import ceil
 from operator import attrgetter
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,6 +13,8 @@ from muster.simulation.outcome.record import Change, JobOutcome
 
 # Slowdowns are bounded below by this run time, in seconds, as the literature does (Feitelson and Rudolph).
 SLOWDOWN_SECONDS = 10.0
+# Nobody minds by what share of a shorter wait a forecast is wrong.
+FORECAST_SECONDS = 60.0
 
 
 class Spread(Struct, frozen=True):
@@ -37,7 +40,8 @@ class GroupSummary(Struct, frozen=True):
     """The outcome of some jobs.
 
     wait: seconds from submission to the first start, or so far. slowdown: bounded slowdown of jobs that have ended.
-    lost: pod seconds that evictions undid.
+    lost: pod seconds that evictions and interruptions undid. forecast: the errors of the forecasts of jobs that waited
+    and have started. interruptions: how often jobs lost nodes. interrupted: the part of `lost` that these undid.
     """
 
     submitted: int
@@ -48,6 +52,9 @@ class GroupSummary(Struct, frozen=True):
     slowdown: Spread | None
     evictions: int
     lost: float
+    forecast: Spread | None
+    interruptions: int = 0
+    interrupted: float = 0.0
 
 
 class Use(Struct, frozen=True):
@@ -64,7 +71,7 @@ class Use(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """The outcome of all jobs, and of those of each queue and each work.
+    """The outcome of all jobs, and of those of each queue, each work and each size.
 
     seconds: how long was simulated. makespan: the time until the last job ended.
     fairness: Jain's index of the mean slowdowns of the queues, from 1/n to 1; None without jobs that have ended.
@@ -75,28 +82,40 @@ class Summary(Struct, frozen=True):
     total: GroupSummary
     queues: Mapping[str, GroupSummary]
     works: Mapping[str, GroupSummary]
+    sizes: Mapping[str, GroupSummary]
     use: Sequence[Use]
     fairness: float | None
 
 
 def summarize(jobs: Sequence[JobOutcome], changes: Iterable[Change], seconds: float) -> Summary:
     """Return the summary of a simulation."""
-    queues = {name: _summarize_group(some) for name, some in _group(jobs, "queue").items()}
+    queues = {name: _summarize_group(some) for name, some in _group(jobs, attrgetter("queue")).items()}
     slowdowns = [one.slowdown.mean for one in queues.values() if one.slowdown is not None]
     return Summary(
         seconds,
         max((job.ended for job in jobs if job.ended is not None), default=0.0),
         _summarize_group(jobs),
         queues,
-        {name: _summarize_group(some) for name, some in _group(jobs, "work").items()},
+        {name: _summarize_group(some) for name, some in _group(jobs, attrgetter("work")).items()},
+        {_name_size(bits): _summarize_group(some) for bits, some in _group(jobs, _find_size).items()},
         _measure_use(changes, seconds),
         jain_index(slowdowns),
     )
 
 
-def _group(jobs: Iterable[JobOutcome], field: str) -> dict[str, list[JobOutcome]]:
-    by = attrgetter(field)
+def _group(jobs: Iterable[JobOutcome], by: Callable[[JobOutcome], Any]) -> dict[Any, list[JobOutcome]]:
     return {name: list(some) for name, some in groupby(sorted(jobs, key=by), by)}
+
+
+def _find_size(job: JobOutcome) -> int:
+    """Return the size class of a job: the number of doublings from one pod to as many as it has."""
+    return max(0, job.pods - 1).bit_length()
+
+
+def _name_size(doublings: int) -> str:
+    """Return the numbers of pods of a size class: `1`, `2`, `3-4`, `5-8`."""
+    least, most = (1 << doublings >> 1) + 1, 1 << doublings
+    return str(most) if most <= 2 else f"{least}-{most}"
 
 
 def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
@@ -111,7 +130,20 @@ def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
         Spread.of(slowdown for job in jobs if (slowdown := compute_slowdown(job)) is not None),
         sum(job.evictions for job in jobs),
         sum(job.lost for job in jobs),
+        Spread.of(error for job in jobs if (error := compute_forecast_error(job)) is not None),
+        sum(job.interruptions for job in jobs),
+        sum(job.interrupted for job in jobs),
     )
+
+
+def compute_forecast_error(job: JobOutcome) -> float | None:
+    """Return the error of a job's forecast by its wait, which counts as a minute at the least.
+
+    Return None if it has no forecast, did not wait, or waits still.
+    """
+    if job.forecast is None or job.started is None or not job.wait:
+        return None
+    return abs(job.forecast - job.wait) / max(job.wait, FORECAST_SECONDS)
 
 
 def compute_slowdown(job: JobOutcome) -> float | None:

@@ -3,17 +3,16 @@
 import heapq
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 from random import Random
 
 from msgspec import Struct
 
 from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
+from muster.simulation.scenario.logs.jobs import MOST, OrderedJobs, Role
+from muster.simulation.scenario.logs.opening import HISTORY
 from muster.simulation.scenario.model import Trace, Work
 from muster.simulation.scenario.reading import Reading
-from muster.simulation.scenario.swf import LoggedJob
-
-# The largest number of pods, and the highest priority: the API has 32 bits for them.
-_MOST = 2**31 - 1
 
 
 class Submission(Struct, frozen=True, gc=False):
@@ -22,7 +21,9 @@ class Submission(Struct, frozen=True, gc=False):
     at: seconds from the start. work: the number of its work. name: its name.
     run_time: seconds once its pods have started. limit: seconds after which it is ended; None if nothing ends it.
     size: how many pods it has; None for as many as the template has. priority: likewise.
-    local_queue: the LocalQueue, if it is another than that of its template.
+    local_queue: the LocalQueue, if it is another than that of its template; with a slash, of another namespace.
+    roles: its pods, if they are others than those of the template. user: who submitted it. gang: with how many pods it
+    may start. series: what the names of its user's jobs of this kind have in common.
     """
 
     at: float
@@ -33,6 +34,10 @@ class Submission(Struct, frozen=True, gc=False):
     size: int | None = None
     priority: int | None = None
     local_queue: str = ""
+    roles: tuple[Role, ...] = ()
+    user: str = ""
+    gang: int | None = None
+    series: str = ""
 
 
 def list_submissions(reading: Reading) -> Iterator[Submission]:
@@ -56,8 +61,7 @@ def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Itera
     limit = _make_draw(reading, "limit", work)
     size, priority = _make_draw(reading, "size", work), _make_draw(reading, "priority", work)
     if work.trace is not None:
-        jobs = reading.logs[work.trace.file]
-        return _replay(jobs, number, work, work.trace)
+        return _replay(reading.logs[work.name], number, work, work.trace)
     assert work.arrivals is not None, "a work without a trace has arrivals"
     try:
         times = draw_arrivals(work.arrivals, start, random)
@@ -98,26 +102,37 @@ def _draw_jobs(
             max(0.0, run_time(random)),
             None if limit is None else limit(random),
             None if size is None else _round(size(random), 1),
-            None if priority is None else _round(priority(random), -_MOST),
+            None if priority is None else _round(priority(random), -MOST),
+            user=work.name,
+            series=work.name,
         )
 
 
 def _round(value: float, least: int) -> int:
     """Return a drawn number as the API can hold it."""
-    return round(max(least, min(value, _MOST)))
+    return round(max(least, min(value, MOST)))
 
 
-def _replay(jobs: tuple[LoggedJob, ...], number: int, work: Work, trace: Trace) -> Iterator[Submission]:
+def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterator[Submission]:
     """Yield the jobs of a log in order of submission, from the first one on."""
-    ordered = sorted(jobs, key=lambda job: job.submit)
-    first = ordered[0].submit if ordered else 0.0
-    for job in ordered[: work.count]:
+    for job in islice(jobs, work.count):
+        bare = len(job.roles) == 1 and job.roles[0].requests is None and not job.roles[0].labels
         yield Submission(
-            job.submit - first,
+            job.submit - jobs.origin,
             number,
-            f"{work.name}-{job.number}",
+            f"{work.name}-{job.name}",
             job.run_time,
-            {"logged": job.limit or None, "exact": job.run_time, "none": None}[trace.limits],
-            job.processors,
-            local_queue=trace.queues.get(job.queue, ""),
+            {"logged": job.limit, "exact": job.run_time, "none": None}[trace.limits],
+            job.roles[0].pods if bare else None,
+            job.priority,
+            find_local_queue(work, trace, job.queue),
+            () if bare else job.roles,
+            job.user,
+            job.gang,
+            job.series,
         )
+
+
+def find_local_queue(work: Work, trace: Trace, queue: str) -> str:
+    """Return the LocalQueue of the jobs of a queue of a log, or "" for that of the work."""
+    return trace.queues.get(queue, queue if trace.format == HISTORY and not work.queue else "")

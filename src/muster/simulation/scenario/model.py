@@ -98,70 +98,265 @@ class Arrivals(Part, frozen=True):
     weekly: Weekly | None = None
 
 
-class Trace(Part, frozen=True):
-    """A log of jobs that ran. file: beside the scenario. format: `swf`.
+class Column(Part, frozen=True):
+    """A value that is computed from the columns of a table: `(column - minus) * times / per`, in a unit.
 
-    template: a Job whose pod stands for one processor of the log.
-    queues: the LocalQueue of each queue number of the log; other jobs go to the `queue` of the work.
+    times, per: a column or a number. unit: of times ms, s, m, h or d; of amounts a suffix of Kubernetes (m, Mi, Gi).
+    values: numbers for words. separator: what separates alternatives.
+    """
+
+    column: str
+    minus: str | None = None
+    times: str | float | None = None
+    per: str | float | None = None
+    unit: str = ""
+    values: dict[str, float] = {}
+    separator: str = ""
+
+
+Cell = str | Column
+"""A column of a table, by its name, or a value that is computed from columns."""
+
+
+class JobColumns(Part, frozen=True):
+    """The columns of a table of jobs.
+
+    submit: a number of seconds, or a date and time. limit: the requested time. pods: 1 if no column says it.
+    gang: with how many pods a job may start; by default, with all. requests: what each pod requests, by resource.
+    node_selector: what the labels of its nodes must be, by label. id: what the name of a job ends with.
+    """
+
+    submit: Cell | None = None
+    run_time: Cell | None = None
+    limit: Cell | None = None
+    pods: Cell | None = None
+    gang: Cell | None = None
+    requests: dict[str, Cell] | None = None
+    node_selector: dict[str, Cell] | None = None
+    queue: Cell | None = None
+    user: Cell | None = None
+    priority: Cell | None = None
+    id: Cell | None = None
+
+
+class NodeColumns(Part, frozen=True):
+    """The columns of a table of nodes. allocatable: what a node has, by resource. labels: by name."""
+
+    name: Cell | None = None
+    allocatable: dict[str, Cell] | None = None
+    labels: dict[str, Cell] | None = None
+
+
+class Trace(Part, frozen=True):
+    """A log of jobs that ran. file: beside the scenario. format: `swf`, `csv`, or one of `logs.formats`.
+
+    columns: of a table; of a known format, those that differ. header: the names of the columns, where no line has them.
+    start: the time of the log at which the scenario starts; by default, that of the first job.
+    queues: the LocalQueue of each queue of the log; other jobs go to the `queue` of the work.
     limits: the time limits of its jobs: those that the log has, or exactly their run times, or none.
     """
 
     file: str
-    format: Literal["swf"] = "swf"
+    format: str = "swf"
+    columns: JobColumns = JobColumns()
+    header: tuple[str, ...] = ()
+    start: str | float | None = None
     queues: dict[str, str] = {}
     limits: Literal["logged", "exact", "none"] = "logged"
+
+
+class Checkpoint(Part, frozen=True):
+    """How a job keeps what it has done. every: the work between two checkpoints. cost: how long one takes."""
+
+    every: str | float
+    cost: str | float = 0
 
 
 class Work(Part, frozen=True):
     """Jobs that come from one source.
 
     name: the name of the source, which begins the names of its jobs.
-    template: the manifest of a Job or JobSet. For a trace: of a Job with the pod that stands for one processor.
+    template: the manifest of a Job or JobSet. For a trace: of a Job with the pod that stands for one processor; a trace
+    that says what pods request needs none.
     queue: the LocalQueue, as `name` or `namespace/name`; by default, the queue that the template names.
     arrivals, count: when its jobs come, and how many of them at the most.
-    trace: the log that gives arrivals, run times and sizes instead.
+    trace: the log that gives arrivals, run times and sizes instead. history: the same, of `muster history -o jsonl`.
     run_time: how long a job runs once its pods have started.
     limit: the time after which a job is ended, which backfill counts on; by default, as the template says.
     size: how many pods run side by side, instead of the template's number; of a JobSet, the replicas of its first role.
     priority: the priority, instead of that of the template's class.
+    checkpoint: how its jobs keep what they have done; without it, an interrupted job starts from nothing.
     """
 
-    name: str
-    template: dict[str, Any]
+    name: str = ""
+    template: dict[str, Any] = {}
     queue: str = ""
     arrivals: Arrivals | None = None
     count: int | None = None
     trace: Trace | None = None
+    history: str | None = None
     run_time: Value | None = None
     limit: Value | None = None
     size: Value | None = None
     priority: Value | None = None
+    checkpoint: Checkpoint | None = None
+
+
+class State(Part, frozen=True):
+    """The state of a cluster at the start. file: what `muster snapshot` printed, beside the scenario.
+
+    remaining: how long jobs that run go on. run_time: how long jobs run that wait. By default, a job runs as long as
+    its user expects, or until its time limit.
+    """
+
+    file: str
+    remaining: Value | None = None
+    run_time: Value | None = None
 
 
 class NodePool(Part, frozen=True):
-    """Nodes that are alike. template: a Node manifest, whose name is made of the pool's and a number."""
+    """Nodes that are alike. template: a Node manifest, whose name is made of the pool's and a number.
+
+    file: a table of nodes instead, with its format and columns as of a trace. template: what all of them have, too.
+    """
+
+    name: str = ""
+    count: int = 1
+    template: dict[str, Any] = {}
+    file: str = ""
+    format: str = "csv"
+    columns: NodeColumns = NodeColumns()
+    header: tuple[str, ...] = ()
+
+
+class Loss(Part, frozen=True):
+    """A time in which the manager cannot reach a cluster, whose jobs run on. lasts: for ever, if it is not set."""
+
+    at: str | float
+    lasts: str | float | None = msgspec.field(default=None, name="for")
+
+
+class WorkerCluster(Part, frozen=True):
+    """A cluster that runs jobs of the manager, or several that are alike.
+
+    name: the name of its MultiKueueCluster; of several, what comes before their numbers. count: how many there are.
+    manifests: its queues, flavors and nodes: manifests, or files of them beside the scenario.
+    nodes: its pools of nodes. lost: when the manager cannot reach it.
+    """
 
     name: str
+    count: int | None = None
+    manifests: tuple[str | dict[str, Any], ...] = ()
+    nodes: tuple[NodePool, ...] = ()
+    lost: tuple[Loss, ...] = ()
+
+
+class NodeChoice(Part, frozen=True):
+    """Some nodes; all that the set fields name.
+
+    nodes: their names. pool: a pool of the scenario. labels: what their labels must be.
+    """
+
+    nodes: tuple[str, ...] = ()
+    pool: str = ""
+    labels: dict[str, str] = {}
+
+
+class Outage(NodeChoice, frozen=True):
+    """Nodes that are out of use. count: how many of those named, drawn; all by default. lasts: how long; for ever."""
+
+    count: int | None = None
+    lasts: Value | None = msgspec.field(name="for", default=None)
+
+
+class Failures(NodeChoice, frozen=True, kw_only=True):
+    """Nodes that break at random, each by itself. mtbf, mttr: the mean time until a node breaks, and is back."""
+
+    mtbf: str | float
+    mttr: str | float
+
+
+class Scaling(Part, frozen=True):
+    """Another size of a pool. The nodes with the highest numbers come and go."""
+
+    pool: str
     count: int
-    template: dict[str, Any]
+
+
+class QuotaChange(Part, frozen=True):
+    """Other quotas of a ClusterQueue or Cohort, by resource. flavor: by default, the only one with the resource."""
+
+    cluster_queue: str = ""
+    cohort: str = ""
+    flavor: str = ""
+    nominal_quota: dict[str, str | float] = {}
+    borrowing_limit: dict[str, str | float] = {}
+    lending_limit: dict[str, str | float] = {}
+
+
+class QueueStop(Part, frozen=True):
+    """A queue that is stopped, or released (`None`). lasts: when it is released; never by default."""
+
+    cluster_queue: str = ""
+    local_queue: str = ""
+    policy: Literal["None", "Hold", "HoldAndDrain"] = "Hold"
+    lasts: str | float | None = msgspec.field(name="for", default=None)
+
+
+class EngineRestart(Part, frozen=True):
+    """A restart of the engine. lasts: how long it decides nothing."""
+
+    lasts: str | float = msgspec.field(name="for")
+
+
+class Change(Part, frozen=True):
+    """A change of the cluster; exactly one of the fields after the first two is set.
+
+    at: when. arrivals: when, instead, at random or regularly.
+    lose: nodes break, and what runs on them is interrupted. fail: nodes break and come back at random.
+    cordon: nodes take nothing new. drain: nodes take nothing new, and what runs on them is interrupted.
+    scale: a pool grows or shrinks. quota: quotas change. stop: a queue is stopped or released.
+    apply: the changed fields of a ClusterQueue, Cohort or LocalQueue, as a manifest.
+    restart: the engine stops, and starts again.
+    """
+
+    at: str | float | tuple[str | float, ...] | None = None
+    arrivals: Arrivals | None = None
+    lose: Outage | None = None
+    fail: Failures | None = None
+    cordon: Outage | None = None
+    drain: Outage | None = None
+    scale: Scaling | None = None
+    quota: QuotaChange | None = None
+    stop: QueueStop | None = None
+    apply: dict[str, Any] | None = None
+    restart: EngineRestart | None = None
 
 
 class Spec(Part, frozen=True):
     """The body of a scenario.
 
     seed: the source of everything that is drawn. start: the time of day at which the simulation begins.
+    state: the state of a cluster from which it begins, at the time of that state.
     until: when it ends at the latest; by default, when all work has ended.
     manifests: files beside the scenario with queues, flavors, classes and nodes; they may also follow it in its file.
+    clusters: the worker clusters to which its queues send jobs by MultiKueue.
+    changes: what breaks, and what administrators change, while the scenario is played.
     assertions: what must hold of the outcome, such as `p99(wait, queue=prod) < 30m`.
+    forecasts: for which jobs that wait a start is forecast as they come; `some` costs a fixed share of the time.
     """
 
     seed: int = 1
     start: Annotated[datetime, msgspec.Meta(tz=True)] = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
+    state: str | State | None = None
     until: str | float | None = None
     manifests: tuple[str, ...] = ()
     nodes: tuple[NodePool, ...] = ()
     work: tuple[Work, ...] = ()
+    clusters: tuple[WorkerCluster, ...] = ()
+    changes: tuple[Change, ...] = ()
     assertions: tuple[str, ...] = msgspec.field(default=(), name="assert")
+    forecasts: Literal["all", "some", "none"] = "some"
 
 
 class Scenario(Part, frozen=True):

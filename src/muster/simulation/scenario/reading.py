@@ -3,26 +3,53 @@
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
 from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.simulation.scenario.draws import DrawError, parse_number, parse_seconds
-from muster.simulation.scenario.model import API_VERSION, KIND, Distribution, Scenario, Work
-from muster.simulation.scenario.swf import LogError, LoggedJob, read_log
+from muster.simulation.scenario.logs.cells import parse_time
+from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
+from muster.simulation.scenario.logs.opening import (
+    FIXED_FORMATS,
+    HISTORY,
+    JOB_FORMATS,
+    NODE_FORMATS,
+    read_node_table,
+    read_trace,
+    says_requests,
+)
+from muster.simulation.scenario.logs.table import ColumnError, NodeRow
+from muster.simulation.scenario.model import (
+    API_VERSION,
+    KIND,
+    Distribution,
+    JobColumns,
+    Scenario,
+    State,
+    Trace,
+    Value,
+    Work,
+)
+from muster.simulation.scenario.state import ClusterState, StateError, parse_state, read_state
 
+T = TypeVar("T")
+
+# The work whose jobs are those of the state.
+STATE_WORK = "state"
 # The fields of work that a trace takes the place of, and how a scenario spells them.
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}
 # The errors of reading a file. ValueError: its path holds a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 # More nodes in a pool are a mistake, and would fill the memory.
-_MOST_NODES = 200_000
+MOST_NODES = 200_000
 _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
@@ -36,25 +63,34 @@ class ScenarioError(Exception):
 class Reading(Struct, frozen=True):
     """A scenario with all that it refers to.
 
-    samples: the values in the files of empirical distributions, by file. logs: the jobs of traces, by file.
+    samples: the values in the files of empirical distributions, by file. logs: the jobs of traces, by work.
+    tables: the tables of nodes, by the number of their pool. state: the cluster that the scenario starts from.
     """
 
     scenario: Scenario
     source: "Source"
     manifests: tuple[Manifest, ...]
     samples: dict[str, tuple[float, ...]]
-    logs: dict[str, tuple[LoggedJob, ...]]
+    logs: dict[str, OrderedJobs]
+    tables: dict[int, list[NodeRow]] = {}
+    state: ClusterState | None = None
 
 
 class Source(Struct, frozen=True):
-    """The text of a scenario, to find the line of a field. lines_above: how many lines come before its document."""
+    """The text of a scenario, to find the line of a field.
+
+    lines_above: how many lines come before its document. spec: the path of the part that is read as the body of a
+    scenario: a worker cluster has nodes of its own.
+    """
 
     file: str
     text: bytes
     lines_above: int
+    spec: str = "spec"
 
     def error(self, path: str, why: str) -> ScenarioError:
         """Return the error of a field."""
+        path = re.sub("^spec", self.spec, path)
         line = find_line(self.text, self.lines_above, path)
         return ScenarioError(f"{self.file}:{line}: {path}: {why}" if path else f"{self.file}:{line}: {why}")
 
@@ -65,7 +101,7 @@ def read_scenario(name: str) -> Reading:
     Raises:
         ScenarioError: a file cannot be read, or does not say what it has to.
     """
-    manifests, sources = _read_files(_list_files(Path(name)))
+    manifests, sources = read_files(_list_files(Path(name)))
     chosen = [(number, one) for number, one in enumerate(manifests) if one.document["kind"] == KIND]
     if len(chosen) != 1:
         raise ScenarioError(f"{name}: holds {len(chosen)} objects of kind {KIND} instead of one")
@@ -73,14 +109,20 @@ def read_scenario(name: str) -> Reading:
     source = sources[number]
     scenario = _convert(found.document, source)
     folder = Path(source.file).parent
-    more, _ = _read_files([folder / each for each in scenario.spec.manifests])
+    state = None
+    if isinstance(scenario.spec.state, State):
+        state = _read_state(folder / scenario.spec.state.file)
+        scenario = replace(scenario, spec=replace(scenario.spec, start=state.at))
+    more, _ = read_files([folder / each for each in scenario.spec.manifests])
     others = [one for one in manifests if one is not found] + more
     return Reading(
         scenario,
         source,
         tuple(others),
         {file: _read_values(folder / file, parse) for file, parse in _list_samples(scenario)},
-        {work.trace.file: _read_trace(folder / work.trace.file) for work in scenario.spec.work if work.trace},
+        _read_traces(scenario, source, folder),
+        _read_tables(scenario, source, folder),
+        state,
     )
 
 
@@ -92,7 +134,12 @@ def _list_files(path: Path) -> list[Path]:
     return files
 
 
-def _read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
+def read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
+    """Return the manifests of files, and the text of each.
+
+    Raises:
+        ScenarioError: a file cannot be read, or holds no manifests.
+    """
     manifests, sources = [], []
     for file in files:
         text = _read_bytes(file)
@@ -127,10 +174,38 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
         unknown = _UNKNOWN.search(found["why"])
         path = ".".join(filter(None, (found["path"], unknown and unknown[1])))
         raise source.error(path, "there is no such field" if unknown else found["why"]) from None
+    scenario = _resolve_state(_resolve_histories(scenario, source), source, document)
     _require_time(scenario, source)
     _require_sources(scenario, source)
     _require_pools(scenario, source)
     return scenario
+
+
+def _resolve_histories(scenario: Scenario, source: Source) -> Scenario:
+    """Return a scenario whose histories are traces."""
+    works = []
+    for number, work in enumerate(scenario.spec.work):
+        if work.history is None:
+            works.append(work)
+            continue
+        if work.trace is not None:
+            raise source.error(f"spec.work[{number}]", "exactly one of trace and history is needed")
+        trace = Trace(file=work.history, format=HISTORY)
+        works.append(replace(work, name=work.name or HISTORY, trace=trace, history=None))
+    return replace(scenario, spec=replace(scenario.spec, work=tuple(works)))
+
+
+def _resolve_state(scenario: Scenario, source: Source, document: dict[str, Any]) -> Scenario:
+    """Return a scenario whose state is a `State`, if it has one."""
+    state = scenario.spec.state
+    if state is None:
+        return scenario
+    if "start" in document["spec"]:
+        raise source.error("spec.start", "has no effect: the simulation starts at the time of the state")
+    if any(work.name == STATE_WORK for work in scenario.spec.work):
+        raise source.error("spec.work", f"no work may be called {STATE_WORK}, as the jobs of the state are")
+    resolved = State(file=state) if isinstance(state, str) else state
+    return replace(scenario, spec=replace(scenario.spec, state=resolved))
 
 
 def _require_time(scenario: Scenario, source: Source) -> None:
@@ -147,11 +222,17 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
     names: set[str] = set()
     for number, work in enumerate(scenario.spec.work):
         path = f"spec.work[{number}]"
+        if not work.name:
+            raise source.error(path, "name is needed")
         if work.name in names:
             raise source.error(f"{path}.name", f"{work.name} is the name of other work, too")
         names.add(work.name)
         if (work.trace is None) == (work.arrivals is None):
-            raise source.error(path, "exactly one of arrivals and trace is needed")
+            raise source.error(path, "exactly one of arrivals, trace and history is needed")
+        if work.trace is not None:
+            _require_trace(work.trace, source, f"{path}.trace")
+        if not work.template and (work.trace is None or not says_requests(work.trace)):
+            raise source.error(path, "template is needed, unless a trace says what pods request")
         if work.trace is None and work.run_time is None:
             raise source.error(path, "runTime is needed, except for a trace")
         if work.trace is not None and (field := next(filter(partial(_is_set, work), _UNTRACED), None)) is not None:
@@ -167,11 +248,31 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
     """Refuse a pool that cannot have so many nodes, and two pools of one name."""
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
+        if pool.file:
+            _require_format(pool.format, NODE_FORMATS, source, f"spec.nodes[{number}].format")
+            continue
+        if not pool.name or not pool.template:
+            raise source.error(f"spec.nodes[{number}]", "name and template are needed, or the file of a table of nodes")
         if pool.name in pools:
             raise source.error(f"spec.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
         pools.add(pool.name)
-        if not 0 <= pool.count <= _MOST_NODES:
-            raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {_MOST_NODES}")
+        if not 0 <= pool.count <= MOST_NODES:
+            raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {MOST_NODES}")
+
+
+def _require_trace(trace: Trace, source: Source, path: str) -> None:
+    _require_format(trace.format, JOB_FORMATS, source, f"{path}.format")
+    if trace.format in FIXED_FORMATS and (trace.header or trace.columns != JobColumns()):
+        raise source.error(path, f"columns and header have no effect on the format {trace.format}")
+    try:
+        parse_time(str(trace.start or 0))
+    except ValueError:
+        raise source.error(f"{path}.start", f"{trace.start} is no number of seconds, date or time") from None
+
+
+def _require_format(format: str, known: Sequence[str], source: Source, path: str) -> None:
+    if format not in known:
+        raise source.error(path, f"there is no format {format}, but {', '.join(known)}")
 
 
 def _is_set(work: Work, field: str) -> bool:
@@ -180,12 +281,23 @@ def _is_set(work: Work, field: str) -> bool:
 
 def _list_samples(scenario: Scenario) -> list[tuple[str, Any]]:
     """Return the files of empirical distributions, each with the function that parses its lines."""
+    outages = (one.lose or one.cordon or one.drain for one in scenario.spec.changes)
+    spans = [(outage.lasts, parse_seconds) for outage in outages if outage is not None]
     return [
         (value.empirical, parse)
-        for work in scenario.spec.work
-        for value, parse in list_values(work)
+        for value, parse in (*(pair for work in scenario.spec.work for pair in list_values(work)), *spans)
+        if isinstance(value, Distribution) and value.empirical is not None
+    ] + [
+        (value.empirical, parse_seconds)
+        for value in list_state_values(scenario).values()
         if isinstance(value, Distribution) and value.empirical is not None
     ]
+
+
+def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
+    """Return the values of the state that may be drawn, by their fields."""
+    state = scenario.spec.state
+    return {"remaining": state.remaining, "runTime": state.run_time} if isinstance(state, State) else {}
 
 
 def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
@@ -209,14 +321,43 @@ def _is_number(text: str) -> bool:
     return text.replace(".", "", 1).isdigit()
 
 
-def _read_trace(file: Path) -> tuple[LoggedJob, ...]:
-    """Return the jobs of a log. The log is read line by line, because a small packed file may hold a lot of text."""
-    unpack = gzip.open if file.suffix == ".gz" else open
+def _read_state(file: Path) -> ClusterState:
+    text = _read_bytes(file)
     try:
-        with unpack(file, "rt", encoding="utf-8", errors="replace") as stream:
-            return tuple(read_log(stream))
+        return read_state(parse_state(text), str(file))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        raise ScenarioError(f"{file}:{line}: {error.problem}") from None
+    except (StateError, msgspec.DecodeError, yaml.YAMLError) as error:
+        raise ScenarioError(f"{file}: {error}") from None
+
+
+def _read_traces(scenario: Scenario, source: Source, folder: Path) -> dict[str, OrderedJobs]:
+    """Return the jobs of logs. A log is read line by line, because a small packed file may hold a lot of text."""
+    logs = {}
+    for number, work in enumerate(scenario.spec.work):
+        if work.trace is not None:
+            file, path = folder / work.trace.file, f"spec.work[{number}].trace"
+            logs[work.name] = _read_lines(partial(read_trace, file, work.trace), file, source, path)
+    return logs
+
+
+def _read_tables(scenario: Scenario, source: Source, folder: Path) -> dict[int, list[NodeRow]]:
+    tables = {}
+    for number, pool in enumerate(scenario.spec.nodes):
+        if pool.file:
+            file = folder / pool.file
+            tables[number] = _read_lines(partial(read_node_table, file, pool), file, source, f"spec.nodes[{number}]")
+    return tables
+
+
+def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str) -> T:
+    try:
+        return read()
     except LogError as error:
         raise ScenarioError(f"{file}:{error.line}: {error.why}") from None
+    except ColumnError as error:
+        raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why) from None
     except _UNREADABLE as error:
         raise _refuse_file(file, error) from None
 

@@ -4,25 +4,21 @@ from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import NamedTuple
 
+from muster.simulation.scenario.logs.jobs import LeftOut, LogError
+
 _FIELDS = 18
 # Fields of a line, from 0.
-_SUBMIT, _RUN, _USED, _WANTED, _LIMIT, _STATUS, _USER, _QUEUE = 1, 3, 4, 7, 8, 10, 11, 14
+_SUBMIT, _RUN, _USED, _WANTED, _LIMIT, _STATUS, _USER, _EXECUTABLE, _QUEUE = 1, 3, 4, 7, 8, 10, 11, 13, 14
 # The statuses of lines that are a part of a job that was swapped out; another line is the whole job.
 _PARTS = frozenset((2, 3, 4))
 _MOST_PROCESSORS = 2**31 - 1
 
 
-class LogError(ValueError):
-    """A line of a log that cannot be read. line: from 1. why: what is wrong, for people."""
-
-    def __init__(self, line: int, why: str) -> None:
-        super().__init__(f"line {line}: {why}")
-        self.line = line
-        self.why = why
-
-
 class LoggedJob(NamedTuple):
-    """A job of a log. Times are seconds; submit: since the log begins. limit: 0 if the log says none."""
+    """A job of a log. Times are seconds; submit: since the log begins. limit: 0 if the log says none.
+
+    user, executable: their numbers; "" if the log does not say. queue: -1 if it does not say.
+    """
 
     number: int
     submit: float
@@ -30,11 +26,12 @@ class LoggedJob(NamedTuple):
     limit: float
     processors: int
     user: str
+    executable: str
     queue: str
 
 
-def read_log(lines: Iterable[str]) -> Iterator[LoggedJob]:
-    """Yield the jobs of a log that ran: those with a run time and a number of processors.
+def read_log(lines: Iterable[str], left_out: LeftOut | None = None) -> Iterator[LoggedJob]:
+    """Yield the jobs of a log that ran: those with a run time and a number of processors. left_out: counts the others.
 
     Raises:
         LogError: a line is no job.
@@ -62,4 +59,7 @@ def read_log(lines: Iterable[str]) -> Iterator[LoggedJob]:
             raise LogError(number, "was submitted before the log begins")
         processors = used if used > 0 else wanted
         if run >= 0 and processors > 0:
-            yield LoggedJob(name, submit, run, max(limit, 0.0), processors, fields[_USER], fields[_QUEUE])
+            user, executable = ("" if fields[field] == "-1" else fields[field] for field in (_USER, _EXECUTABLE))
+            yield LoggedJob(name, submit, run, max(limit, 0.0), processors, user, executable, fields[_QUEUE])
+        elif left_out is not None:
+            left_out.jobs += 1

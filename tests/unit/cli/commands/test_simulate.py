@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -36,9 +37,9 @@ def test_an_interrupt_stops_between_two_moments(file: Path, monkeypatch: pytest.
     """An interrupt comes before the first start is recorded. The report has that start, and no later job."""
     record_start = Record.start
 
-    def start(record: Record, job: int, at: float) -> None:
+    def start(record: Record, *values: Any) -> None:
         signal.raise_signal(signal.SIGINT)
-        record_start(record, job, at)
+        record_start(record, *values)
 
     monkeypatch.setattr(Record, "start", start)
     done = CliRunner().invoke(command, [str(file), "--report", str(file.parent / "out")])

@@ -1,5 +1,6 @@
 """From API objects to an estimate, and to what is missing."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -98,6 +99,11 @@ HOLDER = workload("one", since=-30, usage="4")
         pytest.param(snapshot(ME, HOLDER), (None, "cannot say", "nothing says when job-one ends"), id="unknown"),
         pytest.param(
             snapshot(ME, HOLDER, one=60), (30, "sure", "job-one ends then, by its time limit"), id="deadline of the job"
+        ),
+        pytest.param(
+            replace(snapshot(ME, HOLDER, one=60), expectations={"u-one": timedelta(seconds=40)}),
+            (10, "likely", "job-one ends then, as its user expects"),
+            id="what its user expects",
         ),
         pytest.param(
             snapshot(ME, workload("one", since=-30, usage="4", most=50)),

@@ -30,7 +30,7 @@ from muster.insight.history.build import (
     trace,
     with_past,
 )
-from muster.insight.history.runs import Run, RunQuery
+from muster.insight.history.runs import PodRequests, Run, RunQuery
 from muster.insight.jobs.state import find_ending
 from muster.insight.record import record_of
 
@@ -126,7 +126,25 @@ def test_one_that_completed() -> None:
         nodes=("a", "b"),
         cpu_seconds=2.5,
         memory_bytes=30,
+        pod_requests=(PodRequests(2),),
     )
+
+
+def test_a_record_says_what_a_simulation_needs() -> None:
+    """The pods' own priority counts where no Workload is left."""
+    meta = {"name": "w", "namespace": "lab"}
+    workload = msgspec.convert({"metadata": meta, "spec": {"priority": 7}}, Workload)
+    ours = job(ended("Complete"), requests={"cpu": "1500m", "memory": "1Gi"}, succeeded=2)
+    source = ours.source
+    limited = replace(source, spec=replace(source.spec, active_deadline_seconds=90))
+    pods = [replace(pod(0), spec=replace(pod(0).spec, priority=5))]
+    run = run_of(record_of(limited), pods, workload=workload)
+    assert run is not None
+    assert (run.priority, run.limit_seconds) == (7, 90)
+    assert run.pod_requests == (PodRequests(2, {"cpu": "1500m", "memory": "1Gi"}),)
+    without = run_of(ours, pods)
+    assert without is not None
+    assert (without.priority, without.limit_seconds) == (5, None)
     assert (run.waited_seconds, run.run_seconds) == (10, 50)
 
 

@@ -21,13 +21,16 @@ COHORT = {"mine": "in=all cpu=4 reclaim=any", "theirs": "in=all cpu=4"}
 
 
 def run_time(text: str) -> RunTime:
-    limit, recent = None, []
+    """Return the run time of `<LIMIT ~EXPECTED RECENT RECENT`, in seconds."""
+    limit, expected, recent = None, None, []
     for word in text.split():
         if word.startswith("<"):
             limit = timedelta(seconds=int(word[1:]))
+        elif word.startswith("~"):
+            expected = timedelta(seconds=int(word[1:]))
         else:
             recent.append(timedelta(seconds=int(word)))
-    return RunTime(limit, tuple(recent))
+    return RunTime(limit, tuple(recent), expected)
 
 
 def estimate_case(case: dict[str, Any], *, later: int = 0, until: dict[str, int] | None = None) -> Estimate:
@@ -89,6 +92,23 @@ CASES = {
         60,
         "likely",
         "as those before it",
+    ),
+    "its user knows": (
+        {
+            "queues": ONE,
+            "running": {"a": "q | cpu=4"},
+            "waiting": {"me": "q | cpu=1"},
+            "runs": {"a": "<600 ~40 60 60 60"},
+        },
+        40,
+        "likely",
+        "as its user expects",
+    ),
+    "its user was wrong": (
+        {"queues": ONE, "running": {"a": "q | cpu=4"}, "waiting": {"me": "q | cpu=1"}, "runs": {"a": "<600 ~0"}},
+        600,
+        "sure",
+        "by its time limit",
     ),
     "nothing says when": (
         {"queues": ONE, "running": {"a": "q | cpu=4"}, "waiting": {"me": "q | cpu=1"}},

@@ -9,7 +9,7 @@ from muster.simulation.outcome.record import JobOutcome
 def job(number, wait, queue="prod"):
     ended = None if wait is None else wait + 100.0
     so_far = 9000.0 if wait is None else wait
-    return JobOutcome(f"j-{number}", "w", queue, 1, number % 2, 0.0, 100.0, wait, ended, number % 3, 0.0, so_far)
+    return JobOutcome(f"j-{number}", "w", queue, 1, number % 2, 0.0, 100.0, wait, ended, number % 3, 0.0, so_far, None)
 
 
 JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), job(101, 5000.0, "dev")]

@@ -29,6 +29,43 @@ def test_the_outcome_of_a_few_jobs():
     assert (use.queue, use.flavor, use.resource, use.mean, use.peak) == ("q", "default", "cpu", 3000, 4000)
 
 
+@pytest.mark.parametrize(
+    ("forecast", "wait", "error"),
+    [
+        pytest.param(90.0, 120.0, 0.25, id="too soon"),
+        pytest.param(180.0, 120.0, 0.5, id="too late"),
+        pytest.param(30.0, 1.0, 29 / 60, id="a short wait counts as a minute"),
+        pytest.param(None, 120.0, None, id="there was no forecast"),
+        pytest.param(0.0, 0.0, None, id="it did not wait"),
+        pytest.param(90.0, None, None, id="it waits still"),
+    ],
+)
+def test_the_error_of_a_forecast(forecast, wait, error):
+    record = Record(["w"])
+    job = record.submit("a", 0, "q", 1, 0, 5.0, 100.0)
+    if forecast is not None:
+        record.forecast(job, forecast)
+    record.now = 500.0
+    if wait is not None:
+        record.start(job, 5.0 + wait)
+    total = summarize(list(record.jobs()), [], 500.0).total
+    assert (total.forecast and total.forecast.p50) == error
+
+
+def test_jobs_are_grouped_by_size():
+    record = Record(["w"])
+    for pods in (1, 2, 3, 4, 5, 8, 9):
+        record.submit("a", 0, "q", pods, 0, 0.0, 1.0)
+    sizes = summarize(list(record.jobs()), [], 1.0).sizes
+    assert [(name, size.submitted) for name, size in sizes.items()] == [
+        ("1", 1),
+        ("2", 1),
+        ("3-4", 2),
+        ("5-8", 2),
+        ("9-16", 1),
+    ]
+
+
 def test_nothing_happened():
     summary = summarize([], [], 0.0)
     assert (summary.total.submitted, summary.total.wait, summary.fairness, list(summary.use)) == (0, None, None, [])

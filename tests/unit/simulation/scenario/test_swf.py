@@ -13,7 +13,7 @@ def read(text):
 
 
 def test_a_job_has_what_its_line_says():
-    assert read(LINE.format(wanted=64, limit=7200)) == [LoggedJob(7, 1460.0, 3726.0, 7200.0, 128, "4", "3")]
+    assert read(LINE.format(wanted=64, limit=7200)) == [LoggedJob(7, 1460.0, 3726.0, 7200.0, 128, "4", "2", "3")]
 
 
 @pytest.mark.parametrize(("limit", "seconds"), [(-1, 0), (0, 0), (60, 60)])

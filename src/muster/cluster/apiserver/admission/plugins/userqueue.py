@@ -44,14 +44,15 @@ def give_queues(kinds: Iterable[str]) -> Plugin:
 def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
     """Return the plugin that refuses jobs of these kinds, and pods, that have to be in a team's queue and are not.
 
-    Members of `system:masters` may run everything, and parts of other objects run where those do.
+    Members of `system:masters`, as controllers are, may run everything. That an object is a part of another counts for
+    nothing, since its submitter may say so.
     """
     concerned = frozenset({*kinds, CRON_JOB.resource, POD.resource, WORKLOAD.resource})
 
     def judge(attempt: Attempt, store: Store) -> None:
         if attempt.resource.key not in concerned or attempt.subresource or attempt.operation == "DELETE":
             return
-        if MASTERS in attempt.user.groups or _has_controller(attempt.document):
+        if MASTERS in attempt.user.groups:
             return
         named = _read_queue(attempt.document)
         if attempt.old is not None and _read_queue(attempt.old) == named:
@@ -110,8 +111,3 @@ def _read_queue(document: Document) -> str:
     meta = (template or document).get("metadata") or {}
     name = (meta.get("labels") or {}).get(QUEUE_NAME_LABEL) or (spec.get("queueName") if isinstance(spec, dict) else "")
     return name if isinstance(name, str) else ""
-
-
-def _has_controller(document: Document) -> bool:
-    owners = (document.get("metadata") or {}).get("ownerReferences") or ()
-    return any(isinstance(one, dict) and one.get("controller") for one in owners)

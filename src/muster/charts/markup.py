@@ -1,0 +1,51 @@
+"""Make HTML and SVG of values. Text is escaped here and nowhere else: no name can become markup."""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+
+# Characters that XML and HTML forbid, whatever escapes them.
+_FORBIDDEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127, *range(55296, 57344), 65534, 65535), "�")
+
+
+class Markup(str):
+    """A text that is markup already."""
+
+    __slots__ = ()
+
+
+Child = str | Markup | Iterable["Child"]
+
+
+def escape_text(text: str) -> Markup:
+    """Return a text as markup that shows it."""
+    return Markup(escape(text.translate(_FORBIDDEN)))
+
+
+def element(tag: str, attributes: Mapping[str, object] | None = None, *children: Child) -> Markup:
+    """Return an element. Attributes that are None or False are left out; True stands for an empty value."""
+    pairs = "".join(_write_attribute(name, value) for name, value in (attributes or {}).items())
+    return Markup(f"<{tag}{pairs}>{join(children)}</{tag}>")
+
+
+def join(children: Iterable[Child]) -> Markup:
+    """Return parts in a row; a text that is no markup is escaped."""
+    return Markup("".join(_write_child(child) for child in children))
+
+
+def _write_child(child: Child) -> str:
+    if isinstance(child, Markup):
+        return child
+    return escape_text(child) if isinstance(child, str) else join(child)
+
+
+def _write_attribute(name: str, value: object) -> str:
+    if value is None or value is False:
+        return ""
+    if isinstance(value, float):
+        return f' {name}="{format_number(value)}"'
+    return f' {name}="{escape_text("" if value is True else str(value))}"'
+
+
+def format_number(value: float) -> str:
+    """Return a coordinate with at most two decimals."""
+    return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))

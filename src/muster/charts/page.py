@@ -1,0 +1,89 @@
+"""Put figures together as one page that needs no network, no server and no other file.
+
+The page forbids everything but its own style sheet and its own script, by their hashes.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from importlib.resources import files
+
+from msgspec import Struct
+
+from muster.charts.markup import Markup, element
+
+
+class Figure(Struct, frozen=True):
+    """A picture. reading: how to read it, in one or two sentences. wide: it takes the whole width of a wide page."""
+
+    title: str
+    reading: str
+    body: Markup
+    legend: Markup = Markup()
+    wide: bool = False
+
+
+class Section(Struct, frozen=True):
+    """Figures that answer one question. id: of its anchor."""
+
+    id: str
+    title: str
+    figures: Sequence[Figure]
+
+
+class Tile(Struct, frozen=True):
+    """A figure of merit. note: what it counts."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+def render_page(title: str, lead: Iterable[Markup], tiles: Iterable[Tile], sections: Sequence[Section]) -> str:
+    """Return a page of HTML."""
+    style, script = (_read_part(name) for name in ("page.css", "page.js"))
+    own = f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    policy = f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
+    head = (
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="color-scheme" content="light dark">'),
+        element("title", {}, title),
+        element("style", {}, Markup(style)),
+    )
+    links = (element("li", {}, element("a", {"href": f"#{one.id}"}, one.title)) for one in sections)
+    body = (
+        element("header", {}, element("h1", {}, title), *lead),
+        element("nav", {"aria-label": "Sections"}, element("ul", {}, *links)),
+        element(
+            "main", {}, element("dl", {"class": "tiles"}, *map(_render_tile, tiles)), *map(_render_section, sections)
+        ),
+        element("output", {"id": "tip", "hidden": True}),
+        element("script", {}, Markup(script)),
+    )
+    page = element("html", {"lang": "en"}, element("head", {}, *head), element("body", {}, *body))
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _render_tile(tile: Tile) -> Markup:
+    note = element("dd", {"class": "note"}, tile.note) if tile.note else Markup()
+    return element("div", {}, element("dt", {}, tile.name), element("dd", {}, tile.value), note)
+
+
+def _render_section(section: Section) -> Markup:
+    figures = element("div", {"class": "figures"}, map(_render_figure, section.figures))
+    return element("section", {"id": section.id}, element("h2", {}, section.title), figures)
+
+
+def _render_figure(figure: Figure) -> Markup:
+    caption = element("figcaption", {}, element("h3", {}, figure.title), element("p", {}, figure.reading))
+    return element("figure", {"class": "wide" if figure.wide else None}, caption, figure.legend, figure.body)
+
+
+def _read_part(name: str) -> str:
+    return (files("muster.charts") / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,205 @@
+"""Draw series over an axis: stacked areas, lines, bars and maps of cells.
+
+A plot is as wide as its page: shapes are stretched, and texts keep their size, because they stand at percentages.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from msgspec import Struct
+
+from muster.charts.markup import Markup, element, format_number
+from muster.charts.scales import Tick, format_value, list_value_ticks
+
+# The size of the stretched drawing in its own units.
+WIDTH, HEIGHT = 1000, 200
+# Room above the drawing, for the topmost value, and below it, for the names of ticks.
+_TOP, _BOTTOM = 14, 24
+COLORS = 7
+"""So many series have a colour of their own; it is grey for others."""
+_STEPS = 5
+
+
+class Series(Struct, frozen=True):
+    """Values to draw. color: the number of a colour, or a word of the style sheet: `rest`, `limit`, `lost`."""
+
+    name: str
+    values: Sequence[float]
+    color: str
+
+
+class Marked(Struct, frozen=True):
+    """Points of a line: their positions from 0 to 1, in order, and their values."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    color: str
+
+
+def color_of(number: int) -> str:
+    """Return the colour of a series by its number."""
+    return str(number) if number < COLORS else "rest"
+
+
+def draw_stack(
+    edges: Sequence[float],
+    layers: Sequence[Series],
+    lines: Sequence[Series],
+    ticks: Sequence[Tick],
+    label: str,
+    unit: str = "",
+) -> Markup:
+    """Draw series on top of each other, the first one lowest, and lines over them, in steps between edges."""
+    levels = sum_layers([layer.values for layer in layers], len(edges) - 1)
+    most = max((max(values, default=0.0) for values in (*levels, *(line.values for line in lines))), default=0.0)
+    values = list_value_ticks(most)
+    top = values[-1]
+    places = [edge / edges[-1] * WIDTH for edge in edges]
+    shapes = [
+        _draw_area(places, below, above, top, layer)
+        for layer, below, above in zip(layers, levels, levels[1:], strict=False)
+    ]
+    shapes += [_draw_line(_list_step_points(places, line.values, top), line.name, line.color) for line in lines]
+    return frame(shapes, ticks, _name_values(values, unit), label)
+
+
+def draw_lines(lines: Sequence[Marked], ticks: Sequence[Tick], most: float, label: str, unit: str = "") -> Markup:
+    """Draw lines through points."""
+    values = list_value_ticks(most)
+    shapes = [
+        _draw_line([(at * WIDTH, _height(value, values[-1])) for at, value in line.points], line.name, line.color)
+        for line in lines
+    ]
+    return frame(shapes, ticks, _name_values(values, unit), label)
+
+
+def draw_cells(rows: Sequence[Sequence[float]], ticks: Sequence[Tick], names: Sequence[Tick], label: str) -> Markup:
+    """Draw a map of cells, the first row lowest: the darker, the more; a cell with nothing is empty."""
+    most = max((max(row, default=0.0) for row in rows), default=0.0)
+    height = HEIGHT / max(len(rows), 1)
+    shapes = []
+    for number, row in enumerate(rows):
+        width = WIDTH / max(len(row), 1)
+        for column, value in enumerate(row):
+            if value > 0:
+                strength = min(_STEPS - 1, int((value / most) ** 0.4 * _STEPS))
+                place = {"x": column * width, "y": HEIGHT - (number + 1) * height, "width": width, "height": height}
+                title = element("title", {}, f"{format_value(value)}")
+                shapes.append(element("rect", {"class": f"m{strength}", **place}, title))
+    return frame(shapes, ticks, names, label, raised=-14)
+
+
+def sum_layers(layers: Sequence[Sequence[float]], length: int) -> list[list[float]]:
+    """Return the lower bound of the first layer, then the upper bound of each one."""
+    return list(
+        accumulate(
+            layers, lambda total, more: [a + b for a, b in zip(total, more, strict=True)], initial=[0.0] * length
+        )
+    )
+
+
+def frame(
+    shapes: Iterable[Markup], ticks: Sequence[Tick], values: Sequence[Tick], label: str, raised: float = 3
+) -> Markup:
+    """Return a drawing with its axes.
+
+    values: the ticks of the vertical axis, from 0 at the bottom. raised: how far their names stand above their lines.
+    """
+    parts = []
+    for tick in values:
+        y = _TOP + HEIGHT * (1 - tick.at)
+        parts.append(element("line", {"class": "grid", "x1": "0", "x2": "100%", "y1": y, "y2": y}))
+    drawing = {"x": "0", "y": _TOP, "width": "100%", "height": HEIGHT, "preserveAspectRatio": "none"}
+    parts.append(element("svg", {**drawing, "viewBox": f"0 0 {WIDTH} {HEIGHT}", "class": "shapes"}, *shapes))
+    for tick in values:
+        if not tick.label:
+            continue
+        y = _TOP + HEIGHT * (1 - tick.at)
+        parts.append(element("text", {"class": "value", "x": "0", "y": y - raised}, tick.label))
+    for tick in ticks:
+        anchor = "start" if tick.at < 0.04 else "end" if tick.at > 0.96 else "middle"
+        place = {"x": f"{format_number(tick.at * 100)}%", "y": _TOP + HEIGHT + 16, "text-anchor": anchor}
+        parts.append(element("text", {"class": "tick minor" if tick.minor else "tick", **place}, tick.label))
+    size = {"width": "100%", "height": _TOP + HEIGHT + _BOTTOM, "role": "img", "aria-label": label}
+    return element("svg", {"class": "plot", **size}, *parts)
+
+
+def draw_legend(series: Iterable[tuple[str, str]]) -> Markup:
+    """Return the names of colours. series: names and colours."""
+    items = (element("li", {}, element("i", {"class": f"key k{color}"}), name) for name, color in series)
+    return element("ul", {"class": "legend"}, *items)
+
+
+def _name_values(values: Sequence[float], unit: str) -> list[Tick]:
+    last = values[-1]
+    return [
+        Tick(value / last, f"{format_value(value)}{' ' + unit if unit and value == last else ''}") for value in values
+    ]
+
+
+def _height(value: float, top: float) -> float:
+    return HEIGHT * (1 - value / top)
+
+
+def _draw_area(
+    places: Sequence[float], below: Sequence[float], above: Sequence[float], top: float, layer: Series
+) -> Markup:
+    upper = list_steps(places, [_height(value, top) for value in above])
+    lower = list_steps(places, [_height(value, top) for value in below])
+    path = f"{write_path([*upper, *lower[::-1]])}Z"
+    return element("path", {"class": f"a{layer.color}", "d": path}, element("title", {}, layer.name))
+
+
+def _list_step_points(places: Sequence[float], values: Sequence[float], top: float) -> list[tuple[float, float]]:
+    return list_steps(places, [_height(value, top) for value in values])
+
+
+def list_steps(places: Sequence[float], heights: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the corners of steps between places; equal steps in a row have no corner between them."""
+    corners: list[tuple[float, float]] = []
+    for number, height in enumerate(heights):
+        if not corners or height != corners[-1][1]:
+            if corners:
+                corners.append((places[number], corners[-1][1]))
+            corners.append((places[number], height))
+    if corners:
+        corners.append((places[len(heights)], corners[-1][1]))
+    return corners
+
+
+def _draw_line(points: Sequence[tuple[float, float]], name: str, color: str) -> Markup:
+    if not points:
+        return Markup()
+    title = element("title", {}, name)
+    return element("path", {"class": f"l{color}", "d": write_path(points)}, title)
+
+
+def write_path(points: Iterable[tuple[float, float]]) -> str:
+    """Return a path through points, to a tenth of a unit; a step to the side or up is written shortly."""
+    parts: list[str] = []
+    last_x = last_y = ""
+    for point in points:
+        x, y = (_tenth(value) for value in point)
+        if not parts:
+            parts.append(f"M{x} {y}")
+        elif x != last_x:
+            parts.append(f"H{x}" if y == last_y else f"L{x} {y}")
+        elif y != last_y:
+            parts.append(f"V{y}")
+        last_x, last_y = x, y
+    return "".join(parts)
+
+
+def _tenth(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def draw_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    """Return a table whose first column names its rows."""
+    head = element("tr", {}, *(element("th", {"scope": "col"}, name) for name in header))
+    body = (
+        element("tr", {}, element("th", {"scope": "row"}, row[0]), *(element("td", {}, cell) for cell in row[1:]))
+        for row in rows
+    )
+    table = element("table", {}, element("thead", {}, head), element("tbody", {}, *body))
+    return element("div", {"class": "scroll", "tabindex": "0", "role": "group", "aria-label": "Table"}, table)

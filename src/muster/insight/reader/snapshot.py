@@ -1,0 +1,97 @@
+"""The reader of snapshots: all that scheduling reads, of one moment, as far as the user may see it."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD
+from muster.api.status import ApiError
+from muster.insight.reader.queues import UNSEEN
+from muster.insight.snapshot import KINDS, Document, Snapshot, reduce_object
+from muster.runtime.client import Client
+from muster.runtime.transport import Request
+
+_PAGE = "500"
+_GONE = 410
+_BAD_REQUEST = 400
+
+
+class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "continue_": "continue"}):
+    resource_version: str = ""
+    continue_: str = ""
+
+
+class _List(msgspec.Struct):
+    items: list[dict[str, Any]] = []
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+
+
+class _RefusedError(Exception):
+    """A list of one revision that the server does not return."""
+
+
+async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapshot:
+    """Read the objects of all kinds at the revision of the first list.
+
+    namespace: where to read what the user may not list in the whole cluster.
+
+    A server that keeps no former revisions, or for too short a time, is read list by list; `exact` is then false.
+
+    Raises:
+        ApiError: the server refuses a list for another reason than the user's rights.
+        TransportError: the server does not answer.
+    """
+    try:
+        return await _read(client, now, namespace, exact=True)
+    except _RefusedError:
+        return await _read(client, now, namespace, exact=False)
+
+
+async def _read(client: Client, now: datetime, namespace: str, *, exact: bool) -> Snapshot:
+    # Workloads come first: they change most, and the revision should be the newest of theirs.
+    order = sorted(KINDS, key=lambda kind: kind != WORKLOAD)
+    objects: dict[str, list[Document]] = {}
+    missing: dict[str, str] = {}
+    revision = ""
+    for kind in order:
+        try:
+            documents, version = await _list(client, kind, "", revision if exact else "")
+        except ApiError as error:
+            if error.reason not in UNSEEN:
+                raise
+            missing[kind.resource] = str(error)
+            if not kind.namespaced or error.reason != "Forbidden":
+                continue
+            try:
+                documents, version = await _list(client, kind, namespace, revision if exact else "")
+            except ApiError as refusal:
+                if refusal.reason not in UNSEEN:
+                    raise
+                continue
+            missing[kind.resource] = f"only those of the namespace {namespace} are known: {error}"
+        revision = revision or version
+        objects[kind.resource] = [one for each in documents if (one := reduce_object(kind, each)) is not None]
+    items = [one for kind in KINDS for one in objects.get(kind.resource, ())]
+    return Snapshot(now, revision, exact, missing, tuple(items))
+
+
+async def _list(client: Client, kind: Kind[Any], namespace: str, revision: str) -> tuple[list[dict[str, Any]], str]:
+    """Return all objects of a kind, and the revision of the list. revision: the one to read; "" for the newest."""
+    documents: list[dict[str, Any]] = []
+    query = {"limit": _PAGE}
+    if revision:
+        query |= {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
+    while True:
+        try:
+            answer = await client.raw(Request("GET", kind.path(namespace), query))
+        except ApiError as error:
+            if error.code in (_GONE, _BAD_REQUEST) and (revision or "continue" in query):
+                raise _RefusedError from error
+            raise
+        page = msgspec.json.decode(answer.body, type=_List)
+        documents += page.items
+        if not page.metadata.continue_:
+            return documents, page.metadata.resource_version
+        query = {"limit": _PAGE, "continue": page.metadata.continue_}

@@ -1,0 +1,250 @@
+"""A snapshot of a cluster: what scheduling reads of its objects, without what users would not share.
+
+It takes objects as the server returns them, and gives them with those fields that decisions read. Environment,
+commands, arguments, images, volumes, secrets, and annotations of users are left out. Reading the objects is left to
+`reader.snapshot`. Pure.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from muster.api.batch import JOB
+from muster.api.core import NAMESPACE, NODE, POD
+from muster.api.core.quota import LIMIT_RANGE
+from muster.api.groups.runtimeclass import RUNTIME_CLASS
+from muster.api.groups.scheduling import PRIORITY_CLASS
+from muster.api.jobset import JOB_SET
+from muster.api.kinds import Kind
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    COHORT,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from muster.api.ours.creation import CREATED_ANNOTATION
+from muster.api.ours.elastic import ELASTIC_ANNOTATION
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
+from muster.api.ours.teams import QUEUE_USERS, USER_LIMITS
+from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
+
+API_VERSION = "muster.dev/v1alpha1"
+KIND = "Snapshot"
+
+# The kinds that scheduling reads, those first that others refer to.
+KINDS: tuple[Kind[Any], ...] = (
+    NAMESPACE,
+    NODE,
+    PRIORITY_CLASS,
+    RUNTIME_CLASS,
+    LIMIT_RANGE,
+    TOPOLOGY,
+    RESOURCE_FLAVOR,
+    ADMISSION_CHECK,
+    COHORT,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    WORKLOAD_PRIORITY_CLASS,
+    WORKLOAD,
+    JOB_SET,
+    JOB,
+    POD,
+)
+
+Document = Mapping[str, Any]
+
+_META = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "labels")
+_OWNER = ("apiVersion", "kind", "name", "uid", "controller")
+_ANNOTATION_PREFIXES = ("kueue.x-k8s.io/", "jobset.sigs.k8s.io/", "batch.kubernetes.io/")
+_ANNOTATIONS = frozenset(
+    (
+        CREATED_ANNOTATION,
+        ELASTIC_ANNOTATION,
+        EXPECTED_DURATION_ANNOTATION,
+        QUEUE_USERS,
+        SUBMITTER_ANNOTATION,
+        USER_LIMITS,
+    )
+)
+_POD_SPEC = (
+    "nodeName",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "priority",
+    "priorityClassName",
+    "schedulerName",
+    "schedulingGates",
+    "activeDeadlineSeconds",
+    "overhead",
+    "restartPolicy",
+    "runtimeClassName",
+    "resources",
+    "resourceClaims",
+)
+_JOB_SPEC = (
+    "parallelism",
+    "completions",
+    "completionMode",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "suspend",
+    "managedBy",
+)
+_NODE_STATUS = ("allocatable", "capacity")
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+_POD_STATUS = ("phase", "startTime")
+_WORKLOAD_STATUS = ("admission", "requeueState", "reclaimablePods", "accumulatedPastExecutionTimeSeconds")
+# The kinds whose spec is theirs alone: nothing in it is of a user's program.
+_WHOLE = frozenset(
+    one.kind
+    for one in (
+        NAMESPACE,
+        PRIORITY_CLASS,
+        RUNTIME_CLASS,
+        LIMIT_RANGE,
+        TOPOLOGY,
+        RESOURCE_FLAVOR,
+        ADMISSION_CHECK,
+        COHORT,
+        CLUSTER_QUEUE,
+        LOCAL_QUEUE,
+        WORKLOAD_PRIORITY_CLASS,
+    )
+)
+_FINISHED_PHASES = ("Succeeded", "Failed")
+
+
+class Snapshot(Struct, frozen=True):
+    """What scheduling reads of a cluster.
+
+    at: when it was read. revision: of the server. missing: the kinds that are not there, with the reason.
+    exact: whether all objects are of that revision.
+    """
+
+    at: datetime
+    revision: str
+    exact: bool
+    missing: Mapping[str, str]
+    items: tuple[Document, ...]
+
+
+def write_snapshot(snapshot: Snapshot) -> dict[str, Any]:
+    """Return a snapshot as a document."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "snapshot"},
+        "spec": {
+            "at": snapshot.at.isoformat(),
+            "revision": snapshot.revision,
+            "exact": snapshot.exact,
+            "missing": dict(snapshot.missing),
+            "items": list(snapshot.items),
+        },
+    }
+
+
+def reduce_object(kind: Kind[Any], document: Document) -> Document | None:
+    """Return what scheduling reads of an object; None if it has finished."""
+    head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _reduce_meta(document.get("metadata") or {})}
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    if kind.kind in _WHOLE:
+        body = {
+            key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata", "status")
+        }
+        return head | body
+    if _is_finished(status):
+        return None
+    if kind == NODE:
+        return head | {
+            "spec": _pick(spec, ("taints", "unschedulable")),
+            "status": _pick(status, _NODE_STATUS) | {"conditions": _reduce_conditions(status)},
+        }
+    if kind == POD:
+        return head | {"spec": _reduce_pod_spec(spec), "status": _pick(status, _POD_STATUS)}
+    if kind == WORKLOAD:
+        podsets = [one | {"template": _reduce_template(one.get("template") or {})} for one in spec.get("podSets") or ()]
+        reduced_status = _pick(status, _WORKLOAD_STATUS) | {"conditions": _reduce_conditions(status)}
+        return head | {"spec": spec | {"podSets": podsets}, "status": reduced_status}
+    if kind == JOB_SET:
+        roles = [
+            _pick(one, ("name", "replicas"))
+            | {"template": {"spec": _reduce_job_spec(_nested(one, "template", "spec"))}}
+            for one in spec.get("replicatedJobs") or ()
+        ]
+        return head | {"spec": _pick(spec, ("suspend", "managedBy")) | {"replicatedJobs": roles}}
+    return head | {"spec": _reduce_job_spec(spec)}
+
+
+def _is_finished(status: Document) -> bool:
+    ends = ("Finished", "Complete", "Completed", "Failed")
+    conditions = status.get("conditions") or ()
+    return status.get("phase") in _FINISHED_PHASES or any(
+        one.get("type") in ends and one.get("status") == "True" for one in conditions
+    )
+
+
+def _nested(document: Document, *path: str) -> Document:
+    for step in path:
+        document = document.get(step) or {}
+    return document
+
+
+def _pick(document: Document, fields: tuple[str, ...]) -> dict[str, Any]:
+    return {field: document[field] for field in fields if field in document}
+
+
+def _reduce_meta(meta: Document) -> dict[str, Any]:
+    annotations = {
+        name: text
+        for name, text in (meta.get("annotations") or {}).items()
+        if name in _ANNOTATIONS or name.startswith(_ANNOTATION_PREFIXES)
+    }
+    owners = [_pick(one, _OWNER) for one in meta.get("ownerReferences") or ()]
+    return (
+        _pick(meta, _META)
+        | ({"annotations": annotations} if annotations else {})
+        | ({"ownerReferences": owners} if owners else {})
+    )
+
+
+def _reduce_conditions(status: Document) -> list[dict[str, Any]]:
+    return [_pick(one, _CONDITION) for one in status.get("conditions") or ()]
+
+
+def _reduce_template(template: Document) -> dict[str, Any]:
+    return {
+        "metadata": _reduce_meta(template.get("metadata") or {}),
+        "spec": _reduce_pod_spec(template.get("spec") or {}),
+    }
+
+
+def _reduce_job_spec(spec: Document) -> dict[str, Any]:
+    return _pick(spec, _JOB_SPEC) | {"template": _reduce_template(spec.get("template") or {})}
+
+
+def _reduce_pod_spec(spec: Document) -> dict[str, Any]:
+    containers = {
+        field: [_reduce_container(one) for one in spec[field]]
+        for field in ("initContainers", "containers")
+        if field in spec
+    }
+    return _pick(spec, _POD_SPEC) | containers
+
+
+def _reduce_container(container: Document) -> dict[str, Any]:
+    ports = [_pick(one, ("containerPort", "hostPort", "hostIP", "protocol")) for one in container.get("ports") or ()]
+    taken = [one for one in ports if one.get("hostPort")]
+    return (
+        _pick(container, ("name", "resources", "restartPolicy"))
+        | {"image": "none"}
+        | ({"ports": taken} if taken else {})
+    )

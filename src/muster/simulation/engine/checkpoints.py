@@ -1,0 +1,67 @@
+"""Decide how long a job runs that writes checkpoints, and what it keeps when it is interrupted. Pure.
+
+A job writes a checkpoint after each interval of work, and none at its end. While it writes one, it does not work.
+"""
+
+from math import ceil, floor
+
+from msgspec import Struct
+
+from muster.simulation.scenario.draws import DrawError, parse_seconds
+from muster.simulation.scenario.reading import Reading
+
+# Times of a simulation are sums, whose last digits are lost.
+_ROUNDING = 1e-9
+_LEAST_SECONDS = 1.0
+
+
+class Checkpoints(Struct, frozen=True):
+    """The checkpoints of a job, in seconds. every: the work between two. cost: how long one takes."""
+
+    every: float
+    cost: float
+
+    def compute_span(self, work: float) -> float:
+        """Return how long so much work takes."""
+        return work + self._count(work) * self.cost
+
+    def measure_kept(self, work: float, ran: float) -> "Kept":
+        """Return what is kept of a run that was to do some work, and was interrupted after a time."""
+        written = min(self._count(work), floor(ran / (self.every + self.cost) + _ROUNDING))
+        return Kept(written * self.every, max(0.0, ran - written * (self.every + self.cost)))
+
+    def _count(self, work: float) -> int:
+        return max(0, ceil(work / self.every - _ROUNDING) - 1)
+
+
+class Kept(Struct, frozen=True):
+    """What remains of an interrupted run. work: seconds that need not be repeated. lost: seconds that were lost."""
+
+    work: float
+    lost: float
+
+
+def measure_kept(checkpoints: Checkpoints | None, work: float, ran: float) -> Kept:
+    """Return what is kept of a run; nothing without checkpoints."""
+    return Kept(0.0, ran) if checkpoints is None else checkpoints.measure_kept(work, ran)
+
+
+def make_checkpoints(reading: Reading, number: int) -> Checkpoints | None:
+    """Return the checkpoints of the jobs of a work, given by its number; None if they write none.
+
+    Raises:
+        ScenarioError: the scenario does not say how often, or how long.
+    """
+    chosen = reading.scenario.spec.work[number].checkpoint
+    if chosen is None:
+        return None
+    seconds = []
+    for field in ("every", "cost"):
+        path = f"spec.work[{number}].checkpoint.{field}"
+        try:
+            seconds.append(parse_seconds(getattr(chosen, field)))
+        except DrawError as error:
+            raise reading.source.error(path, error.why) from None
+    if seconds[0] < _LEAST_SECONDS:
+        raise reading.source.error(f"spec.work[{number}].checkpoint.every", f"must be at least {_LEAST_SECONDS:g}s")
+    return Checkpoints(*seconds)

@@ -1,0 +1,83 @@
+"""Keep the queues and Cohorts of a simulation as they are defined now, and change them as a controller would."""
+
+from collections.abc import Iterator
+
+from muster.api.config import Configuration
+from muster.api.kueue import STOP_NONE, ClusterQueue, Cohort, LocalQueue
+from muster.controllers.queueing.cache import ON_DEMAND
+from muster.queueing import convert
+from muster.queueing.model import StopPolicy
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
+from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling.fairness import FairSharing
+from muster.queueing.workload.obstacles import QueueState, find_drain
+from muster.runtime.objects import key_of
+from muster.simulation.engine.redefinitions import Definition
+from muster.simulation.engine.site import Site
+
+
+class Definitions:
+    """The present definitions. tree: the quotas, which a change updates."""
+
+    def __init__(self, site: Site, tree: Tree) -> None:
+        self._tree = tree
+        self._namespaces = site.namespaces
+        self._locals = {key_of(one): one for one in site.local_queues}
+        self._queues = {one.metadata.name: one for one in site.cluster_queues}
+        self._cohorts = {one.metadata.name: one for one in site.cohorts}
+
+    def find_fairness(self, configuration: Configuration) -> FairSharing | None:
+        """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
+        fair = configuration.fair_sharing
+        shares = [one.spec.fair_sharing for one in self._queues.values()]
+        shares += [one.spec.fair_sharing for one in self._cohorts.values()]
+        weighted = any(share is not None for share in shares)
+        if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
+            fair = ON_DEMAND
+        return FairSharing.of(fair, configuration.features)
+
+    def make_queues(self) -> Queues:
+        """Return the pending queues, without workloads."""
+        queues = Queues()
+        for namespace in self._namespaces:
+            queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
+        for key, local in self._locals.items():
+            queues.stop_local(key, stopped=local.spec.stop_policy != STOP_NONE)
+        for node in self._tree.queues.values():
+            queues.set_queue(node.policy)
+        return queues
+
+    def change(self, definition: Definition, queues: Queues) -> None:
+        """Change a definition, and wake the workloads that this could help."""
+        name = definition.metadata.name
+        if isinstance(definition, LocalQueue):
+            key = key_of(definition)
+            self._locals[key] = definition
+            queues.stop_local(key, stopped=definition.spec.stop_policy != STOP_NONE)
+            return
+        if isinstance(definition, ClusterQueue):
+            self._queues[name] = definition
+            roots = redefine_queue(self._tree, convert.queue_spec(definition))
+            queues.set_queue(self._tree.queues[name].policy)
+        else:
+            self._cohorts[name] = definition
+            roots = redefine_cohort(self._tree, convert.cohort_spec(definition))
+        for root in roots:
+            queues.flush(root)
+
+    def list_drained(self, definition: Definition) -> Iterator[str]:
+        """Yield the keys of the workloads with quota that a changed queue evicts."""
+        name = definition.spec.cluster_queue if isinstance(definition, LocalQueue) else definition.metadata.name
+        node = self._tree.queues.get(name)
+        if node is None or isinstance(definition, Cohort) or definition.spec.stop_policy == STOP_NONE:
+            return
+        for key, workload in list(node.workloads.items()):
+            local = _state_of(workload.local_queue, self._locals.get(workload.local_queue))
+            if find_drain(local, _state_of(name, self._queues.get(name))) is not None:
+                yield key
+
+
+def _state_of(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
+    policy: StopPolicy | None = queue.spec.stop_policy if queue is not None else None  # type: ignore[assignment]
+    return QueueState(name, policy)

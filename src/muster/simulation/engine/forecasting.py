@@ -1,0 +1,72 @@
+"""Forecast the starts of jobs as they are submitted, as `muster why` would, so that forecasts can meet the truth.
+
+A forecast plays all that runs and waits, so its cost grows with that. So that the cost of all forecasts grows with the
+number of jobs, each job that waits pays for a few others, and a forecast is made when it is paid for. What is given to
+begin with pays for all forecasts of a small scenario.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from math import inf
+from typing import Literal
+
+from muster.queueing.model import CohortSpec, FlavorSpec
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.scheduling.cycle import AdmissionSettings
+from muster.queueing.scheduling.estimate import RunTime, estimate
+
+# For how many jobs, running or waiting, is paid at first, and by each job that waits; what a forecast costs beside.
+_GIVEN, _PAID, _FIXED = 10_000, 3, 20
+
+
+class Forecaster:
+    """Forecasts when jobs get quota, from copies of the quota tree and the queues.
+
+    which: of which jobs. run_time: returns what is known beforehand of the run time of a job, by its key.
+    """
+
+    def __init__(
+        self,
+        which: Literal["all", "some", "none"],
+        flavors: Mapping[str, FlavorSpec],
+        run_time: Callable[[str], RunTime],
+    ) -> None:
+        self._flavors = flavors
+        self._run_time = run_time
+        self._paid = {"all": inf, "some": _GIVEN, "none": -inf}[which]
+
+    def forecast(
+        self, tree: Tree, queues: Queues, settings: AdmissionSettings, key: str, queue: str, now: datetime
+    ) -> float | None:
+        """Return the seconds until a waiting job gets quota; None if nobody can say, or it is not paid for."""
+        if queue not in tree.queues:
+            return None
+        root = tree.queues[queue].root
+        names = [node.name for node in root.queues()]
+        keys = [key for node in root.queues() for key in node.workloads]
+        keys += [key for name in names for key in queues.waiting(name)]
+        self._paid += _PAID
+        cost = len(keys) + _FIXED
+        if cost > self._paid:
+            return None
+        self._paid -= cost
+        runs = {key: self._run_time(key) for key in keys}
+        start = estimate(_copy_quota(root), queues.copy(names), self._flavors, key, runs, now, settings).at
+        return None if start is None else (start - now).total_seconds()
+
+
+def _copy_quota(root: Node) -> Tree:
+    """Return the quota of a root Cohort, or of a ClusterQueue without one, and what is held of it."""
+    copy = Tree()
+    cohorts = [] if root.is_queue else [root]
+    while cohorts:
+        node = cohorts.pop()
+        if isinstance(node.spec, CohortSpec):
+            copy.set_cohort(node.spec)
+        cohorts.extend(node.cohorts())
+    for node in root.queues():
+        copy.set_queue(node.policy)
+        for workload in node.workloads.values():
+            copy.hold(workload)
+    return copy

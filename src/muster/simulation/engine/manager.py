@@ -1,0 +1,278 @@
+"""The manager of a MultiKueue in virtual time: `multicluster.dispatch` decides, and worker clusters do what it plans.
+
+Requests take no time. So a workload that got quota is cloned, admitted and started within one moment where there is
+room. A cluster that is lost runs on, and the manager neither sees nor changes anything there until it is back.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from math import isfinite
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.conditions import is_true
+from muster.api.config import Configuration
+from muster.api.kueue import Workload, WorkloadStatus
+from muster.api.kueue.names import ADMISSION_CHECK_EVICTION, EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
+from muster.api.meta import ObjectMeta
+from muster.controllers.decisionlog import DecisionLog
+from muster.multicluster.dispatch.decide import decide
+from muster.multicluster.dispatch.decisions import describe_dispatch
+from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
+from muster.queueing.conditions import put
+from muster.queueing.model import Assignment
+from muster.queueing.moments import FIRST
+from muster.queueing.workload import checks
+from muster.queueing.workload.eviction import evict
+from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.engine import Engine, _Job
+from muster.simulation.engine.site import Site
+from muster.simulation.engine.worker import WorkerEngine
+from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.scenario.model import Spec
+from muster.simulation.scenario.reading import Reading
+
+
+class Route(Struct, frozen=True):
+    """Where the workloads of a ClusterQueue go. check: its AdmissionCheck. clusters: in order of preference."""
+
+    check: str
+    clusters: Sequence[str]
+
+
+class _Dispatch(Struct):
+    """A workload that has quota here and goes to another cluster.
+
+    workload: without its status. status: as the manager stores it. home: the one cluster where its job may be.
+    wake_at: when to look again, in seconds from the start; None if only a change can matter.
+    """
+
+    job: _Job
+    route: Route
+    workload: Workload
+    status: WorkloadStatus
+    home: str = ""
+    wake_at: float | None = None
+
+
+class ManagerEngine(Engine):
+    """The cluster that sends workloads to worker clusters; jobs of queues without the check run in the cluster itself.
+
+    routes: by ClusterQueue.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        site: Site,
+        configuration: Configuration,
+        agenda: Agenda,
+        record: Record,
+        routes: Mapping[str, Route],
+        decisions: DecisionLog | None = None,
+    ) -> None:
+        super().__init__(spec, site, configuration, agenda, record, decisions=decisions)
+        self._routes = routes
+        self._settings_of_dispatch = dispatch_settings(configuration.multi_kueue, FIRST)
+        self._workers: dict[str, WorkerEngine] = {}
+        self._dispatches: dict[str, _Dispatch] = {}
+        self._lost_since: dict[str, datetime] = {}
+        self._unseen: dict[str, None] = {}  # the keys to look at
+        self._busy: dict[str, WorkerEngine] = {}  # workers with something to decide
+        self._waking: dict[str, None] = {}  # the keys that may have to be looked at later
+
+    def add_worker(self, worker: WorkerEngine, losses: Sequence[tuple[float, float]]) -> None:
+        """Add a worker cluster. losses: when it is lost and when it is back, in seconds from the start."""
+        self._workers[worker.name] = worker
+        for at, until in losses:
+            self._agenda.plan(at, Rank.END, partial(self._lose, worker.name))
+            if isfinite(until):
+                self._agenda.plan(until, Rank.END, partial(self._find, worker.name))
+
+    def require_queues(self, reading: Reading, site: Site) -> None:
+        """Refuse work whose LocalQueue no worker cluster has: its jobs could run nowhere."""
+        for number, work in enumerate(reading.scenario.spec.work):
+            queue = site.templates[work.name].local_queue
+            route = self._routes.get(self._local.get(queue, ""))
+            if route is not None and not any(self._workers[name].has_queue(queue) for name in route.clusters):
+                field = "queue" if work.queue else "template"
+                why = f"no cluster that it is sent to has the LocalQueue {queue}"
+                raise reading.source.error(f"spec.work[{number}].{field}", why)
+
+    def on_clone(self, worker: WorkerEngine, key: str) -> None:
+        """Note that something of a workload changed in a worker."""
+        self._busy[worker.name] = worker
+        if worker.name not in self._lost_since:
+            self._unseen[key] = None
+
+    def settle(self) -> None:
+        """Decide in all clusters until there is nothing to decide at this moment."""
+        changed: dict[str, WorkerEngine] = {}
+        while True:
+            super().settle()
+            while self._busy:
+                name, worker = self._busy.popitem()
+                changed[name] = worker
+                worker.settle()
+            if not self._unseen:
+                break
+            while self._unseen:
+                key = next(iter(self._unseen))
+                del self._unseen[key]
+                if (one := self._dispatches.get(key)) is not None:
+                    self._look(key, one)
+        for key in self._waking:
+            if (waiting := self._dispatches.get(key)) is not None and waiting.wake_at is not None:
+                self._agenda.plan(waiting.wake_at, Rank.END, partial(self._wake, key, waiting.wake_at))
+        self._waking.clear()
+        for worker in changed.values():
+            worker.record_uses()
+
+    def _explain(self, job: _Job, lacking: dict[Hashable, bool]) -> Waiting:
+        one = self._dispatches.get(job.workload.key)
+        if one is None:
+            return super()._explain(job, lacking)
+        asked = [self._workers[name] for name in self._list_clusters(one) if self._workers[name].has(job.workload.key)]
+        waits = [(worker.name, worker.explain(job.workload.key)) for worker in asked]
+        why = "; ".join(f"cluster {name}: {wait.why}" for name, wait in waits)
+        never = len(waits) == len(one.route.clusters) and all(wait.never for _, wait in waits)
+        return Waiting(job.submission.name, why or "no cluster takes it", never=never)
+
+    # Clusters that come and go.
+
+    def _lose(self, name: str) -> None:
+        self._lost_since[name] = self._moment
+        for key, one in self._dispatches.items():
+            if one.home == name or (not one.home and name in one.route.clusters):
+                self._unseen[key] = None
+
+    def _find(self, name: str) -> None:
+        """Look again at all workloads that the cluster has or could have; remove what is left of others."""
+        del self._lost_since[name]
+        worker = self._workers[name]
+        for key in worker.list_keys():
+            if key not in self._dispatches:
+                worker.remove_clone(key)
+            self._unseen[key] = None
+        for key, one in self._dispatches.items():
+            if not one.home and name in one.route.clusters:
+                self._unseen[key] = None
+
+    def _wake(self, key: str, at: float) -> None:
+        one = self._dispatches.get(key)
+        if one is not None and one.wake_at == at:
+            self._unseen[key] = None
+
+    # Workloads.
+
+    def _grant(self, job: _Job, assignment: Assignment) -> None:
+        route = self._routes.get(job.workload.queue)
+        if route is None:
+            super()._grant(job, assignment)
+            return
+        now, key = self._moment, job.workload.key
+        status = WorkloadStatus(
+            conditions=put((), QUOTA_RESERVED, True, QUOTA_RESERVED, "", now),
+            admission_checks=checks.synced((), (route.check,), now),
+        )
+        self._dispatches[key] = _Dispatch(job, route, self._make_workload(job), status)
+        self._unseen[key] = None
+
+    def _make_workload(self, job: _Job) -> Workload:
+        """Return the workload of a job, with the number of pods that it has."""
+        spec, namespace = job.known.template.workload.spec, job.workload.namespace
+        first, count = spec.pod_sets[0], job.workload.podsets[0].count
+        if first.count != count:
+            spec = replace(spec, pod_sets=(replace(first, count=count), *spec.pod_sets[1:]))
+        name = job.workload.key.partition("/")[2]
+        meta = ObjectMeta(name=name, namespace=namespace, uid=name, creation_timestamp=job.workload.created)
+        return Workload(metadata=meta, spec=spec)
+
+    def _evict(self, job: _Job) -> None:
+        one = self._dispatches.get(job.workload.key)
+        if one is None:
+            super()._evict(job)
+        elif not is_true(one.status.conditions, EVICTED):
+            self._begin_eviction(one, PREEMPTED, "Preempted")
+
+    def _begin_eviction(self, one: _Dispatch, reason: str, message: str) -> None:
+        """Let a workload give its quota back, once nothing of it is left in any cluster that can be reached."""
+        one.status = evict(one.status, reason, message, self._moment)
+        one.job.workload = replace(one.job.workload, evicted=True)
+        self._tree.hold(one.job.workload)
+        self._unseen[one.job.workload.key] = None
+
+    def _look(self, key: str, one: _Dispatch) -> None:
+        view = self._make_view(key, one)
+        plan = decide(view, self._settings_of_dispatch, self._moment)
+        if self._decisions is not None:
+            for decision in describe_dispatch(view, plan, self._find_subject(one.job.workload), self._moment):
+                self._decisions.add(replace(decision, queue=one.job.workload.queue))
+        one.wake_at = None if plan.wake_at is None else (plan.wake_at - self._start).total_seconds()
+        if one.wake_at is not None:
+            self._waking[key] = None
+        if plan.home != one.home:  # it is stored, and the next look goes on
+            one.home = plan.home
+            self._unseen[key] = None
+            return
+        if plan.status is not one.status:
+            one.status = plan.status
+        self._carry_out(key, one, plan)
+        self._note_progress(key, one, plan)
+
+    def _make_view(self, key: str, one: _Dispatch) -> DispatchView:
+        workload = Workload(metadata=one.workload.metadata, spec=one.workload.spec, status=one.status)
+        remotes = tuple(self._describe(key, name) for name in self._list_clusters(one))
+        # The status of the job at home is shown here at once.
+        return DispatchView(workload, one.route.check, one.home, mirrored=True, remotes=remotes)
+
+    def _list_clusters(self, one: _Dispatch) -> list[str]:
+        """Return the clusters where a workload may be."""
+        clusters = list(one.route.clusters)
+        return clusters if not one.home or one.home in clusters else [*clusters, one.home]
+
+    def _describe(self, key: str, name: str) -> Remote:
+        since = self._lost_since.get(name)
+        return self._workers[name].describe(key) if since is None else Remote(name, lost_since=since, is_tried=True)
+
+    def _carry_out(self, key: str, one: _Dispatch, plan: DispatchPlan) -> None:
+        for name in plan.create:
+            self._workers[name].add_clone(one.job, one.workload)
+        for name in dict.fromkeys((*plan.remove, *((plan.evict,) if plan.evict else ()))):
+            if self._workers[name].has(key):
+                self._workers[name].remove_clone(key)
+        if plan.mirror and plan.mirror not in plan.remove and plan.mirror != plan.evict:
+            self._workers[plan.mirror].start_job(key)
+
+    def _note_progress(self, key: str, one: _Dispatch, plan: DispatchPlan) -> None:
+        """Follow what the look found: the job at home has started or ended, or the workload goes back to its queue."""
+        if is_true(one.status.conditions, FINISHED):
+            self._finish(key, one)
+            return
+        clone = self._workers[one.home].get(key) if one.home and one.home not in self._lost_since else None
+        if clone is not None and clone.is_home and one.job.started is None:
+            one.job.started = clone.job.started
+        if (why := checks.retry(one.status.admission_checks)) is not None:
+            self._begin_eviction(one, ADMISSION_CHECK_EVICTION, why)
+        elif plan.stopped and is_true(one.status.conditions, EVICTED):
+            del self._dispatches[key]
+            one.job.workload = replace(one.job.workload, evicted=False)
+            super()._evict(one.job)
+
+    def _finish(self, key: str, one: _Dispatch) -> None:
+        """End a workload. What of it is in clusters that are lost goes once they are back."""
+        clone = self._workers[one.home].get(key)
+        assert clone is not None, "it has ended at home"
+        assert clone.ended_at is not None, "it has ended at home"
+        del self._dispatches[key]
+        del self._jobs[key]
+        self.record.end(one.job.number, clone.ended_at)
+        self._workers[one.home].remove_clone(key)
+        self._release(one.job.workload)
+        self._queues.forgive(self._tree.queues[one.job.workload.queue])
+
+    @property
+    def _moment(self) -> datetime:
+        return self._start + timedelta(seconds=self.record.now)

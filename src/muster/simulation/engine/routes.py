@@ -1,0 +1,81 @@
+"""Find where the workloads of each ClusterQueue of a manager go, and refuse what cannot be simulated. Pure."""
+
+from collections.abc import Collection, Iterator
+
+from msgspec import structs
+
+from muster.api.config import Configuration
+from muster.api.config.types import ALL_AT_ONCE, INCREMENTAL
+from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, MULTI_KUEUE_CLUSTER, MULTI_KUEUE_CONFIG, AdmissionCheck
+from muster.api.kueue.checks import AUTOMATED, AdmissionCheckStatus
+from muster.api.kueue.names import ACTIVE, MULTI_KUEUE_CONTROLLER
+from muster.api.meta import Condition
+from muster.multicluster.activity import CHECK_ACTIVE, find_check_activity
+from muster.queueing import convert
+from muster.queueing.pending.activity import activity
+from muster.simulation.engine.manager import Route
+from muster.simulation.engine.site import Site
+from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.workers import list_names
+
+_ACTIVE = AdmissionCheckStatus(conditions=(Condition(type=ACTIVE, status="True", reason=ACTIVE),))
+
+
+def find_routes(
+    reading: Reading, site: Site, configuration: Configuration, clusters: Collection[str]
+) -> dict[str, Route]:
+    """Return where workloads go, by ClusterQueue. clusters: the worker clusters of the scenario.
+
+    Raises:
+        ScenarioError: a check is not one of MultiKueue, or names what the scenario does not have.
+    """
+    for one in site.connections:
+        if one.metadata.name not in clusters:
+            raise _refuse(reading, MULTI_KUEUE_CLUSTER.kind, one.metadata.name, "spec.clusters has no such cluster")
+    checks = {one.metadata.name: structs.replace(one, status=_ACTIVE) for one in site.checks}
+    routes = dict(_list_routes(reading, site, clusters, checks))
+    if routes and (name := configuration.multi_kueue.dispatcher_name) not in (ALL_AT_ONCE, INCREMENTAL):
+        raise ScenarioError(f"{reading.source.file}: multiKueue.dispatcherName {name} cannot be simulated")
+    used = {name for route in routes.values() for name in route.clusters}
+    for number, cluster in enumerate(reading.scenario.spec.clusters):
+        for name in list_names(cluster):
+            if name not in used:
+                why = f"no ClusterQueue sends workloads to {name}, by an AdmissionCheck and a {MULTI_KUEUE_CONFIG.kind}"
+                raise reading.source.error(f"spec.clusters[{number}].name", why)
+    return routes
+
+
+def _list_routes(
+    reading: Reading, site: Site, clusters: Collection[str], checks: dict[str, AdmissionCheck]
+) -> Iterator[tuple[str, Route]]:
+    configs = {one.metadata.name: one for one in site.configs}
+    for queue in site.cluster_queues:
+        name = queue.metadata.name
+        spec = convert.queue_spec(queue)
+        if not spec.checks:
+            continue
+        found = activity(structs.replace(spec, stop="None", groups=()), {}, checks)
+        if not found.active:
+            raise _refuse(reading, CLUSTER_QUEUE.kind, name, found.message)
+        for check_name in spec.checks:
+            check = checks[check_name].spec
+            if check.controller_name != MULTI_KUEUE_CONTROLLER:
+                why = f"the checks of {check.controller_name} cannot be simulated"
+                raise _refuse(reading, ADMISSION_CHECK.kind, check_name, why)
+            standing = find_check_activity(check.parameters, configs, dict.fromkeys(clusters, True))
+            if standing != CHECK_ACTIVE:
+                raise _refuse(reading, ADMISSION_CHECK.kind, check_name, f"{standing.message} (of spec.clusters)")
+            assert check.parameters is not None, "else the check was not active"
+            config = configs[check.parameters.name]
+            if config.spec.quota_management == AUTOMATED:
+                why = "quotaManagement Automated cannot be simulated: give the manager's queues their quota"
+                raise _refuse(reading, MULTI_KUEUE_CONFIG.kind, config.metadata.name, why)
+            yield name, Route(check_name, config.spec.clusters)
+
+
+def _refuse(reading: Reading, kind: str, name: str, why: str) -> ScenarioError:
+    """Return the error of an object, with its file."""
+    for one in reading.manifests:
+        if one.document["kind"] == kind and one.document["metadata"].get("name") == name:
+            return ScenarioError(f"{one.title}: {why}")
+    return ScenarioError(f"{reading.source.file}: {kind} {name}: {why}")

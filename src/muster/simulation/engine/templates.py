@@ -1,0 +1,112 @@
+"""Keep the templates of the jobs of works, and make those of jobs whose pods are others, as a trace says. Pure."""
+
+from collections.abc import Callable, Hashable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api import kueue
+from muster.api.core import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSpec,
+    ResourceRequirements,
+)
+from muster.api.values.quantity import ResourceList, format_amount
+from muster.queueing.model import WorkloadInfo
+from muster.simulation.engine.site import JobTemplate
+from muster.simulation.scenario.arrivals import Submission
+from muster.simulation.scenario.logs.jobs import Role
+
+# How many templates of traced jobs are kept; a log may have more kinds of jobs than fit into memory.
+_MOST_KEPT = 20_000
+
+
+class KnownTemplate(Struct, frozen=True):
+    """A template as decisions read it. key: what the templates of equal pods have in common."""
+
+    key: Hashable
+    template: JobTemplate
+    base: WorkloadInfo
+
+
+class Templates:
+    """The templates of the jobs of all works, by their number."""
+
+    def __init__(self, templates: Sequence[JobTemplate], convert: Callable[[JobTemplate], WorkloadInfo]) -> None:
+        self._convert = convert
+        self._of_works = [KnownTemplate(number, one, convert(one)) for number, one in enumerate(templates)]
+        self._of_roles: dict[tuple[int, tuple[Role, ...]], KnownTemplate] = {}
+
+    def find(self, submission: Submission) -> KnownTemplate:
+        """Return the template of a job."""
+        of_work = self._of_works[submission.work]
+        if not submission.roles:
+            return of_work
+        key = submission.work, submission.roles
+        known = self._of_roles.get(key)
+        if known is None:
+            if len(self._of_roles) >= _MOST_KEPT:
+                self._of_roles.clear()
+            template = make_template(of_work.template, submission.roles)
+            known = self._of_roles[key] = KnownTemplate(key, template, self._convert(template))
+        return known
+
+
+def make_template(template: JobTemplate, roles: Sequence[Role]) -> JobTemplate:
+    """Return a template with these pods, each of which is like those of its first podset otherwise."""
+    workload = template.workload
+    first = workload.spec.pod_sets[0]
+    podsets = tuple(
+        _make_podset(first, first.name if number == 0 else f"{first.name}-{number}", role)
+        for number, role in enumerate(roles)
+    )
+    return replace(template, workload=replace(workload, spec=replace(workload.spec, pod_sets=podsets)))
+
+
+def _make_podset(podset: kueue.PodSet, name: str, role: Role) -> kueue.PodSet:
+    spec = podset.template.spec
+    if role.requests is not None:
+        spec = _request(spec, role.requests)
+    spec = _select(spec, role)
+    return replace(podset, name=name, count=role.pods, template=replace(podset.template, spec=spec))
+
+
+def _request(spec: PodSpec, requests: Sequence[tuple[str, int]]) -> PodSpec:
+    """Return a pod that requests just these amounts, in the units of decisions."""
+    amounts: ResourceList = {resource: format_amount(resource, amount) for resource, amount in requests}
+    container = replace(spec.containers[0], resources=ResourceRequirements(requests=amounts))
+    return replace(spec, containers=(container,), init_containers=(), overhead={}, resources=None)
+
+
+def _select(spec: PodSpec, role: Role) -> PodSpec:
+    """Return a pod for nodes whose labels have one of the values of its role each."""
+    alone = {label: values[0] for label, values in role.labels if len(values) == 1}
+    any_of = [
+        NodeSelectorRequirement(key=label, operator="In", values=values)
+        for label, values in role.labels
+        if len(values) != 1
+    ]
+    spec = replace(spec, node_selector=spec.node_selector | alone)
+    if not any_of:
+        return spec
+    affinity = spec.affinity or Affinity()
+    node_affinity = affinity.node_affinity or NodeAffinity()
+    required = node_affinity.required_during_scheduling_ignored_during_execution
+    terms = required.node_selector_terms if required is not None else (NodeSelectorTerm(),)
+    narrowed = tuple(replace(term, match_expressions=(*term.match_expressions, *any_of)) for term in terms)
+    node_affinity = replace(
+        node_affinity,
+        required_during_scheduling_ignored_during_execution=NodeSelector(node_selector_terms=narrowed),
+    )
+    return replace(spec, affinity=replace(affinity, node_affinity=node_affinity))
+
+
+def find_local_queue(name: str, template: JobTemplate) -> str:
+    """Return the LocalQueue of a job, as `namespace/name`. name: if it is another than that of its template."""
+    if not name:
+        return template.local_queue
+    return name if "/" in name else f"{template.workload.metadata.namespace}/{name}"

@@ -1,0 +1,198 @@
+"""A worker cluster of a MultiKueue: its queues decide about clones, and a clone's job runs once this is its home.
+
+A clone has quota and no pods. What becomes of clones is told the manager, who decides (`engine.manager`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.config import Configuration
+from muster.api.kueue import Workload, WorkloadStatus
+from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
+from muster.api.meta import Condition
+from muster.multicluster.dispatch.views import Remote, RemoteJob
+from muster.queueing.model import Assignment, WorkloadInfo
+from muster.simulation.engine.agenda import Agenda
+from muster.simulation.engine.engine import Engine, _Job
+from muster.simulation.engine.site import Site
+from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.scenario.model import Spec
+
+# Called with a cluster and the key of a clone of which something changed.
+Notice = Callable[["WorkerEngine", str], None]
+
+
+class Clone(Struct):
+    """A workload of the manager in a worker cluster.
+
+    job: its job here. workload: as the manager has it. assignment: what its queue gave it; None while it waits.
+    admitted_at: since when. is_home: whether its job was created here. was_evicted: whether that lost its quota
+    again. ended_at: when it ended, in seconds from the start. remote: what the manager sees, until something changes.
+    """
+
+    job: _Job
+    workload: Workload
+    assignment: Assignment | None = None
+    admitted_at: datetime | None = None
+    is_home: bool = False
+    was_evicted: bool = False
+    ended_at: float | None = None
+    remote: Remote | None = None
+
+
+class WorkerEngine(Engine):
+    """A worker cluster. Its record has the starts of jobs; all else of them is recorded by the manager.
+
+    name: its name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: Spec,
+        site: Site,
+        configuration: Configuration,
+        agenda: Agenda,
+        record: Record,
+        notice: Notice,
+    ) -> None:
+        super().__init__(spec, site, configuration, agenda, record)
+        self.name = name
+        self._scope = f"{name}/"
+        self._notice = notice
+        self._clones: dict[str, Clone] = {}
+        self._nothing = Remote(name, is_tried=True)
+        self._created = 0  # how many clones have been
+        self._uses: Counter[tuple[str, str, str]] = Counter()  # how the use of quota changes at this moment
+
+    def list_keys(self) -> list[str]:
+        """Return the keys of the clones."""
+        return list(self._clones)
+
+    def has_queue(self, local_queue: str) -> bool:
+        """Return whether there is a LocalQueue of that key here."""
+        return local_queue in self._local
+
+    def has(self, key: str) -> bool:
+        """Return whether a clone of a workload is here."""
+        return key in self._clones
+
+    def get(self, key: str) -> Clone | None:
+        """Return the clone of a workload; None if there is none."""
+        return self._clones.get(key)
+
+    def add_clone(self, one: _Job, workload: Workload) -> None:
+        """Create the clone of a workload, which asks its queue for quota."""
+        now = self._start + timedelta(seconds=self.record.now)
+        info = replace(
+            one.workload,
+            queue=self._local.get(one.workload.local_queue, ""),
+            usage=None,
+            reserved=None,
+            admitted=False,
+            created=now,
+            queued=now,
+        )
+        self._created += 1
+        # A clone starts once, and another of its name later: the number of the start tells their ends apart.
+        job = _Job(one.number, one.submission, one.known, info, one.end, one.work, None, starts=self._created)
+        self._jobs[info.key] = job
+        self._clones[info.key] = Clone(job, workload)
+        if info.queue:
+            self._queues.add(info)
+        self._note_change(info.key)
+
+    def start_job(self, key: str) -> None:
+        """Create the job of a clone that has quota: it asks for nodes."""
+        clone = self._clones[key]
+        if not clone.is_home and clone.assignment is not None:
+            clone.is_home = True
+            self._place(clone.job, clone.assignment)
+            self._note_change(key)
+
+    def remove_clone(self, key: str) -> None:
+        """Remove a clone and its job, with all that they hold."""
+        clone = self._clones.pop(key)
+        self._jobs.pop(key, None)
+        if self._machines is not None:
+            self._machines.free(key)
+        if clone.assignment is not None:
+            self._release(clone.job.workload)
+        elif clone.job.workload.queue and clone.ended_at is None:
+            self._queues.remove(key)
+            self._queues.forget(key)
+        self._notice(self, key)
+
+    def describe(self, key: str) -> Remote:
+        """Return what the manager sees of a workload here."""
+        clone = self._clones.get(key)
+        if clone is None:
+            return self._nothing
+        if clone.remote is None:
+            ended = clone.ended_at is not None
+            status = _make_status(None if clone.was_evicted else clone.admitted_at, ended=ended)
+            name = clone.workload.metadata.name
+            job = RemoteJob(name, clone.job.started is not None, ended, not ended) if clone.is_home else None
+            there = Workload(metadata=clone.workload.metadata, spec=clone.workload.spec, status=status)
+            clone.remote = replace(self._nothing, workload=there, job=job)
+        return clone.remote
+
+    def explain(self, key: str) -> Waiting:
+        """Return why the job of a clone has not started here."""
+        job = self._clones[key].job
+        if not job.workload.queue:
+            return Waiting(job.submission.name, f"there is no LocalQueue {job.workload.local_queue}", never=True)
+        return self._explain(job, {})
+
+    def record_uses(self) -> None:
+        """Record how the use of quota changed at this moment: most clones get quota and are removed at once."""
+        for (queue, flavor, resource), amount in self._uses.items():
+            if amount:
+                self.record.change(self.record.now, self._scope + queue, flavor, resource, amount)
+        self._uses.clear()
+
+    def _note_use(self, workload: WorkloadInfo, sign: int) -> None:
+        for (flavor, resource), amount in (workload.usage or {}).items():
+            self._uses[workload.queue, flavor, resource] += sign * amount
+
+    def _note_change(self, key: str) -> None:
+        if (clone := self._clones.get(key)) is not None:
+            clone.remote = None
+        self._notice(self, key)
+
+    def _grant(self, job: _Job, assignment: Assignment) -> None:
+        clone = self._clones[job.workload.key]
+        clone.assignment = assignment
+        moment = self._start + timedelta(seconds=self.record.now)
+        clone.admitted_at = moment.replace(microsecond=0)  # as the API has it
+        self._note_change(job.workload.key)
+
+    def _begin(self, job: _Job, since: float | None = None) -> None:
+        super()._begin(job, since)
+        self.record.locate(job.number, self.name)
+        self._note_change(job.workload.key)
+
+    def _note_end(self, job: _Job) -> None:
+        clone = self._clones[job.workload.key]
+        clone.assignment, clone.ended_at = None, self.record.now
+        self._note_change(job.workload.key)
+
+    def _note_eviction(self, job: _Job, _ran: float) -> None:
+        clone = self._clones[job.workload.key]
+        clone.assignment, clone.admitted_at, clone.was_evicted = None, None, clone.is_home
+        self._note_change(job.workload.key)
+
+
+@lru_cache(maxsize=1024)
+def _make_true(type: str, at: datetime | None) -> Condition:
+    return Condition(type=type, status="True", reason=type, last_transition_time=at)
+
+
+def _make_status(admitted_at: datetime | None, *, ended: bool) -> WorkloadStatus:
+    types = (QUOTA_RESERVED, ADMITTED, *((FINISHED,) if ended else ()))
+    return WorkloadStatus(conditions=tuple(_make_true(type, admitted_at) for type in types) if admitted_at else ())

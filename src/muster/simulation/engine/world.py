@@ -1,0 +1,119 @@
+"""Play a scenario from event to event in virtual time: jobs come and end, and the cluster decides after each moment."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import MAXYEAR, UTC, datetime
+from functools import partial
+from math import inf
+
+from msgspec import Struct
+
+from muster.api.config import Configuration
+from muster.controllers.decisionlog import DecisionLog
+from muster.queueing import convert
+from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.changes import Changes
+from muster.simulation.engine.checkpoints import make_checkpoints
+from muster.simulation.engine.engine import Engine
+from muster.simulation.engine.manager import ManagerEngine
+from muster.simulation.engine.routes import find_routes
+from muster.simulation.engine.site import Site
+from muster.simulation.engine.takeup import read_residents
+from muster.simulation.engine.worker import WorkerEngine
+from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.scenario.arrivals import Submission, list_submissions
+from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.reading import STATE_WORK, Reading
+from muster.simulation.scenario.workers import WorkerReading
+
+# Called with the record so far after each moment.
+Progress = Callable[[Record], None]
+
+
+class WorkerSite(Struct, frozen=True):
+    """A worker cluster, or several that are alike, with the objects of each."""
+
+    reading: WorkerReading
+    site: Site
+
+
+class World:
+    """The agenda and the record of a scenario, and the cluster that decides in it, which may be a manager of others.
+
+    record: what became of the jobs so far.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        site: Site,
+        configuration: Configuration,
+        workers: Sequence[WorkerSite] = (),
+        decisions: DecisionLog | None = None,
+    ) -> None:
+        """Prepare a scenario. decisions: the log that gets each decision of the cluster, not those of its workers."""
+        spec = reading.scenario.spec
+        works = [work.name for work in spec.work]
+        self.record = Record(works if reading.state is None else [*works, STATE_WORK])
+        self._agenda = Agenda()
+        self._source = reading.source
+        self._coming = True  # whether more jobs come
+        self._changes: Changes | None = None
+        self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
+        self._until = inf if spec.until is None else parse_seconds(spec.until)
+        self._submissions = list_submissions(reading)
+        self._coming = False  # whether another job is to come
+        names = [name for worker in workers for name in worker.reading.names]
+        routes = find_routes(reading, site, configuration, names)
+        if not routes:
+            checkpoints = [make_checkpoints(reading, number) for number in range(len(spec.work))]
+            self._engine = Engine(spec, site, configuration, self._agenda, self.record, checkpoints, decisions)
+            self._changes = self._engine.changes = Changes(reading, site, self._agenda, self._engine)
+            if reading.state is not None:
+                self._engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
+            return
+        self._engine = manager = ManagerEngine(spec, site, configuration, self._agenda, self.record, routes, decisions)
+        for worker in workers:
+            for name in worker.reading.names:
+                shared = (worker.reading.reading.scenario.spec, worker.site, configuration, self._agenda, self.record)
+                manager.add_worker(WorkerEngine(name, *shared, notice=manager.on_clone), worker.reading.losses)
+        manager.require_queues(reading, site)
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over."""
+        self._expect_next()
+        if self._changes is not None:
+            self._changes.plan_next()
+        while self._agenda and (self._coming or self._engine.is_busy):
+            now = self._agenda.next_at
+            if now > self._until:
+                self.record.now = self._until
+                return
+            if now > self._last:
+                raise self._source.error("spec", f"would pass the year {MAXYEAR}: set until to end before it")
+            self.record.now = now
+            while (event := self._agenda.take_due(now)) is not None:
+                event()
+            self._engine.settle()
+            self._engine.measure()
+            if progress is not None:
+                progress(self.record)
+
+    @property
+    def engine(self) -> Engine:
+        """The cluster that decides, or the manager of others."""
+        return self._engine
+
+    def list_waiting(self) -> Iterator[Waiting]:
+        """Yield the jobs that have not started, and why."""
+        return self._engine.list_waiting()
+
+    def _expect_next(self) -> None:
+        """Plan the next submission, which plans the one after it: there may be more than fit into memory."""
+        submission = next(self._submissions, None)
+        self._coming = submission is not None
+        if submission is not None:
+            self._agenda.plan(submission.at, Rank.ARRIVAL, partial(self._submit, submission))
+
+    def _submit(self, submission: Submission) -> None:
+        self._expect_next()
+        self._engine.submit(submission)

@@ -1,0 +1,35 @@
+"""Draw evictions and the work that they undid."""
+
+from muster.charts.page import Figure, Section
+from muster.charts.plot import draw_legend, draw_stack
+from muster.charts.scales import list_time_ticks
+from muster.simulation.outcome.bins import Bins
+from muster.simulation.outcome.figures.palette import Palette
+from muster.simulation.outcome.timeline import Timeline
+
+_HOUR = 3600.0
+_PARTS = 84
+
+
+def draw_losses(timeline: Timeline, palette: Palette) -> Section | None:
+    """Return the section on evictions; None if there are none."""
+    if not any(any(jobs.evictions) for jobs in timeline.jobs.values()):
+        return None
+    edges = Bins.cover(timeline.edges[-1], _PARTS).edges.tolist()
+    width = edges[1] - edges[0]
+    ticks = list_time_ticks(edges[-1])
+    figures = []
+    for title, reading, field, unit in (
+        ("Evictions", "How many jobs were evicted in each span of time, by their queue.", "evictions", 1.0),
+        ("Lost work, in pod hours", "The work of evicted jobs that has to be done again.", "lost", _HOUR),
+    ):
+        values = []
+        for queue, jobs in timeline.jobs.items():
+            sums = [0.0] * (len(edges) - 1)
+            for start, value in zip(timeline.edges, getattr(jobs, field), strict=False):
+                sums[min(int(start // width), len(sums) - 1)] += value / unit
+            values.append((queue, sums))
+        layers = palette.stack(values, len(edges) - 1)
+        body = draw_stack(edges, layers, [], ticks, f"{title} over time")
+        figures.append(Figure(title, reading, body, draw_legend((one.name, one.color) for one in layers)))
+    return Section("losses", "Evictions and lost work", figures)

@@ -1,0 +1,44 @@
+"""Choose which queues have a colour of their own, and sum up the others."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from muster.charts.plot import COLORS, Series, color_of
+
+NO_QUEUE = "(no queue)"
+
+
+class Palette(Struct, frozen=True):
+    """The queues that have a colour, the largest first; the same in all figures."""
+
+    queues: Sequence[str]
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float]) -> "Palette":
+        """Return the colours of queues by weight: one queue too many makes the least important ones `others`."""
+        ordered = sorted(weights, key=lambda name: (-weights[name], name))
+        return cls(ordered if len(ordered) <= COLORS else ordered[: COLORS - 1])
+
+    def color(self, queue: str) -> str:
+        """Return the colour of a queue."""
+        return color_of(self.queues.index(queue)) if queue in self.queues else "rest"
+
+    def stack(self, values: Iterable[tuple[str, Sequence[float]]], length: int) -> list[Series]:
+        """Return the values of queues as layers; those of the other queues are one layer. Queues may repeat."""
+        sums: dict[str, list[float]] = {}
+        others = 0
+        for queue, series in values:
+            key = queue if queue in self.queues else "\0others"
+            others += key != queue
+            total = sums.setdefault(key, [0.0] * length)
+            sums[key] = [one + two for one, two in zip(total, series, strict=True)]
+        layers = [Series(name_queue(one), sums[one], self.color(one)) for one in self.queues if one in sums]
+        if others:
+            layers.append(Series("other queues", sums["\0others"], "rest"))
+        return layers
+
+
+def name_queue(queue: str) -> str:
+    """Return the name of a queue for people."""
+    return queue or NO_QUEUE

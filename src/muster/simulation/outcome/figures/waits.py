@@ -1,0 +1,146 @@
+"""Draw how long jobs waited, and which jobs waited longest."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from muster.charts.markup import Markup, element, join
+from muster.charts.page import Figure, Section
+from muster.charts.plot import COLORS, Marked, color_of, draw_cells, draw_legend, draw_lines, draw_stack, draw_table
+from muster.charts.scales import Tick, format_span, list_log_ticks, list_time_ticks, place_log
+from muster.simulation.outcome.figures.palette import Palette, name_queue
+from muster.simulation.outcome.record import JobOutcome
+from muster.simulation.outcome.summary import Spread, compute_slowdown, find_percentile
+from muster.simulation.outcome.timeline import Timeline
+
+# A curve has at most so many points.
+_MOST_POINTS = 200
+_COLUMNS = 24
+_MOST_ROWS = 100
+_HOUR = 3600.0
+
+_READING = (
+    "The share of jobs that waited at most so long: a curve further to the left and above is better. "
+    "Slowdown: the time in the system by the run time, of at least 10 seconds, over jobs that have ended."
+)
+
+Groups = Mapping[str, Sequence[JobOutcome]]
+
+
+def draw_waiting(timeline: Timeline, palette: Palette) -> Section:
+    """Return the section on waiting work over time."""
+    ticks = list_time_ticks(timeline.edges[-1])
+    length = len(timeline.edges) - 1
+    figures = []
+    for title, reading, values in (
+        (
+            "Waiting jobs",
+            "Jobs that have no place yet, or lost it.",
+            {q: one.waiting for q, one in timeline.jobs.items()},
+        ),
+        (
+            "Waiting work, in pod hours",
+            "The run times of waiting jobs times their pods: what the cluster has yet to do.",
+            {queue: [value / _HOUR for value in one.backlog] for queue, one in timeline.jobs.items()},
+        ),
+    ):
+        layers = palette.stack(values.items(), length)
+        body = draw_stack(timeline.edges, layers, [], ticks, f"{title} over time")
+        figures.append(Figure(title, reading, body, draw_legend((one.name, one.color) for one in layers)))
+    return Section("waiting", "Waiting work", figures)
+
+
+def draw_waits(jobs: Sequence[JobOutcome], palette: Palette) -> Section:
+    """Return the section on waits by queue, size and priority."""
+    longest = max((job.wait for job in jobs), default=0.0)
+    figures = []
+    for title, groups in (
+        ("Waits by queue", _group_queues(jobs, palette)),
+        ("Waits by size", group_jobs(jobs, lambda job: name_size(job.pods), _order_sizes)),
+        ("Waits by priority", group_jobs(jobs, lambda job: str(job.priority), lambda name: -int(name))),
+    ):
+        if len(groups) < 2 and title == "Waits by priority":
+            continue
+        shown = _keep_largest(groups)
+        colors = {
+            name: palette.color(name) if title.endswith("queue") else color_of(number)
+            for number, name in enumerate(shown)
+        }
+        lines = [Marked(name_queue(name), trace_waits(some, longest), colors[name]) for name, some in shown.items()]
+        body = draw_lines(lines, list_log_ticks(longest), 100.0, f"{title}: shares of jobs", "%")
+        legend = draw_legend((line.name, line.color) for line in lines)
+        reading = _READING if len(shown) == len(groups) else f"{_READING} Curves: the {len(shown)} largest groups."
+        figures.append(Figure(title, reading, join((body, _tabulate(title, groups))), legend, wide=True))
+    figures.append(_draw_sizes(jobs, longest))
+    return Section("waits", "How long jobs waited", figures)
+
+
+def group_jobs(jobs: Iterable[JobOutcome], key: Callable[[JobOutcome], str], order: Callable[[str], object]) -> Groups:
+    """Return jobs by a key, in an order of the keys."""
+    groups: dict[str, list[JobOutcome]] = {}
+    for job in jobs:
+        groups.setdefault(key(job), []).append(job)
+    return {name: groups[name] for name in sorted(groups, key=order)}  # type: ignore[arg-type]
+
+
+def name_size(pods: int) -> str:
+    """Return the size class of a gang: 1, 2-4, 5-16, 17-64 pods and so on."""
+    low, high = 1, 1
+    while pods > high:
+        low, high = high + 1, high * 4
+    return f"{low}" if low == high else f"{low}-{high}"
+
+
+def _order_sizes(name: str) -> int:
+    return int(name.partition("-")[0])
+
+
+def _group_queues(jobs: Sequence[JobOutcome], palette: Palette) -> Groups:
+    known = list(palette.queues)
+    return group_jobs(
+        jobs, lambda job: job.queue, lambda name: (name not in known, known.index(name) if name in known else 0, name)
+    )
+
+
+def _keep_largest(groups: Groups) -> Groups:
+    """Return the groups with most jobs, in their order; a curve too many cannot be told from others."""
+    largest = sorted(groups, key=lambda name: -len(groups[name]))[:COLORS]
+    return {name: some for name, some in groups.items() if name in largest}
+
+
+def trace_waits(jobs: Sequence[JobOutcome], longest: float) -> list[tuple[float, float]]:
+    """Return the curve of the shares of jobs, in percent, that waited at most so long."""
+    waits = sorted(job.wait for job in jobs)
+    count = len(waits)
+    numbers = {round(step * (count - 1) / (_MOST_POINTS - 1)) for step in range(_MOST_POINTS)}
+    points = [(place_log(waits[number], longest), (number + 1) / count * 100) for number in sorted(numbers)]
+    return [(0.0, 0.0), *points, (1.0, 100.0)]
+
+
+def _tabulate(title: str, groups: Groups) -> Markup:
+    header = (title.rpartition(" ")[2], "jobs", "wait mean", "p50", "p90", "p99", "slowdown mean", "p90", "evictions")
+    rows = [_make_row(name_queue(name), some) for name, some in list(groups.items())[:_MOST_ROWS]]
+    table = draw_table(header, rows)
+    if left_out := len(groups) - len(rows):
+        return join((table, element("p", {}, f"{left_out} more rows are left out.")))
+    return table
+
+
+def _make_row(name: str, jobs: Sequence[JobOutcome]) -> tuple[str, ...]:
+    wait = Spread.of(job.wait for job in jobs)
+    slowdown = Spread.of(value for job in jobs if (value := compute_slowdown(job)) is not None)
+    waits = () if wait is None else (wait.mean, wait.p50, wait.p90, wait.p99)
+    slowdowns = ("-", "-") if slowdown is None else (f"{slowdown.mean:.1f}", f"{slowdown.p90:.1f}")
+    return (name, f"{len(jobs):,}", *map(format_span, waits), *slowdowns, f"{sum(job.evictions for job in jobs):,}")
+
+
+def _draw_sizes(jobs: Sequence[JobOutcome], longest: float) -> Figure:
+    sizes = group_jobs(jobs, lambda job: name_size(job.pods), _order_sizes)
+    rows, names = [], []
+    for number, (name, some) in enumerate(sizes.items()):
+        cells = Counter(min(_COLUMNS - 1, int(place_log(job.wait, longest) * _COLUMNS)) for job in some)
+        rows.append([cells[column] / len(some) * 100 for column in range(_COLUMNS)])
+        median = find_percentile(sorted(job.wait for job in some), 0.5)
+        names.append(Tick((number + 1) / len(sizes), f"{name} pods, median {format_span(median)}"))
+    body = draw_cells(rows, list_log_ticks(longest), names, "Sizes of gangs against waits")
+    reading = "Each row is a size of gangs; darker cells hold a larger share of its jobs. Long waits are to the right."
+    return Figure("Gang size against wait", reading, body, wide=True)

@@ -1,0 +1,55 @@
+"""Keep how much of a cluster is free, and how many pods of each work would fit there, at some times. Bounded."""
+
+from array import array
+
+# More times are thinned out: every other one goes, and the time between two doubles.
+_MOST_TIMES = 600
+_FIRST_SECONDS = 1.0
+
+
+class FreeRoom:
+    """What was free for the pods of one work.
+
+    resource: the resource that limits its pods most. amount: how much of it a pod asks for.
+    times, free, fitting: when, how much was free on nodes that take such pods, and how many more pods fitted there.
+    """
+
+    def __init__(self, work: str, resource: str, amount: int) -> None:
+        self.work, self.resource, self.amount = work, resource, amount
+        self.times, self.free, self.fitting = array("d"), array("q"), array("q")
+
+    def add(self, at: float, free: int, fitting: int) -> None:
+        """Add what is free at a time."""
+        self.times.append(at)
+        self.free.append(free)
+        self.fitting.append(fitting)
+
+    def thin(self) -> None:
+        """Drop every other time."""
+        self.times, self.free, self.fitting = self.times[::2], self.free[::2], self.fitting[::2]
+
+    def usable(self, sample: int, size: int) -> int:
+        """Return how much of the free amount gangs of a size can use at a time, as far as room goes."""
+        return self.fitting[sample] // size * size * self.amount
+
+
+class FreeRooms:
+    """What was free for the pods of each work, and when it is to be looked up next."""
+
+    def __init__(self, most_times: int = _MOST_TIMES) -> None:
+        self.by_work: dict[str, FreeRoom] = {}
+        self._most = most_times
+        self._every = _FIRST_SECONDS
+        self._next = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Return whether it is time to look again."""
+        return now >= self._next
+
+    def wait(self, now: float) -> None:
+        """Plan the next time, and thin out earlier ones if they are too many."""
+        if any(len(room.times) > self._most for room in self.by_work.values()):
+            self._every *= 2
+            for room in self.by_work.values():
+                room.thin()
+        self._next = now + self._every

@@ -1,0 +1,76 @@
+"""Keep what queues may use, what evictions undid of their use, and what nodes have, over time."""
+
+from array import array
+from collections.abc import Mapping
+
+QuotaKey = tuple[str, str, str]
+"""A queue, a flavor and a resource."""
+
+
+class Steps:
+    """Changes of numbered amounts, in arrays."""
+
+    def __init__(self) -> None:
+        self.times, self.numbers, self.amounts = array("d"), array("q"), array("q")
+
+    def add(self, at: float, number: int, amount: int) -> None:
+        """Add a change."""
+        self.times.append(at)
+        self.numbers.append(number)
+        self.amounts.append(amount)
+
+
+class QuotaLedger:
+    """The nominal quotas over time, and the use that evictions undid.
+
+    keys: by number. changes: when the quota of which key changed, by how much. losses: the same of use in vain.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[QuotaKey, int] = {}
+        self._nominal: dict[int, int] = {}
+        self.changes = Steps()
+        self.losses = Steps()
+
+    @property
+    def keys(self) -> list[QuotaKey]:
+        """The keys, by number."""
+        return list(self._keys)
+
+    def set(self, at: float, key: QuotaKey, nominal: int) -> None:
+        """Record that a queue has this nominal quota from now on."""
+        number = self._number(key)
+        if change := nominal - self._nominal.get(number, 0):
+            self.changes.add(at, number, change)
+        self._nominal[number] = nominal
+
+    def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:
+        """Record that an eviction undid the use of a time."""
+        number = self._number(key)
+        self.losses.add(start, number, amount)
+        self.losses.add(end, number, -amount)
+
+    def _number(self, key: QuotaKey) -> int:
+        return self._keys.setdefault(key, len(self._keys))
+
+
+class CapacityLedger:
+    """The amounts that all nodes have together, over time. resources: by number."""
+
+    def __init__(self) -> None:
+        self._amounts: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        self.changes = Steps()
+
+    @property
+    def resources(self) -> list[str]:
+        """The resources, by number."""
+        return list(self._numbers)
+
+    def set(self, at: float, amounts: Mapping[str, int]) -> None:
+        """Record that the nodes have these amounts from now on."""
+        for resource in {**self._amounts, **amounts}:
+            number = self._numbers.setdefault(resource, len(self._numbers))
+            if change := amounts.get(resource, 0) - self._amounts.get(resource, 0):
+                self.changes.add(at, number, change)
+        self._amounts = dict(amounts)

@@ -1,0 +1,239 @@
+"""Tell how used quotas, nodes and waiting jobs of a simulation went over time, in regular bins. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from muster.gang import arrays as np
+from muster.gang.arrays import Floats, Ints
+from muster.simulation.outcome.bins import Bins, average_steps, sum_events
+from muster.simulation.outcome.ledgers import QuotaKey, Steps
+from muster.simulation.outcome.record import Changes, Record
+
+Series = Sequence[float]
+"""A number for each bin."""
+
+
+class QuotaSeries(Struct, frozen=True):
+    """The quota of a queue, means over bins.
+
+    nominal: what it is entitled to. borrowed: the use above that. lost: the use that evictions undid later.
+    """
+
+    nominal: Series
+    used: Series
+    borrowed: Series
+    lost: Series
+
+
+class JobSeries(Struct, frozen=True):
+    """The jobs of a queue.
+
+    running, waiting, pods_running, pods_waiting: means over bins. backlog: the mean of the run times of waiting jobs
+    times their pods, in seconds. evictions: in each bin. lost: the pod seconds that these evictions undid.
+    """
+
+    running: Series
+    waiting: Series
+    pods_running: Series
+    pods_waiting: Series
+    backlog: Series
+    evictions: Series
+    lost: Series
+
+
+class Timeline(Struct, frozen=True):
+    """What happened over time, in regular bins. Times are seconds; amounts are in the units of decisions.
+
+    width: of a bin. edges: of the bins, one more than bins; the last bin may be shorter.
+    quotas: by queue, flavor and resource. jobs: by queue. demand: what running jobs ask for, by queue and resource.
+    capacity: what the nodes have, by resource; empty without nodes.
+    """
+
+    width: float
+    edges: Series
+    quotas: Mapping[QuotaKey, QuotaSeries]
+    jobs: Mapping[str, JobSeries]
+    demand: Mapping[tuple[str, str], Series]
+    capacity: Mapping[str, Series]
+
+
+class TimelineRow(Struct, frozen=True):
+    """A row of `timeline.csv`: a bin of a quota, of the jobs of a queue, or of all nodes. CPUs are whole CPUs.
+
+    of: `quota`, `jobs`, `pods` or `nodes`. capacity: the nominal quota, or what the nodes have.
+    used: means over the bin; of jobs and pods, those that run.
+    """
+
+    start: float
+    end: float
+    of: str
+    queue: str
+    flavor: str
+    resource: str
+    capacity: float | None
+    used: float
+    borrowed: float | None
+    lost: float | None
+    waiting: float | None
+
+
+def build_timeline(record: Record) -> Timeline:
+    """Return the timeline of what was simulated so far."""
+    bins = Bins.cover(record.now)
+    if not len(bins):
+        return Timeline(bins.width, (), {}, {}, {}, {})
+    steps = record.capacity.changes
+    resources = record.capacity.resources
+    capacity = average_steps(bins, *_read_steps(steps), len(resources))
+    return Timeline(
+        bins.width,
+        bins.edges.tolist(),
+        _build_quotas(bins, record),
+        _build_jobs(bins, record),
+        _build_demand(bins, record),
+        dict(zip(resources, _to_series(capacity), strict=True)),
+    )
+
+
+def _build_quotas(bins: Bins, record: Record) -> dict[QuotaKey, QuotaSeries]:
+    changes, ledger = record.changes(), record.quotas
+    keys = {key: number for number, key in enumerate(ledger.keys)}
+    times, rows, amounts = _read_use(changes, keys)
+    count = len(keys)
+    quota_times, quota_rows, quota_amounts = _read_steps(ledger.changes)
+    borrowed = _find_borrowed((times, rows, amounts), (quota_times, quota_rows, quota_amounts))
+    series = zip(
+        _to_series(average_steps(bins, quota_times, quota_rows, quota_amounts, count)),
+        _to_series(average_steps(bins, times, rows, amounts, count)),
+        _to_series(average_steps(bins, *borrowed, count)),
+        _to_series(average_steps(bins, *_read_steps(ledger.losses), count)),
+        strict=True,
+    )
+    return {key: QuotaSeries(*each) for key, each in sorted(zip(keys, series, strict=True))}
+
+
+def _read_use(changes: Changes, keys: dict[QuotaKey, int]) -> tuple[Floats, Ints, Floats]:
+    """Return the changes of used quota by the numbers of keys; keys that have none are numbered."""
+    width = len(changes.resource_names)
+    combined = _ints(changes.queues) * width + _ints(changes.resources)
+    used, rows = np.unique(combined, return_inverse=True)
+    names = ((changes.queue_names[one // width], *changes.resource_names[one % width]) for one in used.tolist())
+    numbers = np.array([keys.setdefault(name, len(keys)) for name in names], np.int64)
+    return _floats(changes.times), numbers[rows] if len(used) else rows, _floats(changes.amounts)
+
+
+def _find_borrowed(use: tuple[Floats, Ints, Floats], quota: tuple[Floats, Ints, Floats]) -> tuple[Floats, Ints, Floats]:
+    """Return the changes of the use above the nominal quota."""
+    times, rows = (np.concatenate(pair) for pair in zip(use[:2], quota[:2], strict=True))
+    used = np.concatenate((use[2], np.zeros(len(quota[2]))))
+    nominal = np.concatenate((np.zeros(len(use[2])), quota[2]))
+    order = np.lexsort((times, rows))
+    times, rows = times[order], rows[order]
+    above = np.maximum(_sum_within(rows, used[order]) - _sum_within(rows, nominal[order]), 0)
+    first = np.ones(len(rows), bool)
+    first[1:] = rows[1:] != rows[:-1]
+    before = np.where(first, 0, np.concatenate((np.zeros(1), above[:-1])) if len(above) else above)
+    return times, rows, above - before
+
+
+def _sum_within(rows: Ints, amounts: Floats) -> Floats:
+    """Return the running sum of amounts within each row; rows are sorted."""
+    total = np.cumsum(amounts)
+    starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1]))) if len(rows) else np.zeros(0, np.int64)
+    lengths = np.diff(np.concatenate((starts, [len(rows)])))
+    sums: Floats = total - np.repeat(total[starts] - amounts[starts], lengths)
+    return sums
+
+
+def _build_jobs(bins: Bins, record: Record) -> dict[str, JobSeries]:
+    jobs, runs, count = record.columns(), record.runs, len(record.queues)
+    queues, pods = _ints(jobs.queues), _floats(jobs.pods)
+    work = pods * _floats(jobs.run_times)
+    run_jobs, undone = _ints(runs.jobs), _floats(runs.lost)
+    starts, ends, lost = _floats(runs.starts), _floats(runs.ends), ~np.isnan(undone)
+    over = ~np.isnan(ends)
+    times = np.concatenate((_floats(jobs.submitted), starts, ends[lost]))
+    subjects = np.concatenate((np.arange(len(queues)), run_jobs, run_jobs[lost]))
+    signs = np.concatenate((np.ones(len(queues)), -np.ones(len(starts)), np.ones(int(lost.sum()))))
+    running = np.concatenate((starts, ends[over])), np.concatenate((run_jobs, run_jobs[over]))
+    running_signs = np.concatenate((np.ones(len(starts)), -np.ones(int(over.sum()))))
+    wasted = undone[lost] * pods[run_jobs[lost]]
+    events = ends[lost], queues[run_jobs[lost]]
+    columns = (
+        average_steps(bins, running[0], queues[running[1]], running_signs, count),
+        average_steps(bins, times, queues[subjects], signs, count),
+        average_steps(bins, running[0], queues[running[1]], running_signs * pods[running[1]], count),
+        average_steps(bins, times, queues[subjects], signs * pods[subjects], count),
+        average_steps(bins, times, queues[subjects], signs * work[subjects], count),
+        sum_events(bins, *events, np.ones(len(events[0])), count),
+        sum_events(bins, *events, wasted, count),
+    )
+    present = set(np.unique(queues).tolist())
+    rows = zip(*map(_to_series, columns), strict=True)
+    named = sorted(zip(record.queues, range(count), rows, strict=True))
+    return {queue: JobSeries(*each) for queue, number, each in named if number in present}
+
+
+def _build_demand(bins: Bins, record: Record) -> dict[tuple[str, str], Series]:
+    """Return what running jobs ask for. The amounts of runs are few vectors, each of which many runs share."""
+    runs, amounts, queues = record.runs, record.runs.amounts, record.queues
+    resources = sorted({resource for demand in amounts for resource, _ in demand})
+    table = np.array([[dict(demand).get(one, 0) for one in resources] for demand in amounts], np.float64)
+    starts, ends, demands = _floats(runs.starts), _floats(runs.ends), _ints(runs.demands)
+    rows = _ints(record.columns().queues)[_ints(runs.jobs)]
+    over = ~np.isnan(ends)
+    times, rows = np.concatenate((starts, ends[over])), np.concatenate((rows, rows[over]))
+    series: dict[tuple[str, str], Series] = {}
+    for number, resource in enumerate(resources):
+        asked = table[demands, number]
+        means = average_steps(bins, times, rows, np.concatenate((asked, -asked[over])), len(queues))
+        series |= {(queue, resource): one for queue, one in zip(queues, _to_series(means), strict=True) if any(one)}
+    return series
+
+
+def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
+    """Yield the rows of `timeline.csv`, in order of time."""
+    demand: dict[str, list[float]] = {}
+    for (_, resource), series in timeline.demand.items():
+        total = demand.setdefault(resource, [0.0] * len(series))
+        demand[resource] = [one + two for one, two in zip(total, series, strict=True)]
+    edges = timeline.edges
+    for number in range(len(edges) - 1):
+        start, end = edges[number], edges[number + 1]
+        for (queue, flavor, resource), quota in timeline.quotas.items():
+            given = (quota.nominal, quota.used, quota.borrowed, quota.lost)
+            nominal, used, borrowed, lost = (scale_amount(resource, each[number]) for each in given)
+            yield TimelineRow(start, end, "quota", queue, flavor, resource, nominal, used, borrowed, lost, None)
+        for queue, jobs in timeline.jobs.items():
+            counts = (("jobs", jobs.running, jobs.waiting), ("pods", jobs.pods_running, jobs.pods_waiting))
+            for of, running, waiting in counts:
+                shown = running[number], waiting[number]
+                yield TimelineRow(start, end, of, queue, "", "", None, shown[0], None, None, shown[1])
+        for resource, capacity in timeline.capacity.items():
+            if resource in demand:
+                has, used = (scale_amount(resource, each[number]) for each in (capacity, demand[resource]))
+                yield TimelineRow(start, end, "nodes", "", "", resource, has, used, None, None, None)
+
+
+def scale_amount(resource: str, amount: float) -> float:
+    """Return an amount in the unit in which people count: whole CPUs, bytes, pieces."""
+    return round(amount / 1000, 6) if resource == "cpu" else amount
+
+
+def _read_steps(steps: Steps) -> tuple[Floats, Ints, Floats]:
+    return _floats(steps.times), _ints(steps.numbers), _floats(steps.amounts)
+
+
+def _ints(values: object) -> Ints:
+    return np.array(values, np.int64)
+
+
+def _floats(values: object) -> Floats:
+    return np.array(values, np.float64)
+
+
+def _to_series(rows: Floats) -> list[list[float]]:
+    """Return rows as plain numbers, without the noise of sums that should be zero."""
+    series: list[list[float]] = np.maximum(np.round(rows, 3), 0.0).tolist()
+    return series

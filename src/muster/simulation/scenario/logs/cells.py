@@ -1,0 +1,156 @@
+"""Compute the values of a table's line from its cells, as the columns of a scenario say. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from math import ceil, isfinite
+
+from muster.api.values.quantity import QuantityError, amount, parse
+from muster.simulation.scenario.model import Cell, Column
+
+Row = Sequence[str]
+Number = Callable[[Row], float | None]
+Text = Callable[[Row], str]
+
+_MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
+_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+# An amount is rounded up, but not for what floating-point numbers add to it.
+_TOLERANCE = 1e-9
+# More of a resource is a mistake: sums would no longer fit into 64 bits.
+MOST_AMOUNT = 1 << 52
+
+
+class CellError(ValueError):
+    """A cell that cannot be read. column: its name. why: what is wrong, for people."""
+
+    def __init__(self, column: str, why: str) -> None:
+        super().__init__(f"{column}: {why}")
+        self.column = column
+        self.why = why
+
+
+def columns_of(cell: Cell) -> list[str]:
+    """Return the names of the columns that a value needs."""
+    if isinstance(cell, str):
+        return [cell]
+    others = (cell.minus, cell.times, cell.per)
+    return [cell.column, *(one for one in others if isinstance(one, str))]
+
+
+def is_missing(text: str) -> bool:
+    """Return whether a cell holds nothing."""
+    return text.strip().lower() in _MISSING
+
+
+def compile_text(cell: Cell, places: Mapping[str, int]) -> Text:
+    """Return the function that returns the text of a cell, or "". places: the numbers of the columns."""
+    column = cell if isinstance(cell, str) else cell.column
+    place = places[column]
+
+    def read(row: Row) -> str:
+        text = row[place].strip()
+        return "" if text.lower() in _MISSING else text
+
+    return read
+
+
+def compile_number(cell: Cell, places: Mapping[str, int], parse_cell: Callable[[str], float] = float) -> Number:
+    """Return the function that computes a number, without its unit; it returns None where a cell holds nothing."""
+    if isinstance(cell, str):
+        cell = Column(column=cell)
+    base = _compile_cell(cell.column, places, parse_cell, cell.values)
+    if cell.minus is None and cell.times is None and cell.per is None:
+        return base
+    minus = _compile_cell(cell.minus, places, parse_cell, {}) if cell.minus is not None else None
+    times, per = _compile_factor(cell.times, places), _compile_factor(cell.per, places)
+    name = cell.column
+
+    def compute(row: Row) -> float | None:
+        values = base(row), 0.0 if minus is None else minus(row), times(row), per(row)
+        first, less, factor, divisor = values
+        if first is None or less is None or factor is None or divisor is None:
+            return None
+        if divisor == 0:
+            raise CellError(name, "would be divided by zero")
+        return (first - less) * factor / divisor
+
+    return compute
+
+
+def _compile_cell(
+    column: str, places: Mapping[str, int], parse_cell: Callable[[str], float], values: Mapping[str, float]
+) -> Number:
+    place = places[column]
+
+    def read(row: Row) -> float | None:
+        text = row[place].strip()
+        if text in values:
+            return values[text]
+        if text.lower() in _MISSING:
+            return None
+        try:
+            number = parse_cell(text)
+        except ValueError:
+            known = f", and none of {', '.join(values)}" if values else ""
+            raise CellError(column, f"{text[:40]!r} is no number{known}") from None
+        if not isfinite(number):
+            raise CellError(column, f"{text[:40]} is too large")
+        return number
+
+    return read
+
+
+def _compile_factor(factor: str | float | None, places: Mapping[str, int]) -> Number:
+    if isinstance(factor, str):
+        return _compile_cell(factor, places, float, {})
+    constant = 1.0 if factor is None else float(factor)
+    return lambda _: constant
+
+
+def compile_seconds(cell: Cell, places: Mapping[str, int]) -> Number:
+    """Return the function that computes a time in seconds, from numbers in a unit or from dates and times."""
+    unit = _SECONDS[cell.unit if isinstance(cell, Column) else ""]
+    return compile_number(cell, places, lambda text: parse_time(text, unit))
+
+
+def parse_time(text: str, unit: float = 1.0) -> float:
+    """Return a time in seconds: a number in a unit, or a date and time, which is of UTC unless it says another zone.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    try:
+        return float(text) * unit
+    except ValueError:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Number:
+    """Return the function that computes an amount of a resource in the unit of decisions, rounded up."""
+    suffix = cell.unit if isinstance(cell, Column) else ""
+    scale = float(parse(f"1{suffix}")) * amount(resource, "1")
+    number = compile_number(cell, places)
+    name = columns_of(cell)[0]
+
+    def compute(row: Row) -> float | None:
+        value = number(row)
+        if value is None:
+            return None
+        whole = ceil(value * scale - _TOLERANCE)
+        if not 0 <= whole < MOST_AMOUNT:
+            raise CellError(name, f"an amount of {value * scale:g} is {'negative' if whole < 0 else 'too large'}")
+        return whole
+
+    return compute
+
+
+def find_wrong_unit(cell: Cell, *, of_time: bool) -> str:
+    """Return why the unit of a value is none, or ""."""
+    unit = cell.unit if isinstance(cell, Column) else ""
+    if of_time:
+        return "" if unit in _SECONDS else f"{unit!r} is no unit of time, which are {', '.join(filter(None, _SECONDS))}"
+    try:
+        parse(f"1{unit}")
+    except QuantityError:
+        return f"{unit!r} is no suffix of amounts such as m, Ki, Mi, Gi"
+    return ""

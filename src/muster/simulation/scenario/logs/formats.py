@@ -1,0 +1,125 @@
+"""Name the columns of the tables that clusters publish. Data only.
+
+The columns are those of the README of each data set, in the repositories that the comments name.
+"""
+
+from msgspec import Struct
+
+from muster.simulation.scenario.model import Column, JobColumns, NodeColumns
+
+GPU, GPU_SHARE, MODEL = "nvidia.com/gpu", "alibabacloud.com/gpu-milli", "nvidia.com/gpu.product"
+
+
+class JobTable(Struct, frozen=True):
+    """The form of a table of jobs. header: the names of its columns, where a file may lack the line with them."""
+
+    columns: JobColumns
+    header: tuple[str, ...] = ()
+
+
+# github.com/alibaba/clusterdata, cluster-trace-gpu-v2023: thousandths of GPUs, of which a pod may use a part.
+_OPENB = JobTable(
+    JobColumns(
+        submit="creation_time",
+        run_time=Column(column="deletion_time", minus="scheduled_time"),
+        requests={
+            "cpu": Column(column="cpu_milli", unit="m"),
+            "memory": Column(column="memory_mib", unit="Mi"),
+            GPU_SHARE: Column(column="num_gpu", times="gpu_milli"),
+        },
+        node_selector={MODEL: Column(column="gpu_spec", separator="|")},
+        id="name",
+    )
+)
+
+JOBS = {
+    "openb": _OPENB,
+    "pai2023": _OPENB,
+    # github.com/alibaba/clusterdata, cluster-trace-gpu-v2020, pai_task_table: percents of a CPU and of a GPU, and GB.
+    "pai2020": JobTable(
+        JobColumns(
+            submit="start_time",
+            run_time=Column(column="end_time", minus="start_time"),
+            pods="inst_num",
+            requests={
+                "cpu": Column(column="plan_cpu", per=100),
+                "memory": Column(column="plan_mem", unit="G"),
+                GPU_SHARE: Column(column="plan_gpu", times=10),
+            },
+            id="job_name",
+        ),
+        (
+            "job_name",
+            "task_name",
+            "inst_num",
+            "status",
+            "start_time",
+            "end_time",
+            "plan_cpu",
+            "plan_mem",
+            "plan_gpu",
+            "gpu_type",
+        ),
+    ),
+    # github.com/S-Lab-System-Group/HeliosData, cluster_log.csv: GPUs and CPUs are those of all nodes of a job.
+    "helios": JobTable(
+        JobColumns(
+            submit="submit_time",
+            run_time="duration",
+            pods="node_num",
+            requests={
+                "cpu": Column(column="cpu_num", per="node_num"),
+                GPU: Column(column="gpu_num", per="node_num"),
+            },
+            queue="vc",
+            user="user",
+            id="job_id",
+        )
+    ),
+    # github.com/InternLM/AcmeTrace, trace_seren.csv and trace_kalos.csv: as of Helios, without virtual clusters.
+    "acme": JobTable(
+        JobColumns(
+            submit="submit_time",
+            run_time=Column(column="end_time", minus="start_time"),
+            pods="node_num",
+            requests={
+                "cpu": Column(column="cpu_num", per="node_num"),
+                GPU: Column(column="gpu_num", per="node_num"),
+            },
+            user="user",
+            id="job_id",
+        )
+    ),
+    # github.com/alibaba/clusterdata, cluster-trace-v2026-spot-gpu, job_info_df.csv.
+    "spot2026": JobTable(
+        JobColumns(
+            submit="submit_time",
+            run_time="duration",
+            pods="worker_num",
+            requests={"cpu": "cpu_request", GPU: "gpu_request"},
+            node_selector={MODEL: "gpu_model"},
+            user="organization",
+            priority=Column(column="job_type", values={"HP": 100.0, "Spot": 0.0}),
+            id="job_name",
+        )
+    ),
+}
+
+NODES = {
+    "openb": NodeColumns(
+        name="sn",
+        allocatable={
+            "cpu": Column(column="cpu_milli", unit="m"),
+            "memory": Column(column="memory_mib", unit="Mi"),
+            GPU: "gpu",
+            GPU_SHARE: Column(column="gpu", times=1000),
+        },
+        labels={MODEL: "model"},
+    ),
+    "spot2026": NodeColumns(
+        name="node_name",
+        allocatable={"cpu": "cpu_num", GPU: "gpu_capacity_num"},
+        labels={MODEL: "gpu_model"},
+    ),
+}
+NODES["pai2023"] = NODES["openb"]

@@ -1,0 +1,99 @@
+"""Open the log of a trace, or a table of nodes, whatever its format, and read it line by line."""
+
+import gzip
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from muster.simulation.scenario.logs.cells import parse_time
+from muster.simulation.scenario.logs.formats import JOBS, NODES, JobTable
+from muster.simulation.scenario.logs.history import read_history
+from muster.simulation.scenario.logs.jobs import LeftOut, LogError, OrderedJobs, Role, TracedJob
+from muster.simulation.scenario.logs.philly import read_philly
+from muster.simulation.scenario.logs.table import NodeRow, check_columns, merge_columns, read_jobs, read_nodes
+from muster.simulation.scenario.model import JobColumns, NodeColumns, NodePool, Trace
+from muster.simulation.scenario.swf import read_log
+
+HISTORY = "history"
+_SWF, _CSV, _PHILLY = "swf", "csv", "philly"
+# Formats whose columns are always the same.
+FIXED_FORMATS = (_SWF, HISTORY, _PHILLY)
+JOB_FORMATS = (_SWF, _CSV, HISTORY, _PHILLY, *JOBS)
+NODE_FORMATS = (_CSV, *NODES)
+# Formats in which the template says what a pod requests, for it stands for a processor of the log.
+_BARE = JobTable(JobColumns())
+
+
+def says_requests(trace: Trace) -> bool:
+    """Return whether a log says what pods request, so that its jobs need no template."""
+    if trace.format == _SWF:
+        return False
+    return trace.format != _CSV or trace.columns.requests is not None
+
+
+def read_trace(file: Path, trace: Trace) -> OrderedJobs:
+    """Return the jobs of a log that ran, in order of submission.
+
+    Raises:
+        LogError: a line is wrong.
+        ColumnError: the columns of the trace are wrong.
+    """
+    left_out = LeftOut()
+    origin = None if trace.start is None else parse_time(str(trace.start))
+    with _open(file) as stream:
+        jobs = _read(stream, trace, left_out)
+        return OrderedJobs(jobs, left_out, origin)
+
+
+def _open(file: Path) -> IO[str]:
+    if file.suffix == ".gz":
+        return gzip.open(file, "rt", encoding="utf-8", errors="replace", newline="")
+    return file.open(encoding="utf-8", errors="replace", newline="")
+
+
+def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJob]:
+    if trace.format == _SWF:
+        return _read_swf(stream, left_out)
+    if trace.format == _PHILLY:
+        return read_philly(stream, left_out)
+    if trace.format == HISTORY:
+        return read_history(stream, left_out)
+    table = JOBS.get(trace.format, _BARE)
+    columns = merge_columns(table.columns, trace.columns)
+    check_columns(columns, ("submit", "run_time"))
+    return read_jobs(stream, columns, trace.header or table.header, trace.start, left_out)
+
+
+def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
+    roles: dict[int, tuple[Role]] = {}
+    for job in read_log(lines, left_out):
+        role = roles.setdefault(job.processors, (Role(job.processors),))
+        yield TracedJob(
+            job.submit,
+            job.run_time,
+            str(job.number),
+            role,
+            job.limit or None,
+            job.queue,
+            job.user,
+            series=job.executable,
+        )
+
+
+def read_node_table(file: Path, pool: NodePool) -> list[NodeRow]:
+    """Return the nodes of a table.
+
+    Raises:
+        LogError: a line is wrong.
+        ColumnError: the columns of the pool are wrong.
+    """
+    columns = merge_columns(NODES.get(pool.format, NodeColumns()), pool.columns)
+    check_columns(columns, ("name", "allocatable"))
+    with _open(file) as stream:
+        rows, lines = [], dict[str, int]()
+        for row in read_nodes(stream, columns, pool.header):
+            if row.name in lines:
+                raise LogError(row.line, f"node {row.name} is that of line {lines[row.name]}, too")
+            lines[row.name] = row.line
+            rows.append(row)
+        return rows

@@ -1,0 +1,267 @@
+"""Read tables (CSV) of jobs and of nodes, line by line."""
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from muster.simulation.scenario.logs.cells import (
+    CellError,
+    Number,
+    Row,
+    Text,
+    columns_of,
+    compile_amount,
+    compile_number,
+    compile_seconds,
+    compile_text,
+    find_wrong_unit,
+    parse_time,
+)
+from muster.simulation.scenario.logs.jobs import MOST, LeftOut, LogError, Role, TracedJob
+from muster.simulation.scenario.model import Cell, Column, JobColumns, NodeColumns
+
+_Amounts = tuple[tuple[str, int], ...]
+
+# How many different roles are remembered, so that jobs share them.
+_MOST_ROLES = 50_000
+_TIMES = ("submit", "run_time", "limit")
+
+
+class ColumnError(ValueError):
+    """A column of a scenario that is wrong. field: below the columns. why: what is wrong, for people."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+        self.why = why
+
+
+class NodeRow(Struct, frozen=True):
+    """A node of a table. line: its line, from 1. labels: those that are set."""
+
+    line: int
+    name: str
+    allocatable: _Amounts
+    labels: tuple[tuple[str, str], ...]
+
+
+def check_columns(columns: JobColumns | NodeColumns, needed: Sequence[str]) -> None:
+    """Refuse columns that lack a field or have a unit that is none.
+
+    Raises:
+        ColumnError: so it is.
+    """
+    for field in needed:
+        if getattr(columns, field) is None:
+            raise ColumnError("", f"{_spell(field)} is needed")
+    for field, cell in _list_cells(columns):
+        if why := find_wrong_unit(cell, of_time=field in _TIMES):
+            raise ColumnError(_spell(field), why)
+
+
+def _list_cells(columns: JobColumns | NodeColumns) -> Iterator[tuple[str, Cell]]:
+    for field, cell in asdict(columns).items():
+        if isinstance(cell, dict):
+            yield from ((f"{field}.{key}", one) for key, one in cell.items())
+        elif cell is not None:
+            yield field, cell
+
+
+def _spell(field: str) -> str:
+    """Return a field as a scenario spells it: `runTime`."""
+    first, _, rest = field.partition(".")
+    words = first.split("_")
+    return "".join((words[0], *(word.capitalize() for word in words[1:]))) + (f".{rest}" if rest else "")
+
+
+def read_jobs(
+    lines: Iterable[str], columns: JobColumns, header: Sequence[str], origin: str | float | None, left_out: LeftOut
+) -> Iterator[TracedJob]:
+    """Yield the jobs of a table that ran, in the order of its lines.
+
+    header: the names of the columns, if the table has no line with them. origin: when the simulation starts.
+
+    Raises:
+        LogError: a line or its header is wrong.
+    """
+    table = _Table(lines, columns, header)
+    read = _compile_jobs(columns, table.places)
+    start = None if origin is None else parse_time(str(origin))
+    for row in table:
+        try:
+            job = read(table.line, row)
+        except CellError as error:
+            raise LogError(table.line, str(error)) from None
+        if job is None:
+            left_out.jobs += 1
+        elif start is not None and job.submit < start:
+            column = columns_of(columns.submit or "")[0]
+            raise LogError(table.line, f"{column}: was submitted before the start, {origin}")
+        else:
+            yield job
+
+
+class _Table:
+    """The rows of a table after its header. line: the last line of the present row."""
+
+    def __init__(self, lines: Iterable[str], columns: JobColumns | NodeColumns, header: Sequence[str]) -> None:
+        self._reader = csv.reader(lines, strict=True)
+        names = [name for _, cell in _list_cells(columns) for name in columns_of(cell)]
+        first = self._take()
+        if first is None:
+            raise LogError(1, "the table is empty")
+        stripped = [name.strip().removeprefix("\ufeff") for name in first]
+        self._held: list[str] | None = None
+        if header and not set(names) <= set(stripped):
+            stripped, self._held = list(header), first
+        for name in names:
+            if name not in stripped:
+                raise LogError(1, f"there is no column {name}, but {', '.join(stripped)[:400]}")
+        self.places = {name: place for place, name in enumerate(stripped)}
+        self._width = len(stripped)
+
+    @property
+    def line(self) -> int:
+        return self._reader.line_num
+
+    def _take(self) -> list[str] | None:
+        try:
+            return next(self._reader, None)
+        except csv.Error as error:
+            raise LogError(self._reader.line_num, str(error)) from None
+
+    def __iter__(self) -> Iterator[Row]:
+        row, self._held = self._held, None
+        while (row := row if row is not None else self._take()) is not None:
+            if row:  # an empty line
+                if len(row) != self._width:
+                    raise LogError(self.line, f"has {len(row)} fields instead of {self._width}")
+                yield row
+            row = None
+
+
+def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[int, Row], TracedJob | None]:
+    """Return the function that reads a job of a line, or None if it never ran."""
+    assert columns.submit is not None and columns.run_time is not None, "they are needed"  # noqa: PT018
+    submit, run_time = compile_seconds(columns.submit, places), compile_seconds(columns.run_time, places)
+    limit = compile_seconds(columns.limit, places) if columns.limit is not None else None
+    gang, priority = _compile_optional(columns.gang, places), _compile_optional(columns.priority, places)
+    queue, user, name = (_compile_text(cell, places) for cell in (columns.queue, columns.user, columns.id))
+    roles = _Roles(columns, places)
+    priority_column = columns_of(columns.priority)[0] if columns.priority is not None else ""
+    times = {field: columns_of(cell)[0] for field in _TIMES if (cell := getattr(columns, field)) is not None}
+
+    def read(line: int, row: Row) -> TracedJob | None:
+        seconds = run_time(row)
+        if seconds is None:
+            return None
+        at = submit(row)
+        if at is None:
+            raise CellError(times["submit"], "is empty")
+        most = limit(row) if limit is not None else None
+        for field, value in (("submit", at), ("run_time", seconds), ("limit", most or 0.0)):
+            if value < 0:
+                raise CellError(times[field], f"a time of {value:g} s is negative")
+        first, level = gang(row), priority(row)
+        if level is not None and abs(level) >= MOST:
+            raise CellError(priority_column, f"{level:g} is no priority, which has 32 bits")
+        role = roles.read(row)
+        return TracedJob(
+            at,
+            seconds,
+            name(row) or str(line),
+            role,
+            most or None,
+            queue(row),
+            user(row),
+            None if level is None else round(level),
+            None if first is None else max(1, min(round(first), role[0].pods)),
+        )
+
+    return read
+
+
+def _compile_optional(cell: Cell | None, places: Mapping[str, int]) -> Number:
+    return compile_number(cell, places) if cell is not None else lambda _: None
+
+
+def _compile_text(cell: Cell | None, places: Mapping[str, int]) -> Text:
+    return compile_text(cell, places) if cell is not None else lambda _: ""
+
+
+class _Roles:
+    """Reads what the pods of a job are; jobs that are alike share the value."""
+
+    def __init__(self, columns: JobColumns, places: Mapping[str, int]) -> None:
+        cells = [columns.pods, *(columns.requests or {}).values(), *(columns.node_selector or {}).values()]
+        self._places = [places[name] for cell in cells if cell is not None for name in columns_of(cell)]
+        self._pods = compile_number(columns.pods, places) if columns.pods is not None else None
+        self._pods_column = columns_of(columns.pods)[0] if columns.pods is not None else ""
+        requests = columns.requests
+        self._requests = None if requests is None else _compile_amounts(requests, places)
+        self._labels = [
+            (label, compile_text(cell, places), cell.separator if isinstance(cell, Column) else "")
+            for label, cell in (columns.node_selector or {}).items()
+        ]
+        self._known: dict[tuple[str, ...], tuple[Role]] = {}
+
+    def read(self, row: Row) -> tuple[Role]:
+        key = tuple([row[place] for place in self._places])
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_ROLES:
+                self._known.clear()
+            known = self._known[key] = (self._read(row),)
+        return known
+
+    def _read(self, row: Row) -> Role:
+        pods = 1.0
+        if self._pods is not None:
+            pods = self._pods(row) or 0.0
+            if pods != round(pods) or not 1 <= pods <= MOST:
+                raise CellError(self._pods_column, f"{pods:g} is no number of pods")
+        labels: list[tuple[str, tuple[str, ...]]] = []
+        for label, text, separator in self._labels:
+            if value := text(row):
+                labels.append((label, tuple(value.split(separator)) if separator else (value,)))
+        requests = None if self._requests is None else self._requests(row)
+        return Role(round(pods), requests, tuple(labels))
+
+
+def _compile_amounts(cells: Mapping[str, Cell], places: Mapping[str, int]) -> Callable[[Row], _Amounts]:
+    amounts = [(resource, compile_amount(resource, cell, places)) for resource, cell in sorted(cells.items())]
+
+    def read(row: Row) -> _Amounts:
+        values = ((resource, compute(row)) for resource, compute in amounts)
+        return tuple((resource, int(value)) for resource, value in values if value)
+
+    return read
+
+
+def read_nodes(lines: Iterable[str], columns: NodeColumns, header: Sequence[str]) -> Iterator[NodeRow]:
+    """Yield the nodes of a table.
+
+    Raises:
+        LogError: a line or its header is wrong.
+    """
+    table = _Table(lines, columns, header)
+    assert columns.name is not None, "it is needed"
+    name, amounts = compile_text(columns.name, table.places), _compile_amounts(columns.allocatable or {}, table.places)
+    labels = [(label, compile_text(cell, table.places)) for label, cell in (columns.labels or {}).items()]
+    for row in table:
+        try:
+            allocatable = amounts(row)
+        except CellError as error:
+            raise LogError(table.line, str(error)) from None
+        yield NodeRow(
+            table.line, name(row), allocatable, tuple((label, value) for label, text in labels if (value := text(row)))
+        )
+
+
+def merge_columns(base: Any, more: Any) -> Any:
+    """Return the columns of a known format with those that a scenario changes."""
+    changed = {field: value for field, value in asdict(more).items() if value is not None}
+    return type(base)(**(asdict(base) | changed))

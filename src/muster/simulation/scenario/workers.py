@@ -1,0 +1,110 @@
+"""Read the worker clusters of a scenario: each is a scenario of its own, with nodes and manifests and without work."""
+
+from collections.abc import Sequence
+from math import inf
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
+from muster.simulation.scenario.draws import DrawError, parse_seconds
+from muster.simulation.scenario.model import Loss, Spec, WorkerCluster
+from muster.simulation.scenario.reading import Reading, ScenarioError, find_line, read_files
+
+# More clusters are a mistake: upstream allows 20 in each MultiKueueConfig.
+_MOST_CLUSTERS = 1000
+
+
+class WorkerReading(Struct, frozen=True):
+    """A worker cluster, or several that are alike.
+
+    names: their names. reading: their nodes and manifests. losses: when each is lost and when it is back, in seconds
+    from the start; infinite if never.
+    """
+
+    names: Sequence[str]
+    reading: Reading
+    losses: Sequence[tuple[float, float]]
+
+
+def read_workers(reading: Reading) -> list[WorkerReading]:
+    """Return the worker clusters of a scenario.
+
+    Raises:
+        ScenarioError: two clusters have one name, or a value or a manifest is wrong.
+    """
+    workers: list[WorkerReading] = []
+    seen: set[str] = set()
+    for number, cluster in enumerate(reading.scenario.spec.clusters):
+        path = f"spec.clusters[{number}]"
+        if cluster.count is not None and not 0 < cluster.count <= _MOST_CLUSTERS:
+            raise reading.source.error(f"{path}.count", f"must be from 1 to {_MOST_CLUSTERS}")
+        names = list_names(cluster)
+        if (name := next((name for name in names if name in seen), None)) is not None:
+            raise reading.source.error(f"{path}.name", f"{name} is the name of another cluster, too")
+        seen.update(names)
+        workers.append(WorkerReading(names, _read_worker(reading, path, cluster), _read_losses(reading, path, cluster)))
+    return workers
+
+
+def list_names(cluster: WorkerCluster) -> list[str]:
+    """Return the names of a cluster, or of several that are alike."""
+    return [cluster.name] if cluster.count is None else [f"{cluster.name}-{index}" for index in range(cluster.count)]
+
+
+def _read_worker(reading: Reading, path: str, cluster: WorkerCluster) -> Reading:
+    scenario = reading.scenario
+    spec = Spec(seed=scenario.spec.seed, start=scenario.spec.start, nodes=cluster.nodes)
+    _require_pools(reading, path, cluster)
+    return Reading(
+        replace(scenario, spec=spec),
+        replace(reading.source, spec=path),
+        tuple(_read_manifests(reading, path, cluster)),
+        {},
+        {},
+    )
+
+
+def _require_pools(reading: Reading, path: str, cluster: WorkerCluster) -> None:
+    names = [pool.name for pool in cluster.nodes]
+    for number, pool in enumerate(cluster.nodes):
+        if pool.name in names[:number]:
+            raise reading.source.error(f"{path}.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
+        if pool.count < 0:
+            raise reading.source.error(f"{path}.nodes[{number}].count", "must not be negative")
+
+
+def _read_manifests(reading: Reading, path: str, cluster: WorkerCluster) -> list[Manifest]:
+    source, manifests = reading.source, []
+    for number, one in enumerate(cluster.manifests):
+        if isinstance(one, str):
+            manifests += read_files([Path(source.file).parent / one])[0]
+            continue
+        line = find_line(source.text, source.lines_above, f"{path}.manifests[{number}]")
+        for parsed in parse_manifests(msgspec.json.encode(one), f"{source.file}:{line}"):
+            if isinstance(parsed, ManifestError):
+                raise ScenarioError(str(parsed))
+            manifests.append(parsed)
+    return manifests
+
+
+def _read_losses(reading: Reading, path: str, cluster: WorkerCluster) -> list[tuple[float, float]]:
+    losses: list[tuple[float, float]] = []
+    for number, loss in enumerate(cluster.lost):
+        at, lasts = _read_time(reading, f"{path}.lost[{number}]", loss)
+        if any(begin < at + lasts and at < end for begin, end in losses):
+            raise reading.source.error(f"{path}.lost[{number}]", "overlaps with another loss of the cluster")
+        losses.append((at, at + lasts))
+    return losses
+
+
+def _read_time(reading: Reading, path: str, loss: Loss) -> tuple[float, float]:
+    times = []
+    for field, value in (("at", loss.at), ("for", loss.lasts)):
+        try:
+            times.append(inf if value is None else parse_seconds(value))
+        except DrawError as error:
+            raise reading.source.error(f"{path}.{field}", error.why) from None
+    return times[0], times[1]

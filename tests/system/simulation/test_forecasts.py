@@ -1,0 +1,48 @@
+"""What is forecast of jobs as they are submitted, beside what then becomes of them."""
+
+import pytest
+from tests.system.test_simulation import FLAVOR, JOB, play, queue, scenario
+
+# Six processors; jobs of three, four and two that run for 100 seconds at the most.
+WORK = """
+  work:
+  - name: w
+    queue: q
+    arrivals: {poisson: {every: 10s}}
+    count: 200
+    runTime: %s
+    limit: %s
+    size: {uniform: {from: 1, to: 4}}
+    template:""" + JOB.replace("\n      ", "\n      ")
+
+
+def forecast(tmp_path, *, run_time="100s", limit="100s", forecasts="all", strategy="StrictFIFO"):
+    body = f"  forecasts: {forecasts}\n" + WORK.lstrip("\n") % (run_time, limit)
+    return play(tmp_path, scenario(body, FLAVOR + queue("q", 6, strategy=strategy))).jobs
+
+
+@pytest.mark.parametrize("forecasts", ["all", "some"])
+def test_nothing_is_uncertain_where_order_and_run_times_are_known(tmp_path, forecasts):
+    jobs = [job for job in forecast(tmp_path, forecasts=forecasts) if job.forecast is not None]
+    assert len(jobs) > 10
+    assert [job.forecast for job in jobs] == pytest.approx([job.wait for job in jobs])
+
+
+def test_all_jobs_have_a_forecast_or_none(tmp_path):
+    assert all(job.forecast is not None for job in forecast(tmp_path))
+    waited = [job for job in forecast(tmp_path, forecasts="none") if job.wait]
+    assert waited
+    assert all(job.forecast is None for job in waited)
+
+
+def test_the_shares_of_limits_that_jobs_need_are_learnt(tmp_path):
+    """All jobs need a quarter of their limits; the first ones, forecast by limits alone, are far off."""
+    jobs = forecast(tmp_path, run_time="100s", limit="400s")
+    late = [job for job in jobs[20:] if job.wait]
+    assert len(late) > 50
+    assert [job.forecast for job in late] == pytest.approx([job.wait for job in late])
+
+
+def test_forecasts_change_no_decision(tmp_path):
+    plain, told = (forecast(tmp_path, forecasts=which, strategy="BestEffortFIFO") for which in ("none", "all"))
+    assert [(job.name, job.started, job.ended) for job in plain] == [(job.name, job.started, job.ended) for job in told]

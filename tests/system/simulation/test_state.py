@@ -1,0 +1,315 @@
+"""Simulations that start from the state of a cluster go on as the cluster itself does."""
+
+import json
+import re
+from datetime import datetime, timedelta
+from random import Random
+
+import msgspec
+import pytest
+import yaml
+from tests.system.queued_jobs import Queued, story
+
+from muster.api.batch import JOB
+from muster.api.core import POD
+from muster.api.ours.simulated import RUN_TIME
+from muster.insight.reader.snapshot import take_snapshot
+from muster.insight.snapshot import write_snapshot
+from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.simulate import simulate
+
+SCENARIO = "apiVersion: muster.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n"
+SECRET = "hunter2"
+
+
+async def submit(q: Queued, name, workers, seconds, *, queue="cq", expected=True):
+    metadata = {"annotations": {"acme.com/password": SECRET}}
+    if expected:
+        metadata["annotations"]["muster.dev/expected-duration"] = f"{seconds}s"
+    resources = {"requests": {"cpu": "1"}}
+    container = {"name": "c", "image": SECRET, "command": [SECRET], "args": [SECRET], "resources": resources}
+    container["env"] = [{"name": "TOKEN", "value": SECRET}]
+    template = {"metadata": {"annotations": {RUN_TIME: str(seconds)}}, "spec": {"containers": [container]}}
+    await q.job(name, workers, queue=queue, template=template, metadata=metadata)
+
+
+async def snapshot(q: Queued):
+    return write_snapshot(await take_snapshot(q.client, q.world.clock.now(), "default"))
+
+
+async def follow(q: Queued, seconds):
+    """Return when each job started, in the order of the starts, over so many seconds."""
+    starts = {}
+    for _ in range(seconds):
+        for pod in (await q.client.list(POD, "default")).items:
+            if pod.status.phase == "Running":
+                starts.setdefault(pod.metadata.labels["batch.kubernetes.io/job-name"], q.world.clock.now())
+        await q.world.elapse(1.0)
+    return starts
+
+
+def play(tmp_path, document, spec="  state: state.yaml\n", after=""):
+    (tmp_path / "state.yaml").write_text(yaml.safe_dump(document))
+    (tmp_path / "scenario.yaml").write_text(SCENARIO + spec + after)
+    return simulate(str(tmp_path / "scenario.yaml"))
+
+
+def run_story(body):
+    """Return what the body returns, on a cluster in virtual time."""
+    results = []
+
+    @story
+    async def told(q: Queued) -> None:
+        results.append(await body(q))
+
+    told()
+    return results[0]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_jobs_start_in_the_order_in_which_the_cluster_starts_them(tmp_path, seed):
+    async def body(q: Queued):
+        random = Random(seed)
+        await q.queue(4)
+        jobs = [(f"j{number}", random.randint(1, 4), random.randrange(20, 200)) for number in range(12)]
+        for name, workers, seconds in jobs:
+            await submit(q, name, workers, seconds)
+        await q.world.elapse(60.0)
+        document, began = await snapshot(q), q.world.clock.now()
+        starts = await follow(q, 1500)
+        return document, {name: (at - began).total_seconds() for name, at in starts.items()}
+
+    document, starts = run_story(body)
+    report = play(tmp_path, document)
+    simulated = {job.name: job.started for job in report.jobs}
+    later = [name for name, at in starts.items() if at > 0]
+    assert len(later) >= 6
+    assert sorted(later, key=simulated.__getitem__) == later
+    for name in later:  # a cluster takes a few seconds from the end of a job to the start of the next one
+        assert simulated[name] == pytest.approx(starts[name], abs=25)
+    assert report.summary.total.ended == len(report.jobs)
+
+
+def test_running_jobs_keep_their_nodes_and_go_on(tmp_path):
+    async def body(q: Queued):
+        await q.queue(200)
+        await submit(q, "runs", 40, 1000)
+        await submit(q, "alone", 20, 600, queue="")
+        await q.world.elapse(100.0)
+        await submit(q, "waits", 50, 100)
+        await q.world.elapse(10.0)
+        return await snapshot(q)
+
+    report = play(tmp_path, run_story(body))
+    jobs = {job.name: job for job in report.jobs}
+    assert jobs["runs"].started < -90
+    assert jobs["runs"].ended == pytest.approx(880, abs=15)
+    assert jobs["alone"].ended == pytest.approx(480, abs=20)
+    assert jobs["waits"].started == jobs["alone"].ended, "50 of 100 CPUs are free only then"
+    assert jobs["waits"].wait > jobs["waits"].started, "the time before the snapshot counts"
+    assert {job.work for job in report.jobs} == {"state"}
+
+
+def test_what_a_scenario_defines_takes_the_place_of_what_was_there(tmp_path):
+    async def body(q: Queued):
+        await q.queue(4)
+        for name in ("a", "b", "c"):
+            await submit(q, name, 4, 100)
+        return await snapshot(q)
+
+    document = run_story(body)
+    queue = next(one for one in document["spec"]["items"] if one["kind"] == "ClusterQueue")
+    wider = json.loads(json.dumps(queue)) | {"metadata": {"name": "cq"}}
+    wider["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "12"
+    now = play(tmp_path, document)
+    then = play(tmp_path, document, after="---\n" + yaml.safe_dump(wider))
+    assert [job.started for job in now.jobs[1:]] != [0.0, 0.0]
+    assert [job.started for job in then.jobs[1:]] == [0.0, 0.0]
+
+
+def test_work_may_come_to_the_jobs_of_a_state(tmp_path):
+    async def body(q: Queued):
+        await q.queue(4)
+        await submit(q, "a", 4, 100)
+        return await snapshot(q)
+
+    work = """  state: state.yaml
+  work:
+  - name: more
+    queue: cq
+    arrivals: {burst: {at: [5], count: 1}}
+    runTime: 1m
+    template:
+      apiVersion: batch/v1
+      kind: Job
+      spec:
+        template:
+          spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+"""
+    first, second = play(tmp_path, run_story(body), work).jobs
+    assert (first.work, second.work) == ("state", "more")
+    assert second.started == first.ended
+
+
+def test_a_job_of_a_state_that_is_preempted_starts_anew(tmp_path):
+    async def body(q: Queued):
+        await q.queue(4, preemption={"withinClusterQueue": "LowerPriority"})
+        await submit(q, "a", 4, 100)
+        await q.world.elapse(30.0)
+        return await snapshot(q)
+
+    work = """  state: state.yaml
+  work:
+  - name: urgent
+    queue: cq
+    priority: 10
+    arrivals: {burst: {at: [5], count: 1}}
+    runTime: 1m
+    template:
+      apiVersion: batch/v1
+      kind: Job
+      spec:
+        template:
+          spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}
+"""
+    first, second = play(tmp_path, run_story(body), work).jobs
+    ran = 5.0 - first.started
+    assert ran > 30.0
+    assert (second.started, second.ended) == (5.0, 65.0)
+    assert (first.evictions, first.lost, first.ended) == (1, 4 * ran, 165.0)
+
+
+@pytest.fixture(scope="module")
+def waiting():
+    """The state of a cluster with a job that waits for one that holds all quota."""
+
+    async def body(q: Queued):
+        await q.queue(4)
+        await submit(q, "a", 4, 100)
+        await submit(q, "b", 4, 100)
+        return await snapshot(q)
+
+    return run_story(body)
+
+
+def find(document, kind, name):
+    return next(one for one in document["spec"]["items"] if one["kind"] == kind and name in one["metadata"]["name"])
+
+
+def test_a_job_that_backs_off_starts_once_it_may(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    later = datetime.fromisoformat(document["spec"]["at"]) + timedelta(seconds=500)
+    find(document, "Workload", "job-b")["status"]["requeueState"] = {"count": 1, "requeueAt": later.isoformat()}
+    assert [job.started for job in play(tmp_path, document).jobs][1] == 500.0
+
+
+def test_pods_of_no_job_keep_their_room(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    pod = json.loads(json.dumps(find(document, "Pod", "a-")))
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
+    pod["metadata"] |= {"name": "daemon", "uid": "daemon", "ownerReferences": [owner], "labels": {}}
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "96"
+    document["spec"]["items"].append(pod)
+    report = play(tmp_path, document)
+    assert [job.ended is None for job in report.jobs] == [False, False], "96 of 100 CPUs are taken, and they need 4"
+    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "97"
+    report = play(tmp_path, document)
+    assert [job.ended is None for job in report.jobs] == [False, True]
+
+
+def test_a_node_that_was_not_ready_takes_no_jobs(tmp_path, waiting):
+    document = json.loads(json.dumps(waiting))
+    for condition in find(document, "Node", "n")["status"]["conditions"]:
+        condition["status"] = "False"
+    assert [job.ended is None for job in play(tmp_path, document).jobs] == [False, True]
+
+
+def test_how_long_jobs_run_may_be_drawn_and_must_be_known(tmp_path):
+    async def body(q: Queued):
+        await q.queue(4)
+        await submit(q, "a", 4, 500, expected=False)
+        await submit(q, "b", 4, 500, expected=False)
+        await q.world.elapse(20.0)
+        return await snapshot(q)
+
+    document = run_story(body)
+    where = re.escape("scenario.yaml:5: spec.state.remaining: is needed, as a have neither a time limit nor")
+    with pytest.raises(ScenarioError, match=where):
+        play(tmp_path, document)
+    with pytest.raises(ScenarioError, match=r"spec.state.runTime: is needed, as b have neither"):
+        play(tmp_path, document, "  state: {file: state.yaml, remaining: 1m}\n")
+    report = play(tmp_path, document, "  state: {file: state.yaml, remaining: 1m, runTime: {constant: 2m}}\n")
+    assert [(job.started, job.ended) for job in report.jobs[1:]] == [(60.0, 180.0)]
+    assert report.jobs[0].ended == 60.0
+
+
+def test_an_object_of_a_state_that_is_invalid_is_named(tmp_path):
+    async def body(q: Queued):
+        await q.queue(4)
+        await submit(q, "a", 2, 100)
+        await submit(q, "b", 2, 100, queue="")
+        return await snapshot(q)
+
+    document = run_story(body)
+
+    def spoil(kind, change, problem):
+        spoiled = json.loads(json.dumps(document))
+        change(next(one for one in spoiled["spec"]["items"] if one["kind"] == kind))
+        with pytest.raises(ScenarioError, match=problem):
+            play(tmp_path, spoiled)
+
+    def requests(one):
+        return one["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]
+
+    spoil("Workload", lambda one: one["spec"]["podSets"][0].update(count=-1), "Workload default/job-a-.*: has no pods")
+    spoil("Workload", lambda one: one["spec"].update(podSets=[]), "Workload default/job-a-.*: has no pods")
+    spoil("Workload", lambda one: requests(one).update(cpu="x"), "Workload default/job-a-.*quantities must match")
+    spoil("Pod", lambda one: one["spec"].update(containers=7), "is no snapshot: Expected `array`")
+    spoil("ClusterQueue", lambda one: one["spec"].update(queueingStrategy="x"), "ClusterQueue cq: .*Unsupported value")
+    spoil("Node", lambda one: one["metadata"].update(name=""), r"spec.items\[\d+\]: Expected `str` of length >= 1")
+    spoil("Node", lambda one: one.pop("metadata"), r"spec.items\[\d+\]: Object missing required field `metadata`")
+
+
+def test_a_snapshot_holds_nothing_of_the_programs_of_users(tmp_path):
+    async def body(q: Queued):
+        await q.queue(4)
+        await submit(q, "a", 2, 100)
+        await submit(q, "b", 4, 100)
+        await submit(q, "c", 2, 100, queue="")
+        document = await snapshot(q)
+        job = await q.client.get(JOB, "a", "default")
+        return document, msgspec.json.encode(job).decode()
+
+    document, job = run_story(body)
+    assert job.count(SECRET) >= 4
+    assert SECRET not in json.dumps(document)
+    kinds = {one["kind"] for one in document["spec"]["items"]}
+    assert {"Node", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Workload", "Job", "Pod"} <= kinds
+    assert document["spec"]["exact"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "problem"),
+    [
+        ("  state: gone.yaml\n", {}, "gone.yaml: No such file"),
+        ("  state: state.yaml\n", {}, "state.yaml: is no snapshot: Object missing required field `apiVersion`"),
+        ("  state: state.yaml\n", [], "state.yaml: is no snapshot: Expected `object`"),
+        ("  state: state.yaml\n  start: 2026-01-05T00:00:00Z\n", {}, "scenario.yaml:6: spec.start: has no effect"),
+        ("  state: {file: state.yaml, remains: 1}\n", {}, r"spec.state.remains: there is no such field"),
+        (
+            "  state: state.yaml\n",
+            {"apiVersion": "v1", "kind": "List", "spec": {"at": "2026-01-01T00:00:00Z", "items": []}},
+            "state.yaml: is a List of v1 instead of a Snapshot",
+        ),
+    ],
+)
+def test_a_state_that_is_none_is_named(tmp_path, spec, state, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        play(tmp_path, state, spec)
+
+
+def test_a_state_that_is_no_yaml_is_named(tmp_path):
+    (tmp_path / "state.yaml").write_text("a: [\n")
+    (tmp_path / "scenario.yaml").write_text(SCENARIO + "  state: state.yaml\n")
+    with pytest.raises(ScenarioError, match=r"state\.yaml:2: "):
+        simulate(str(tmp_path / "scenario.yaml"))

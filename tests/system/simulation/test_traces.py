@@ -1,0 +1,190 @@
+"""Whole scenarios whose jobs and nodes come from tables."""
+
+import csv
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from tests.documents import PEERS
+
+from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.simulate import simulate
+
+ROOT = Path(__file__).resolve().parents[3]
+TRACES = PEERS / "traces"
+HEAD = "apiVersion: muster.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n"
+TRACE = """  work:
+  - name: log
+    trace:
+      file: jobs.csv
+      format: csv
+      columns:
+        submit: at
+        runTime: for
+        pods: n
+        requests: {cpu: cpus, nvidia.com/gpu: gpus}
+        nodeSelector: {model: {column: models, separator: "|"}}
+        id: id
+"""
+NODES = "  nodes:\n  - file: nodes.csv\n    columns: {name: name, allocatable: {cpu: cpus, nvidia.com/gpu: gpus}%s}\n"
+JOBS_HEAD = "id,at,for,n,cpus,gpus,models\n"
+
+
+def play(tmp_path, scenario, jobs="", nodes=""):
+    (tmp_path / "jobs.csv").write_text(JOBS_HEAD + jobs)
+    (tmp_path / "nodes.csv").write_text("name,cpus,gpus,model\n" + nodes)
+    (tmp_path / "scenario.yaml").write_text(HEAD + scenario)
+    return simulate(str(tmp_path / "scenario.yaml"))
+
+
+def starts(report):
+    return {job.name: job.started for job in report.jobs}
+
+
+def test_jobs_of_a_table_have_their_own_pods(tmp_path):
+    nodes = "a,8,2,old\nb,8,4,new\n"
+    jobs = "big,100,10,1,1,4,\nsmall,100,10,1,1,2,\nalso,100,10,1,8,0,\nlater,99,10,1,1,1,new|newer\n"
+    report = play(tmp_path, NODES % ", labels: {model: model}" + TRACE, jobs, nodes)
+    assert starts(report) == {"log-later": 0.0, "log-big": 10.0, "log-small": 1.0, "log-also": 11.0}
+
+
+def test_the_label_of_a_job_may_be_one_of_several(tmp_path):
+    jobs = "x,0,10,1,1,1,new|newest\ny,0,10,1,1,1,newest\n"
+    report = play(tmp_path, NODES % ", labels: {model: model}" + TRACE, jobs, "a,8,1,old\nb,8,1,new\n")
+    assert starts(report) == {"log-x": 0.0, "log-y": None}
+    assert [(one.name, one.never) for one in report.waiting] == [("log-y", True)]
+
+
+QUEUE = """---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: cq, annotations: {muster.dev/user-limits: "jobs=1"}}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: "4"}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: q}
+spec: {clusterQueue: cq}
+"""
+TO_QUEUE = """  work:
+  - name: log
+    queue: q
+    trace:
+      file: jobs.csv
+      format: csv
+      columns: {submit: at, runTime: for, pods: n, requests: {cpu: cpus}, id: id, %s}
+"""
+
+
+def test_the_users_of_a_table_have_the_limits_of_their_queue(tmp_path):
+    jobs = "a,0,10,1,2,0,ada\nb,0,10,1,2,0,ada\nc,0,10,1,2,0,bob\n"
+    report = play(tmp_path, TO_QUEUE % "user: models" + QUEUE, jobs)
+    assert starts(report) == {"log-a": 0.0, "log-b": 10.0, "log-c": 0.0}
+
+
+def test_a_gang_of_a_table_may_start_with_fewer_pods(tmp_path):
+    queue = QUEUE.replace(', annotations: {muster.dev/user-limits: "jobs=1"}', "")
+    jobs = "a,0,10,6,1,3,\nb,0,10,6,1,5,\n"
+    report = play(tmp_path, TO_QUEUE % "gang: gpus" + queue, jobs)
+    assert starts(report) == {"log-a": 0.0, "log-b": None}, "4 CPUs are enough for 3 of 6 pods, and not for 5"
+
+
+def test_jobs_that_never_ran_are_counted(tmp_path):
+    report = play(tmp_path, TRACE, "x,0,,1,1,1,\ny,0,1,1,1,1,\n")
+    assert report.remarks == ["log: 1 jobs of the log never ran, and are left out"]
+
+
+def test_many_kinds_of_jobs_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr("muster.simulation.engine.templates._MOST_KEPT", 3)
+    monkeypatch.setattr("muster.simulation.engine.engine._MOST_SHAPES", 3)
+    jobs = "".join(f"{number},0,10,1,{number % 9},0,\n" for number in range(40))
+    report = play(tmp_path, NODES % "" + TRACE, jobs, "a,8,0,\n")
+    assert report.summary.total.ended == 40
+    spans = [(job.started, job.ended, int(job.name.removeprefix("log-")) % 9) for job in report.jobs]
+    busy = [sum(cpus for start, end, cpus in spans if start <= at < end) for at, *_ in spans]
+    assert max(busy) == 8
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (
+            "format: csv",
+            "format: cvs",
+            r"scenario.yaml:9: spec.work\[0\].trace.format: there is no format cvs, but swf,",
+        ),
+        ("runTime: for", "runtime: for", r"trace.columns.runtime: there is no such field"),
+        ("        runTime: for\n", "", r"scenario.yaml:10: spec.work\[0\].trace.columns: runTime is needed"),
+        ("runTime: for", "runTime: gone", r"jobs.csv:1: there is no column gone, but id, at, for"),
+        ("pods: n", "pods: id", r"jobs.csv:2: id: 'x' is no number"),
+        ("cpu: cpus", "cpu: {column: cpus, unit: x}", r"scenario.yaml:14: .*columns.requests.cpu: 'x' is no suffix"),
+        ("jobs.csv", "gone.csv", "gone.csv: No such file"),
+        ("      format: csv", "      format: csv\n      start: soon", r"trace.start: soon is no number of seconds"),
+        ("      format: csv", "      format: csv\n      start: 5", "jobs.csv:2: at: was submitted before the start, 5"),
+        ("format: csv", "format: philly", "columns and header have no effect on the format philly"),
+        ("requests:", "gang: n\n        nope:", "columns.nope: there is no such field"),
+        ("    trace:", "    history: x\n    trace:", "exactly one of trace and history is needed"),
+    ],
+)
+def test_a_trace_that_is_wrong_is_named(tmp_path, before, after, problem):
+    assert before in TRACE
+    with pytest.raises(ScenarioError, match=problem):
+        play(tmp_path, TRACE.replace(before, after, 1), "x,0,10,1,1,1,\n")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "problem"),
+    [
+        ("A_b,1,1,\n", "nodes.csv:2: 'A_b' is no name of a node"),
+        ("a,1,1,\na,1,1,\n", "nodes.csv:3: node a is that of line 2, too"),
+        ("a,many,1,\n", "nodes.csv:2: cpus: 'many' is no number"),
+        ("a,1,1,two words\n", "nodes.csv:2: .*metadata.labels"),
+        ("a,1\n", "nodes.csv:2: has 2 fields instead of 4"),
+    ],
+)
+def test_a_table_of_nodes_that_is_wrong_is_named(tmp_path, nodes, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        play(tmp_path, NODES % ", labels: {model: model}" + TRACE, "x,0,10,1,1,1,\n", nodes)
+
+
+def test_a_damaged_table_is_named(tmp_path):
+    (tmp_path / "jobs.csv.gz").write_bytes(gzip.compress(b"id,at\n" * 1000)[:30])
+    with pytest.raises(ScenarioError, match=re.escape("jobs.csv.gz: ")):
+        play(tmp_path, TRACE.replace("jobs.csv", "jobs.csv.gz"))
+
+
+@pytest.mark.skipif(not (TRACES / "openb-pods.csv.gz").exists(), reason="the log is not there")
+def test_the_log_of_openb_runs_on_its_nodes(tmp_path):
+    nodes = f"  nodes:\n  - {{file: {TRACES}/openb-nodes.csv.gz, format: openb}}\n"
+    work = f"  work:\n  - {{name: log, trace: {{file: {TRACES}/openb-pods.csv.gz, format: openb}}}}\n"
+    report = play(tmp_path, nodes + work)
+    assert report.summary.total.ended == 7_255
+    assert report.remarks == ["log: 897 jobs of the log never ran, and are left out"]
+
+
+@pytest.mark.skipif(not (TRACES / "spot-gpu-nodes.csv.gz").exists(), reason="the log is not there")
+def test_the_nodes_of_spot2026_are_known(tmp_path):
+    nodes = f"  nodes:\n  - {{name: spot, file: {TRACES}/spot-gpu-nodes.csv.gz, format: spot2026}}\n"
+    with gzip.open(TRACES / "spot-gpu-nodes.csv.gz", "rt") as lines:
+        gpus = sum(int(row["gpu_capacity_num"]) for row in csv.DictReader(lines))
+    report = play(tmp_path, nodes + TRACE, f"x,0,10,{gpus},0,1,\ny,0,10,{gpus + 1},0,1,\n")
+    assert starts(report) == {"log-x": 0.0, "log-y": None}
+
+
+def test_the_example_of_the_page_runs():
+    report = simulate(str(ROOT / "examples" / "simulate" / "tables"))
+    assert report.holds
+    assert report.summary.total.ended == 196
+    page, example = (
+        (ROOT / file).read_text() for file in ("docs/simulate.md", "examples/simulate/tables/scenario.yaml")
+    )
+    assert example[example.index("  nodes:") : example.index("  assert:")] in page
