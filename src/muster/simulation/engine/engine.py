@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import Pod
-from muster.api.ours.decisions import Subject
+from muster.api.ours.decisions import Decision, Subject
 from muster.api.ours.teams import NOT_A_USER
 from muster.api.ours.users import short_user
 from muster.api.values import durations
@@ -310,6 +310,12 @@ class Engine:
                     decisions.add(decision)
             self._apply(outcome)
 
+    def _record_eviction(self, job: _Job, rule: str, because: str) -> None:
+        """Record an eviction that is no preemption, unless it goes on already."""
+        if self._decisions is not None and not job.workload.evicted:
+            now, subject = self._start + timedelta(seconds=self.record.now), _subject_of(job)
+            self._decisions.add(Decision(now, "Evicted", subject.job, subject.uid, job.workload.queue, rule, because))
+
     def _find_subject(self, workload: WorkloadInfo) -> Subject:
         return _subject_of(self._jobs[workload.key])
 
@@ -435,7 +441,8 @@ class Engine:
         self._definitions.change(definition, self._queues)
         self._settings = replace(self._settings, fair=self._definitions.find_fairness(self._configuration))
         self._note_quotas()
-        for key in self._definitions.list_drained(definition):
+        for key, why in self._definitions.list_drained(definition):
+            self._record_eviction(self._jobs[key], why.reason, why.message)
             self._evict(self._jobs[key])
 
     def stop(self) -> None:

@@ -255,6 +255,7 @@ class ManagerEngine(Engine):
         if clone is not None and clone.is_home and one.job.started is None:
             one.job.started = clone.job.started
         if (why := checks.retry(one.status.admission_checks)) is not None:
+            self._record_eviction(one.job, ADMISSION_CHECK_EVICTION, why)
             self._begin_eviction(one, ADMISSION_CHECK_EVICTION, why)
         elif plan.stopped and is_true(one.status.conditions, EVICTED):
             del self._dispatches[key]
