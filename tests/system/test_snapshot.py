@@ -1,5 +1,7 @@
 """`muster snapshot` reads one moment of a cluster, as far as the user and the server let it."""
 
+from typing import Any
+
 import pytest
 from tests.system import test_decisions as decided
 from tests.system.queued_jobs import Queued, story
@@ -40,7 +42,7 @@ def run(refuses):
         await q.queue(2)
         await q.job("a")
         await q.job("b")
-        client = Restricted(q.client, refuses)
+        client: Any = Restricted(q.client, refuses)
         results.append((await take_snapshot(client, q.world.clock.now(), "default"), client.calls))
         assert {key_of(one) for one in await q.workloads()}
 

@@ -3,6 +3,8 @@
 from collections import Counter
 
 import msgspec
+from tests.system.simulation import test_changes as changes
+from tests.system.simulation import test_multikueue as multikueue
 from tests.system.test_simulation import FLAVOR, JOB, NODES, play, queue, scenario
 
 from muster.api.ours.decisions import Decision
@@ -88,3 +90,40 @@ def test_the_folder_of_a_report_has_the_decisions_line_by_line(tmp_path):
     write_report(report, tmp_path / "out")
     lines = (tmp_path / "out" / DECISIONS).read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=Decision) for line in lines] == list(report.decisions)
+
+
+def tell(report):
+    return [(one.what, one.rule, sorted(one.nodes.items())) for one in report.decisions]
+
+
+def test_a_queue_that_is_drained_evicts_and_says_so(tmp_path):
+    stop = "{at: 50, stop: {clusterQueue: q, policy: HoldAndDrain, for: 450}}"
+    report = changes.play(tmp_path, changes.scenario([stop], changes.burst()), decisions=1_000)
+    assert [(what, rule) for what, rule, _ in tell(report) if what != "Waiting"] == [
+        ("QuotaReserved", ""),
+        ("Placed", "start"),
+        ("Evicted", "ClusterQueueStopped"),
+        ("QuotaReserved", ""),
+        ("Placed", "start"),
+    ]
+
+
+def test_a_gang_that_lost_a_node_is_placed_for_repair(tmp_path):
+    lose = "{at: 50, lose: {nodes: [n-0]}}"
+    report = changes.play(tmp_path, changes.scenario([lose], changes.burst(size=2), nodes=3), decisions=1_000)
+    assert tell(report)[1:] == [("Placed", "start", [("n-0", 1), ("n-1", 1)]), ("Placed", "repair", [("n-2", 1)])]
+
+
+def test_a_manager_records_where_it_sends_a_job_and_what_a_lost_cluster_does(tmp_path):
+    east = multikueue.cluster("east", 1, more=multikueue.LOST % ", for: 2h")
+    report = multikueue.play(tmp_path, [east], [multikueue.work(1, run="1h")], decisions=1_000)
+    assert [(one.what, one.rule, one.queue, one.clusters) for one in report.decisions if one.what != "Waiting"] == [
+        ("QuotaReserved", "", "here", ()),
+        ("Nominated", "east", "here", ("east",)),
+        ("Dispatched", "", "here", ("east",)),
+        ("Evicted", "AdmissionCheck", "here", ()),
+        ("Recalled", "ClusterLost", "here", ("east",)),
+        ("QuotaReserved", "", "here", ()),
+        ("Nominated", "east", "here", ("east",)),
+        ("Dispatched", "", "here", ("east",)),
+    ]
