@@ -36,8 +36,9 @@ def test_a_cluster_goes_on_in_a_simulation(muster, tmp_path):
     for name in ("a", "b", "c"):
         muster("run", "--detach", "--name", name, "--workers", "2", "--cpus", "2", "--time", "10m", "--", "sleep", "60")
     for output in ("yaml", "json"):
-        text = muster("snapshot", "-o", output).stdout
+        text = muster("snapshot", "--with-decisions", "-o", output).stdout
         assert "sleep" not in text
+        assert "QuotaReserved" in text
         (tmp_path / f"state.{output}").write_text(text)
         total = summarize(muster, tmp_path, f"  state: state.{output}\n")
         assert (total["submitted"], total["ended"]) == (3, 3)

@@ -8,7 +8,7 @@ from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.conditions import find, is_true
 from muster.api.core import Container, Pod, PodCondition, PodSpec
 from muster.api.core.container import ResourceRequirements
-from muster.api.jobset.names import JOBSET_UID
+from muster.api.jobset.names import JOBSET_NAME, JOBSET_UID
 from muster.api.meta import OwnerReference, controller_of
 from muster.api.ours.embedded import CLUSTER_STOPPED
 from muster.api.values.quantity import ResourceList, amount
@@ -160,6 +160,15 @@ def job_uid(pod: Pod) -> str:
     """Return the UID of the pod's JobSet, or else of its Job, or "" if it has neither."""
     owner = job_reference(pod)
     return "" if owner is None else pod.metadata.labels.get(JOBSET_UID) or owner.uid
+
+
+def job_of(pod: Pod) -> tuple[str, str]:
+    """Return the UID and the name of a pod's job: its JobSet, else its controller, else the pod itself."""
+    labels, owner = pod.metadata.labels, controller_of(pod.metadata)
+    uid, name = labels.get(JOBSET_UID, ""), labels.get(JOBSET_NAME, "")
+    if owner is not None and uid and name:
+        return uid, name
+    return (owner.uid, owner.name) if owner is not None else (pod.metadata.uid, pod.metadata.name)
 
 
 def qos_class(spec: PodSpec) -> str:

@@ -75,6 +75,7 @@ from muster.cluster.controllers.teamqueues import TeamQueues
 from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
 from muster.controllers.cronjob import CronJobController
+from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.surroundings import settings_of
@@ -97,6 +98,7 @@ class ControlPlane:
     integrations: the kinds of jobs that may queue.
     nodes: the connections to nodes and their pods, by name; whoever runs nodes registers them here.
     failed: set if the disk fails for good.
+    decisions: the newest decisions of the engine.
     """
 
     inputs: ExternalInputs
@@ -110,6 +112,7 @@ class ControlPlane:
     events: EventSink
     nodes: MutableMapping[str, NodeConnection]
     failed: asyncio.Future[None]
+    decisions: DecisionLog
 
     def client(self, user: User = ADMIN, manager: str = "muster") -> Client:
         """Return a client of the server, without a socket."""
@@ -152,7 +155,15 @@ class ControlPlane:
             recorder = self.events.recorder("notice-controller")
             self.manager.add(NoticeController(self.manager, recorder, compose_muster_call()))
         settings = self.configuration
-        engine = assemble(self.manager, self.events, settings, parts, self.integrations, matches=device_matches)
+        engine = assemble(
+            self.manager,
+            self.events,
+            settings,
+            parts,
+            self.integrations,
+            matches=device_matches,
+            decisions=self.decisions,
+        )
         self.server.actions |= pending_actions(engine.visibility)
         return engine
 
@@ -250,7 +261,18 @@ async def control_plane(
         manager.add(events)
         try:
             yield ControlPlane(
-                inputs, configuration, integrations, store, server, access, ledger, manager, events, nodes, failed
+                inputs,
+                configuration,
+                integrations,
+                store,
+                server,
+                access,
+                ledger,
+                manager,
+                events,
+                nodes,
+                failed,
+                DecisionLog(),
             )
         finally:
             server.stop()

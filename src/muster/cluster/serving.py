@@ -2,14 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from muster.api.config import EMBEDDED, Configuration
-from muster.cluster import backups, history
+from muster.cluster import backups, decisions, history
 from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.apiserver.answers import Stream
@@ -68,7 +68,7 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
         prepare_for_accounts(other_state)
         state, other_state = other_state, state
     with closing(Entrance(options.home, options.port, options.exposure, options.local_socket)) as entrance:
-        beside = partial(history.recording, home=options.home)
+        beside = partial(_keep_records, home=options.home)
         async with begun(
             journal,
             state,
@@ -94,6 +94,13 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
                 await running.end()  # before the front stops, so that clients see how their jobs end
             finally:
                 await front.stop()
+
+
+@asynccontextmanager
+async def _keep_records(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
+    """Keep the history of jobs and the decisions of the engine within the context."""
+    async with history.recording(plane, home), decisions.keeping(plane, home):
+        yield
 
 
 async def _wait_until_started(running: Running, stopping: asyncio.Event) -> None:

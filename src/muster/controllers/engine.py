@@ -11,6 +11,7 @@ from typing import Any
 
 from muster.api.config import Configuration
 from muster.api.values.durations import SECOND
+from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.deferral import DEFERRABLE, DeferralController
 from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
@@ -29,6 +30,7 @@ from muster.controllers.provisioning.reconciler import ProvisioningController
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.capacity import NodeQuotaController
+from muster.controllers.queueing.decisions import CycleRecorder
 from muster.controllers.queueing.devices import DeviceReview
 from muster.controllers.queueing.fairusage import fair_usage
 from muster.controllers.queueing.inuse import checks_in_use, flavors_in_use, topologies_in_use
@@ -83,12 +85,15 @@ def assemble(
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
     reach: Reach = over_https,
     matches: Matcher = match_nothing,
+    decisions: DecisionLog | None = None,
 ) -> Engine:
     """Add the parts to the manager, before it runs.
 
     integrations: the kinds of jobs that may queue. reach: opens transports to worker clusters.
     matches: whether a device matches an expression of a device class or of a claim.
+    decisions: the log of what the engine decides; by default a new one.
     """
+    decisions = DecisionLog() if decisions is None else decisions
     chosen, visibility, fleet = frozenset(parts), None, None
     for warning in configuration.warnings:
         log.warning("%s", warning)
@@ -98,18 +103,22 @@ def assemble(
         manager.add(WorldController(manager))
     if Part.JOBSETS in chosen:
         start, upstream = configuration.muster.group_scheduling, configuration.muster.job_set_namespace
-        manager.add(JobSetController(manager, events.recorder("jobset"), start=start, upstream=upstream))
+        manager.add(
+            JobSetController(manager, events.recorder("jobset"), start=start, upstream=upstream, decisions=decisions)
+        )
     if Part.QUEUEING in chosen:
-        visibility = _add_queueing(manager, events, configuration, integrations, matches)
+        visibility = _add_queueing(manager, events, configuration, integrations, matches, decisions)
     if Part.SCHEDULING in chosen:
         runs_jobs = Part.JOBS in chosen
-        _add_scheduling(manager, events, configuration, integrations, matches, runs_jobs=runs_jobs)
+        _add_scheduling(manager, events, configuration, integrations, matches, decisions, runs_jobs=runs_jobs)
     if Part.MULTICLUSTER in chosen and configuration.features.enabled("MultiKueue"):
-        fleet = _add_multicluster(manager, events, configuration, reach)
+        fleet = _add_multicluster(manager, events, configuration, reach, decisions)
     return Engine(visibility, fleet)
 
 
-def _add_multicluster(manager: Manager, events: EventSink, configuration: Configuration, reach: Reach) -> Fleet:
+def _add_multicluster(
+    manager: Manager, events: EventSink, configuration: Configuration, reach: Reach, decisions: DecisionLog
+) -> Fleet:
     settings = configuration.multi_kueue
     kinds = mirrors(configuration)
     reach = paced(reach, configuration.client_connection)
@@ -124,7 +133,8 @@ def _add_multicluster(manager: Manager, events: EventSink, configuration: Config
         manager.add(ManagerQuotaController(manager, clusters.fleet))
     if settings.gc_interval:
         manager.add(GarbageCollector(manager, clusters.fleet, settings.gc_interval / SECOND))
-    manager.add(DispatchController(manager, clusters.fleet, kinds, events.recorder("multikueue"), settings))
+    recorder = events.recorder("multikueue")
+    manager.add(DispatchController(manager, clusters.fleet, kinds, recorder, settings, decisions.add))
     return clusters.fleet
 
 
@@ -134,6 +144,7 @@ def _add_scheduling(
     configuration: Configuration,
     integrations: Sequence[Integration[Any]],
     matches: Matcher,
+    decisions: DecisionLog,
     *,
     runs_jobs: bool,
 ) -> None:
@@ -148,7 +159,7 @@ def _add_scheduling(
     queues_recover = wait is not None and bool(wait.recovery_timeout)
     scheduler = Scheduler(
         manager, events.recorder("default-scheduler"), sources, names=names, settings=settings, matches=matches,
-        runs_jobs=runs_jobs, queues_recover=queues_recover,
+        runs_jobs=runs_jobs, queues_recover=queues_recover, decisions=decisions,
     )  # fmt: skip
     manager.add(scheduler)
 
@@ -159,6 +170,7 @@ def _add_queueing(
     configuration: Configuration,
     integrations: Sequence[Integration[Any]],
     matches: Matcher,
+    decisions: DecisionLog,
 ) -> Visibility:
     manager.add(NodeQuotaController(manager))
     cache = QueueingCache(manager, configuration, matches)
@@ -169,8 +181,12 @@ def _add_queueing(
         manager.add(usage)
     recorder = events.recorder("kueue-admission")
     elastic = ElasticQuota(manager, cache, recorder)
-    listeners = (metrics.on_cycle, elastic.on_cycle)
-    manager.add(AdmissionController(manager, cache, recorder, on_cycle=listeners, spare=elastic.shrinks_instead))
+    records = CycleRecorder(cache, decisions, manager.clock)
+    listeners = (metrics.on_cycle, elastic.on_cycle, records.on_cycle)
+    admission = AdmissionController(
+        manager, cache, recorder, on_cycle=listeners, spare=elastic.shrinks_instead, on_wait=records.waits
+    )
+    manager.add(admission)
     manager.add(elastic)
     manager.add(ClusterQueueController(manager, cache, events.recorder("kueue-clusterqueue")))
     manager.add(LocalQueueController(manager, cache, usage))
@@ -185,7 +201,8 @@ def _add_queueing(
     manager.add(ProvisioningController(manager, recorder, configuration))
     if configuration.features.enabled("ConcurrentAdmission"):
         manager.add(VariantController(manager, events.recorder("concurrent-admission-controller")))
-    manager.add(WorkloadController(manager, events.recorder("kueue-workload-controller"), configuration))
+    recorder = events.recorder("kueue-workload-controller")
+    manager.add(WorkloadController(manager, recorder, configuration, decisions))
     queued = [one.kind for one in chosen(integrations, configuration)]
     kinds = [kind for kind in DEFERRABLE if kind in queued]
     manager.add(DeferralController(manager, events.recorder("deferral"), kinds, settings=settings_of(configuration)))

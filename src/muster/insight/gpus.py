@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from muster.api.core import Node, Pod
 from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, parse_gpus
-from muster.api.pods import is_finished
-from muster.insight.record import job_of
+from muster.api.pods import is_finished, job_of
 from muster.insight.text import format_quantity
 
 HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from muster.api.batch import JOB
@@ -29,6 +30,7 @@ from muster.api.kueue import (
     WORKLOAD_PRIORITY_CLASS,
 )
 from muster.api.ours.creation import CREATED_ANNOTATION
+from muster.api.ours.decisions import Decision
 from muster.api.ours.elastic import ELASTIC_ANNOTATION
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.teams import QUEUE_USERS, USER_LIMITS
@@ -126,7 +128,8 @@ class Snapshot(Struct, frozen=True):
     """What scheduling reads of a cluster.
 
     at: when it was read. revision: of the server. missing: the kinds that are not there, with the reason.
-    exact: whether all objects are of that revision.
+    exact: whether all objects are of that revision. decisions: what was decided, the newest first; None if that is left
+    out.
     """
 
     at: datetime
@@ -134,10 +137,12 @@ class Snapshot(Struct, frozen=True):
     exact: bool
     missing: Mapping[str, str]
     items: tuple[Document, ...]
+    decisions: tuple[Decision, ...] | None = None
 
 
 def write_snapshot(snapshot: Snapshot) -> dict[str, Any]:
     """Return a snapshot as a document."""
+    decisions = {} if snapshot.decisions is None else {"decisions": msgspec.to_builtins(snapshot.decisions)}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -148,6 +153,7 @@ def write_snapshot(snapshot: Snapshot) -> dict[str, Any]:
             "exact": snapshot.exact,
             "missing": dict(snapshot.missing),
             "items": list(snapshot.items),
+            **decisions,
         },
     }
 

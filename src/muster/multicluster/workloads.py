@@ -15,9 +15,11 @@ from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, Admi
 from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
 from muster.api.notes import Note
+from muster.api.ours.decisions import Decision, Subject
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.dispatch.decide import EVENT, decide, is_clear, of_workload
+from muster.multicluster.dispatch.decisions import describe_dispatch
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
 from muster.multicluster.dispatched import Dispatched, is_group, owners_of
 from muster.multicluster.errands import Errand, Errands, together
@@ -43,11 +45,19 @@ GATHER_SECONDS = 0.1
 _BY_OWNER, _BY_CHECK = "dispatch-owner", "dispatch-check"
 
 Configured: TypeAlias = AdmissionCheck | MultiKueueConfig
+Decided: TypeAlias = Callable[[Decision], None]
 Step: TypeAlias = Callable[[Worker, Dispatched], Awaitable[Result]]
 
 
+def keep_nothing(decision: Decision) -> None:
+    """Drop a record, for a controller whose decisions nobody reads."""
+
+
 class DispatchController(Reconciler):
-    """A controller, run by a `Manager`. fleet: the workers. mirrors: the kinds of jobs that can be dispatched."""
+    """A controller, run by a `Manager`.
+
+    fleet: the workers. mirrors: the kinds of jobs that can be dispatched. decided: called with each decision.
+    """
 
     name = "multikueue-workload"
 
@@ -58,8 +68,10 @@ class DispatchController(Reconciler):
         mirrors: Iterable[Mirror[Any]],
         recorder: Recorder,
         configuration: MultiKueue,
+        decided: Decided = keep_nothing,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
+        self._decided = decided
         self._fleet, self._recorder = fleet, recorder
         self._mirrors = {(mirror.kind.api_version, mirror.kind.kind): mirror for mirror in mirrors}
         self._settings = dispatch_settings(configuration, manager.clock.now())
@@ -133,9 +145,12 @@ class DispatchController(Reconciler):
             for cluster in plan.create:
                 self._prospects.sent(workload, cluster)
         with ignoring("NotFound", "Conflict"):  # it has changed: its change brings it back
+            records = tuple(describe_dispatch(view, plan, _subject(one), self._clock.now()))
             if plan.home == view.home:
-                return await self._carry_out(one, plan)
-            await self._move_home(one, view.home, plan.home)
+                result = await self._carry_out(one, plan)
+                self._record(records)
+                return result
+            await self._move_home(one, view.home, plan.home, records)
         return None
 
     def _clear_deleted(self, key: str) -> None:
@@ -208,22 +223,28 @@ class DispatchController(Reconciler):
 
     # Steps.
 
-    async def _move_home(self, one: Dispatched, before: str, home: str) -> None:
+    def _record(self, records: Iterable[Decision]) -> None:
+        for decision in records:
+            self._decided(decision)
+
+    async def _move_home(self, one: Dispatched, before: str, home: str, records: tuple[Decision, ...]) -> None:
         """Store the home; take one back only where the cluster is lost, or a look at it finds it clear."""
         there = self._fleet.get(before)
         if there is None or there.lost_since is not None:
             await self._store_home(one, home)
+            self._record(records)
         else:
-            leave = partial(self._run_steps, before, one, (partial(self._leave_home, home=home),))
+            leave = partial(self._run_steps, before, one, (partial(self._leave_home, home=home, records=records),))
             self._errands.want(one.key, {before: Errand(("leave", home), leave)})
 
-    async def _leave_home(self, worker: Worker, one: Dispatched, *, home: str) -> Result:
+    async def _leave_home(self, worker: Worker, one: Dispatched, *, home: str, records: tuple[Decision, ...]) -> Result:
         if (wait := self._steps.unsettled_seconds(one)) > 0:
             return wait
         clear = is_clear(one.workload, await worker.look(one))
         if not (clear and await worker.there.is_itself()):  # else perhaps another cluster was asked
             return GOING_SECONDS
         await self._store_home(one, home)
+        self._record(records)
         return None
 
     async def _store_home(self, one: Dispatched, home: str) -> None:
@@ -282,6 +303,14 @@ class DispatchController(Reconciler):
 
     def _record_event(self, workload: Workload, note: Note) -> None:
         self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
+
+
+def _subject(one: Dispatched) -> Subject:
+    """Return the job of a workload; the workload itself if it was made for a group of pods."""
+    meta = one.workload.metadata
+    if len(one.owners) == 1 and not is_group(meta):
+        return Subject(f"{one.namespace}/{one.owners[0].name}", one.owners[0].uid)
+    return Subject(one.key, meta.uid)
 
 
 def _owner(workload: Workload) -> Iterable[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
+from muster.controllers.decisionlog import DecisionLog
 from muster.simulation.engine.refusals import refuse_checks
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.engine.world import Progress, WorkerSite, World
@@ -24,12 +25,13 @@ def simulate(
     seed: int | None = None,
     configuration: Configuration = EMBEDDED,
     progress: Progress | None = None,
+    decisions: int = 0,
 ) -> Report:
     """Simulate the scenario of a file or folder.
 
     assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
-    of a scenario without a Configuration. An interrupt by the user
-    ends the simulation, not the report.
+    of a scenario without a Configuration. decisions: how many of the newest decisions the report has. An interrupt by
+    the user ends the simulation, not the report.
 
     Raises:
         ScenarioError: the scenario cannot be simulated.
@@ -44,7 +46,8 @@ def simulate(
         refuse_checks(reading.manifests, site.cluster_queues)
     asserted = _parse_assertions(reading, assertions, site)
     workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
-    world = World(reading, site, configuration, workers)
+    log = DecisionLog(decisions) if decisions else None
+    world = World(reading, site, configuration, workers, log)
     stopped = False
     try:
         world.run(progress)
@@ -64,6 +67,8 @@ def simulate(
         world.record.rooms,
         list(_list_remarks(reading)),
         list(world.record.node_changes()),
+        log.since(0) if log is not None else (),
+        log.count if log is not None else 0,
     )
 
 

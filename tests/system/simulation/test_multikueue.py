@@ -71,9 +71,9 @@ def work(count, *, name="w", run="10m", at=0, more=""):
 
 def play(tmp_path, clusters, works, *, quota=100, after="", edit=lambda text: text, **options):
     for entry, cpus in clusters:
-        name = re.search("name: (.*)", entry)[1]
+        name = re.findall("name: (.*)", entry)[0]
         (tmp_path / f"{name}.yaml").write_text("---\n".join((FLAVOR, QUEUE % ("there", cpus), LOCAL % "there")))
-    names = ", ".join(re.search("name: (.*)", entry)[1] for entry, _ in clusters)
+    names = ", ".join(re.findall("name: (.*)", entry)[0] for entry, _ in clusters)
     body = f"  clusters:\n{''.join(entry for entry, _ in clusters)}  work:\n{''.join(works)}{after}"
     head = f"apiVersion: muster.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: s}}\nspec:\n{body}"
     parts = (head, FLAVOR, CHECKED % ("here", quota), LOCAL % "here", CHECK, CONFIG % names)
@@ -179,8 +179,8 @@ def test_each_job_runs_in_one_cluster_at_a_time(tmp_path, seed):
     report = play(tmp_path, clusters, works, quota=random.randint(8, 30), configuration=configuration, seed=seed)
     assert report.summary.total.ended == 60
     assert not report.waiting
-    used = Counter()
-    quotas = {f"{re.search('name: (.*)', entry)[1]}/there": 1000 * cpus for entry, cpus in clusters}
+    used: Counter[str] = Counter()
+    quotas = {f"{re.findall('name: (.*)', entry)[0]}/there": 1000 * cpus for entry, cpus in clusters}
     for change in report.changes:
         used[change.queue] += change.amount
         assert 0 <= used[change.queue] <= quotas.get(change.queue, 30_000)

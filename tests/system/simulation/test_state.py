@@ -27,8 +27,8 @@ async def submit(q: Queued, name, workers, seconds, *, queue="cq", expected=True
     if expected:
         metadata["annotations"]["muster.dev/expected-duration"] = f"{seconds}s"
     resources = {"requests": {"cpu": "1"}}
-    container = {"name": "c", "image": SECRET, "command": [SECRET], "args": [SECRET], "resources": resources}
-    container["env"] = [{"name": "TOKEN", "value": SECRET}]
+    secrets = {"image": SECRET, "command": [SECRET], "args": [SECRET], "env": [{"name": "TOKEN", "value": SECRET}]}
+    container = {"name": "c", "resources": resources, **secrets}
     template = {"metadata": {"annotations": {RUN_TIME: str(seconds)}}, "spec": {"containers": [container]}}
     await q.job(name, workers, queue=queue, template=template, metadata=metadata)
 
@@ -39,7 +39,7 @@ async def snapshot(q: Queued):
 
 async def follow(q: Queued, seconds):
     """Return when each job started, in the order of the starts, over so many seconds."""
-    starts = {}
+    starts: dict[str, datetime] = {}
     for _ in range(seconds):
         for pod in (await q.client.list(POD, "default")).items:
             if pod.status.phase == "Running":

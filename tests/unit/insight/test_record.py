@@ -8,9 +8,10 @@ import pytest
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.jobset import JobSet
+from muster.api.pods import job_of
 from muster.insight.jobs.state import JobState, find_ending, find_job_state
 from muster.insight.quota.state import QuotaState
-from muster.insight.record import JobEnd, JobRecord, RemoteCounts, job_of, record_of, records_of
+from muster.insight.record import JobEnd, JobRecord, RemoteCounts, record_of, records_of
 from muster.runtime.containerlogs import KeptPod
 
 LABEL = "jobset.sigs.k8s.io/"

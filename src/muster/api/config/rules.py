@@ -73,6 +73,7 @@ def errors(written: ConfigurationFile, configuration: Configuration) -> Errors:
     history, place = configuration.muster.history, "muster.history"
     yield from _not_before(f"{place}.maxAge", history.max_age)
     yield from not_negative(f"{place}.maxRecords", history.max_records)
+    yield from not_negative(f"{place}.maxDecisionBytes", history.max_decision_bytes)
     nodes = configuration.muster.nodes
     if nodes.monitor_grace_period <= 0:
         period = durations.format(nodes.monitor_grace_period)

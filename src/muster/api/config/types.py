@@ -517,10 +517,12 @@ class History(Struct):
 
     max_age: how long after its end the cluster keeps the record of a job.
     max_records: the most records that the cluster keeps; older ones are removed.
+    max_decision_bytes: the most bytes of the record of decisions; the oldest are removed.
     """
 
     max_age: Duration = 180 * 24 * HOUR
     max_records: Int32 = 100_000
+    max_decision_bytes: int = 64 * 1024**2
 
 
 class Nodes(Struct):

@@ -84,12 +84,11 @@ def ends(names: Sequence[str], pods: int) -> str:
 
 async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     """Return the job of each running pod, and whose job it is."""
-    from muster.api.pods import is_finished
+    from muster.api.pods import is_finished, job_of
     from muster.api.values.shells import HANGS_UP
     from muster.insight.history.build import owner_of
     from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES
     from muster.insight.reader.records import all_records
-    from muster.insight.record import job_of
     from muster.insight.text import format_owner
 
     async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:

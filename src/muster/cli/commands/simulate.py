@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _SHOW_SECONDS = 0.5
 # How many jobs that could never run are named.
 _NAMED = 5
+# How many decisions a report has, unless the user says.
+_DECISIONS = 100_000
 
 
 @click.command(
@@ -42,8 +44,23 @@ _NAMED = 5
 )
 @click.option("--assert", "assertions", metavar="TEXT", multiple=True, help="Fail unless this holds of the outcome.")
 @click.option("--seed", type=int, help="The source of everything that is drawn, instead of the scenario's.")
+@click.option(
+    "--decisions",
+    metavar="N",
+    type=click.IntRange(0, 10_000_000),
+    default=_DECISIONS,
+    show_default=True,
+    help="How many decisions the report has, the newest.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The form of the summary.")
-def command(scenario: str, report: Path | None, assertions: tuple[str, ...], seed: int | None, output: str) -> None:
+def command(
+    scenario: str,
+    report: Path | None,
+    assertions: tuple[str, ...],
+    seed: int | None,
+    decisions: int,
+    output: str,
+) -> None:
     """Play a scenario, a YAML file or a folder with one, and say how long its jobs would wait.
 
     The exit code is 1 if an assertion fails, and 2 if the scenario cannot be simulated.
@@ -64,7 +81,8 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
     progress = _Progress(live, RealClock())
     try:
         with _deferring_interrupts(progress):
-            outcome = simulate(scenario, assertions=assertions, seed=seed, progress=progress)
+            kept = decisions if report is not None else 0
+            outcome = simulate(scenario, assertions=assertions, seed=seed, progress=progress, decisions=kept)
     except ScenarioError as error:
         live.show("", "")
         say(f"Error: {error}")
@@ -77,7 +95,9 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
         write_report(outcome, report)
         write_page(outcome, report)
         nodes = ", nodes.csv" if outcome.node_changes else ""
-        say(f"wrote report.html, summary.json, jobs.csv{nodes} and timeline.csv in {report}")
+        say(f"wrote report.html, summary.json, jobs.csv{nodes}, timeline.csv and decisions.jsonl in {report}")
+        if outcome.decided > len(outcome.decisions) > 0:
+            say(f"decisions.jsonl has the newest {len(outcome.decisions):,} of {outcome.decided:,}: --decisions N")
     sys.exit(130 if outcome.stopped else int(not outcome.holds))
 
 

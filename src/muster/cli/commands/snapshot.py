@@ -13,30 +13,40 @@ from muster.cli.session import connect, run, target_options
     epilog=examples("muster snapshot > state.yaml", "muster snapshot --kubeconfig prod.kubeconfig > state.yaml"),
 )
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="The form.")
+@click.option("--with-decisions", is_flag=True, help="Add what was decided about each job, the newest first.")
 @target_options
-def command(output: str, **options: Any) -> None:
+def command(output: str, *, with_decisions: bool, **options: Any) -> None:
     """Print nodes, queues, unfinished workloads and their pods, as of one moment.
 
     `muster simulate` starts from it: `spec.state` of a scenario names the file. It holds neither environment, commands
     nor images, and no annotations of users. What you may not list is named and left out.
     """
-    run(_snapshot(Target.of(options), output))
+    run(_snapshot(Target.of(options), output, with_decisions=with_decisions))
 
 
-async def _snapshot(target: Target, output: str) -> None:
+async def _snapshot(target: Target, output: str, *, with_decisions: bool) -> None:
     from muster.cli.terminal.output import dump, dump_line, say
-    from muster.insight.reader.snapshot import take_snapshot
+    from muster.insight.reader.decisions import NO_DECISIONS
+    from muster.insight.reader.snapshot import add_decisions, take_snapshot
     from muster.insight.snapshot import write_snapshot
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
         snapshot = await take_snapshot(session.client, RealClock().now(), session.namespace)
+        if with_decisions:
+            snapshot = await add_decisions(session.client, snapshot, session.namespace)
     document = write_snapshot(snapshot)
     if output == "json":
         click.echo(dump(document, "json"))
     else:  # an object a line is YAML, too, and takes a hundredth of the time of blocks
-        items = document["spec"].pop("items")
-        click.echo("\n".join((dump(document, "yaml"), "  items:", *(f"  - {dump_line(one)}" for one in items))))
+        spec = document["spec"]
+        lists = {field: spec.pop(field) for field in ("items", "decisions") if field in spec}
+        lines = [dump(document, "yaml")]
+        for field, entries in lists.items():
+            lines += (f"  {field}:" if entries else f"  {field}: []", *(f"  - {dump_line(one)}" for one in entries))
+        click.echo("\n".join(lines))
+    if with_decisions and snapshot.decisions is None:
+        say(NO_DECISIONS)
     for kind, why in snapshot.missing.items():
         say(f"without {kind}: {why}")
     if not snapshot.exact:

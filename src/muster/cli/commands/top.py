@@ -53,9 +53,8 @@ async def _watch(target: Target, make_picture: Picture) -> None:
 async def _make_workers_picture(session: Session, say: Callable[[str], None], *, job: str) -> str:
     from muster.actions.choices import no_job
     from muster.api.core import POD
-    from muster.api.pods import is_finished
+    from muster.api.pods import is_finished, job_of
     from muster.insight.reader.usage import read_usage
-    from muster.insight.record import job_of
     from muster.insight.text import format_table
     from muster.insight.usage import make_worker_table, usage_by_pod
 
@@ -71,13 +70,12 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
     from muster.api.core import NODE, POD
     from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
     from muster.api.ours.gpus import is_gpu
-    from muster.api.pods import is_finished, pod_requests
+    from muster.api.pods import is_finished, job_of, pod_requests
     from muster.insight.history.build import owner_of
     from muster.insight.quota.state import find_quota_state, index_by_owner
     from muster.insight.reader.clusters import clusters_of
     from muster.insight.reader.queues import list_or_none, list_or_say
     from muster.insight.reader.usage import read_usage
-    from muster.insight.record import job_of
     from muster.insight.usage import usage_by_job
 
     nodes = await list_or_say(session.client, NODE, "", say, "nodes")

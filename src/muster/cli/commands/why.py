@@ -12,17 +12,34 @@ from muster.cli.session import connect, run, target_options
 
 
 @click.command(
-    epilog=examples("muster why train", "muster why train -o json"),
+    epilog=examples("muster why train", "muster why train -o json", "muster why train --history"),
 )
 @click.argument("job", type=name, shell_complete=names.jobs)
+@click.option("--history", is_flag=True, help="Tell what was decided about the job so far, and why.")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
-def command(job: str, output: str | None, **options: Any) -> None:
+def command(job: str, output: str | None, *, history: bool, **options: Any) -> None:
     """Say what JOB waits for, who is ahead, and when the job will start; or where it runs.
 
-    For a PodGroup the command describes each of its pods, as `muster podgroups describe` does.
+    For a PodGroup the command describes each of its pods, as `muster podgroups describe` does. With --history the
+    command tells the life of JOB, also after JOB was deleted.
     """
-    run(_why(Target.of(options), job, output or ""))
+    run((_tell_life if history else _why)(Target.of(options), job, output or ""))
+
+
+async def _tell_life(target: Target, name: str, output: str) -> None:
+    from muster.actions.choices import no_job
+    from muster.cli.terminal.output import dump, say
+    from muster.insight.history.life import make_life_document, render_life
+    from muster.insight.reader.decisions import NO_DECISIONS, read_life
+
+    async with connect(target) as session:
+        life = await read_life(session.client, session.namespace, name)
+        if life is None:
+            raise click.ClickException(await no_job(session.client, name, session.namespace))
+    click.echo(dump(make_life_document(life), output) if output else "\n".join(render_life(life)))
+    if not life.kept:
+        say(NO_DECISIONS)
 
 
 async def _why(target: Target, name: str, output: str) -> None:

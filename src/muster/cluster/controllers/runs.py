@@ -18,10 +18,11 @@ from muster.api.kueue.names import FINISHED
 from muster.api.managed.variants import is_variant
 from muster.api.meta import controller_of
 from muster.api.ours.usage import USAGE_ANNOTATION
+from muster.api.pods import job_of
 from muster.insight.history.build import NO_TRACE, Trace, amended, run_of, run_of_workload, trace
 from muster.insight.history.runs import Run
 from muster.insight.quota.state import owner_uids
-from muster.insight.record import JobRecord, job_of, record_of
+from muster.insight.record import JobRecord, record_of
 from muster.runtime.manager import Manager
 from muster.runtime.objects import own_key, owner_key
 

@@ -4,7 +4,6 @@ The table is apart from the store because nothing depends on it: a long history 
 damaged history stops no cluster; it is set aside. A row's body describes the run; the other columns are for queries.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
+
+from muster.cluster.store.sidefile import SideFileError, open_or_set_aside
 
 FILE = "history.db"
 VERSION = 1
@@ -32,7 +33,6 @@ _TABLE = """CREATE TABLE runs (
 # All that is asked for: rows that do not match are not looked at.
 _INDEX = "CREATE INDEX by_end ON runs (ended, uid, namespace, owner, queue, state, submitted, name)"
 _KNOWN_AT_ONCE = 1_000  # of SQLite's 32,766 values per statement
-_STAMP = "%Y-%m-%dT%H%M%S"
 
 
 class HistoryError(Exception):
@@ -86,24 +86,13 @@ class HistoryFile:
 
     def __init__(self, path: Path, now: datetime) -> None:
         """Open the file, or create it. A file that cannot be used is set aside; `aside` says so."""
-        self.aside = ""
         self._count: int | None = None  # of rows, once that matters; nothing else writes them
         try:
-            self._connection = _open(path)
-        except (sqlite3.DatabaseError, _UnknownVersionError) as error:
-            if isinstance(error, sqlite3.OperationalError):  # no room, no right: not the file's fault
-                raise HistoryError(f"cannot use {path}: {error}") from error
-            aside_path = path.with_name(f"{path.name}-{now:{_STAMP}}")
-            self.aside = f"{path} cannot be used ({error}): it is {aside_path.name} now, and a new history begins"
-            try:
-                path.rename(aside_path)
-                for rest in ("-wal", "-shm"):
-                    path.with_name(path.name + rest).unlink(missing_ok=True)
-                self._connection = _open(path)
-            except (sqlite3.Error, OSError) as again:
-                raise HistoryError(f"cannot use {path}: {again}") from again
-        except OSError as error:
-            raise HistoryError(f"cannot use {path}: {error.strerror}") from error
+            self._connection, self.aside = open_or_set_aside(
+                path, now, version=VERSION, schema=(_TABLE, _INDEX), name="history"
+            )
+        except SideFileError as error:
+            raise HistoryError(str(error)) from error
 
     def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
         """Write these rows, replacing older rows of the same runs.
@@ -168,32 +157,6 @@ class HistoryFile:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
-
-
-class _UnknownVersionError(Exception):
-    """A history of another release."""
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, timeout=1, isolation_level=None)
-    try:
-        # The lock comes first: the log then needs no shared memory.
-        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-        [version] = connection.execute("PRAGMA user_version").fetchone()
-        if version not in (0, VERSION):
-            raise _UnknownVersionError(f"its version is {version}, this release knows {VERSION}")
-        if version == 0:
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute(_TABLE)
-                connection.execute(_INDEX)
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _where_clause(question: Question) -> tuple[str, list[object]]:

@@ -19,6 +19,7 @@ from muster.api.core import PERSISTENT_VOLUME_CLAIM, POD, SERVICE, Service
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.notes import Note
+from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.jobset import owned
 from muster.controllers.jobset.inplace import InPlaceRestarts
 from muster.controllers.jobset.metrics import JobSetMetrics
@@ -30,6 +31,7 @@ from muster.jobs.interruption import count_interruptions
 from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.job.conditions import finish as job_finish
 from muster.jobs.jobset.decide import decide
+from muster.jobs.jobset.decisions import describe_restart
 from muster.jobs.jobset.plan import JobSetPlan
 from muster.jobs.jobset.start.barrier import DEFAULT
 from muster.jobs.jobset.start.group import is_failing
@@ -75,7 +77,7 @@ class _Memory(Struct):
 class JobSetController(Reconciler):
     """The reconciler of the JobSets whose `managedBy` is `manages`. An absent `managedBy` means JobSet's own name.
 
-    upstream: the namespace of JobSet's own controller.
+    upstream: the namespace of JobSet's own controller. decisions: the log to which restarts are added.
     """
 
     name = "jobset-controller"
@@ -88,9 +90,11 @@ class JobSetController(Reconciler):
         manages: str = names.CONTROLLER_NAME,
         start: GroupScheduling = DEFAULT,
         upstream: str = JOBSET_NAMESPACE,
+        decisions: DecisionLog | None = None,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._manages = manages
+        self._decisions = DecisionLog() if decisions is None else decisions
         self._start = start
         self._release = Release(start, manager.random)
         self._starting = Starting(manager, self._release, self._controller.queue.add_after)
@@ -303,6 +307,8 @@ class JobSetController(Reconciler):
             return
         await self._writer.store(jobset, plan.status, memory.expected)
         self._metrics.count_stored_status(jobset, plan.status, self._clock.now())
+        if (restart := describe_restart(jobset, plan, self._clock.now())) is not None:
+            self._decisions.add(restart)
         for note in plan.notes:
             self._writer.tell(jobset, note)
 

@@ -74,6 +74,9 @@ ASK_SECONDS = 1.0
 _CYCLE = "cycle"
 _SWEEP = "sweep"  # no key of a workload, which has a namespace
 
+# A callback for a workload that is told why it waits: the reason and the message.
+Waits = Callable[[Workload, str, str], None]
+
 # A callback for the outcome of a cycle and the seconds that it took.
 Cycled = Callable[[cycle.Outcome, float], None]
 
@@ -93,10 +96,12 @@ class AdmissionController(Reconciler):
         *,
         on_cycle: Sequence[Cycled] = (),
         spare: cycle.Spare = cycle.spare_none,
+        on_wait: Waits | None = None,
     ) -> None:
         """Create the controller.
 
         on_cycle: functions to call after each cycle.
+        on_wait: function to call when a workload is told why it waits.
         spare: returns whether elastic workloads will shrink, so that a planned preemption is unnecessary.
         """
         super().__init__(manager)
@@ -104,6 +109,7 @@ class AdmissionController(Reconciler):
         self._recorder = recorder
         self._cycled = on_cycle
         self._spare = spare
+        self._on_wait = on_wait
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
         self._waiting: dict[str, float] = {}  # when to write why each workload waits
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
@@ -306,6 +312,8 @@ class AdmissionController(Reconciler):
         requests = _list_requests(waiting) if waiting is not None else ()
         result = await self._set_status(obj, msgspec.structs.replace(status, resource_requests=requests))
         self._cache.wrote(result)
+        if self._on_wait is not None:
+            self._on_wait(result, reason, message)
         self._recorder.event(reference(WORKLOAD, obj), "Warning", "Pending", message)
         return None
 

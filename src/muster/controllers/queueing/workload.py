@@ -26,6 +26,9 @@ from muster.api.kueue import (
 from muster.api.kueue.names import QUOTA_RESERVED, RESOURCE_IN_USE_FINALIZER
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.managed.variants import role_of
+from muster.api.ours.decisions import Decision
+from muster.controllers.decisionlog import DecisionLog
+from muster.controllers.queueing.decisions import subject_of
 from muster.controllers.queueing.indexes import (
     HOLDERS_BY_CLUSTER_QUEUE,
     LOCAL_QUEUES_BY_CLUSTER_QUEUE,
@@ -34,6 +37,7 @@ from muster.controllers.queueing.indexes import (
     by_holding,
     by_local_queue,
 )
+from muster.queueing.decisions import describe_eviction
 from muster.queueing.model import StopPolicy
 from muster.queueing.workload import checks
 from muster.queueing.workload.lifecycle import LifecyclePlan, QueueingContext, decide
@@ -54,8 +58,16 @@ class WorkloadController(Reconciler):
 
     name = "workload"
 
-    def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        recorder: Recorder,
+        configuration: Configuration,
+        decisions: DecisionLog | None = None,
+    ) -> None:
+        """Create the controller. decisions: the log to which evictions are added."""
         super().__init__(manager, workers=WORKERS)
+        self._decisions = DecisionLog() if decisions is None else decisions
         self._recorder = recorder
         self._waiting = configuration.wait_for_pods_ready
         self._kept = configuration.object_retention_policies.workloads.after_finished
@@ -132,7 +144,10 @@ class WorkloadController(Reconciler):
     async def _write(self, workload: Workload, plan: LifecyclePlan) -> None:
         if plan.status != workload.status:
             status = merge_patch(plan.status, workload.status)
+            evicted = self._describe_eviction(workload, plan)
             workload = await self._client.patch_object(WORKLOAD, workload, {"status": status}, subresource="status")
+            if evicted is not None:
+                self._decisions.add(evicted)
         if plan.deactivate:
             workload = await self._client.patch_object(WORKLOAD, workload, {"spec": {"active": False}})
         if plan.finalize:
@@ -143,6 +158,11 @@ class WorkloadController(Reconciler):
             await self._client.delete_object(WORKLOAD, workload)
         for note in plan.notes:
             self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
+
+    def _describe_eviction(self, workload: Workload, plan: LifecyclePlan) -> Decision | None:
+        admission = workload.status.admission
+        queue = admission.cluster_queue if admission is not None else ""
+        return describe_eviction(plan, subject_of(workload), queue, self._clock.now()) if plan.notes else None
 
 
 def _state_of(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:

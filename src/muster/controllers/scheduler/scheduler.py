@@ -25,6 +25,7 @@ from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
 from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from muster.api.status import ApiError
 from muster.api.values.durations import SECOND
+from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import SCHEDULERS, Due, Gang, GangSource, Turn, is_counted, shrunk_to
 from muster.controllers.intents import read_intent
@@ -34,6 +35,7 @@ from muster.controllers.scheduler.binding import Binder
 from muster.controllers.scheduler.capacityrequest import CapacityRequests
 from muster.controllers.scheduler.carrier import Carrier, Carriers
 from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.decisions import PlacementRecorder
 from muster.controllers.scheduler.donejobs import DoneJobs
 from muster.controllers.scheduler.halves import Halves
 from muster.controllers.scheduler.metrics import SchedulerMetrics
@@ -76,6 +78,7 @@ class Scheduler(Reconciler):
     runs_jobs: whether the Job controller of this cluster is Muster's, which counts no interruption as a failure.
     queues_recover: whether the queue of a gang that stays broken takes its quota back, and with it all its pods.
     matches: whether a device matches an expression of a class or a claim.
+    decisions: the log to which decisions are added; by default one that nobody reads.
     """
 
     name = "scheduler"
@@ -91,8 +94,10 @@ class Scheduler(Reconciler):
         runs_jobs: bool = True,
         queues_recover: bool = False,
         matches: Matcher = match_nothing,
+        decisions: DecisionLog | None = None,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
+        self._records = PlacementRecorder(DecisionLog() if decisions is None else decisions, manager.clock)
         # By gang: since when it lacks pods, which, and the published reason.
         self._lacking: dict[str, tuple[float, str, str]] = {}
         self._shrunk: set[str] = set()  # gangs with fewer members than their carriers record
@@ -118,7 +123,7 @@ class Scheduler(Reconciler):
             manager.add(self._requests)
         self._shortage = Shortage(
             roster, self._pending, self._agenda, self._preemptor, self._halves, self._recovery, self._teller,
-            self._sizes, self._requests, self._metrics, self._clock,
+            self._sizes, self._requests, self._metrics, self._records, self._clock,
         )  # fmt: skip
         self._carriers = [
             (one, kind, manager.informer(kind, optional=one.optional)) for one in sources for kind in one.kinds
@@ -424,6 +429,7 @@ class Scheduler(Reconciler):
             return False
         self._metrics.attempted("scheduled", len(bindings))
         self._teller.bound(bindings, ask.carrier)
+        self._records.placed(ask, bindings)
         if ask.carrier is not None and (under_way or (ask.turn.repairs and read_intent(ask.carrier.meta))):
             await self._binder.forget_intent(ask.carrier)
         if len(bindings) < len(ask.turn.pods):  # pods above the minimum wait alone

@@ -8,6 +8,13 @@ from muster.controllers.elastic.placement import Sizes
 from muster.controllers.scheduler.agenda import Agenda
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.capacityrequest import CapacityRequests
+from muster.controllers.scheduler.decisions import (
+    DEVICES_DIFFER,
+    NO_ROOM,
+    NODES_KEPT,
+    NODES_NOMINATED,
+    PlacementRecorder,
+)
 from muster.controllers.scheduler.halves import REST_SECONDS, Halves
 from muster.controllers.scheduler.metrics import SchedulerMetrics
 from muster.controllers.scheduler.pending import Head, PendingGangs, Waiter
@@ -45,6 +52,7 @@ class Shortage:
         sizes: Sizes,
         requests: CapacityRequests | None,
         metrics: SchedulerMetrics,
+        records: PlacementRecorder,
         clock: Clock,
     ) -> None:
         self._roster = roster
@@ -57,6 +65,7 @@ class Shortage:
         self._sizes = sizes
         self._requests = requests
         self._metrics = metrics
+        self._records = records
         self._clock = clock
 
     async def no_room(self, ask: Ask, refusal: Refusal, now: float) -> None:
@@ -68,6 +77,7 @@ class Shortage:
             if self._requests is not None and not self._pending.is_nominated(ask.key):
                 self._requests.lacks(ask)
         self._wait(ask)
+        self._records.waits(ask, NO_ROOM, sentence)
         self._agenda.sizes()
         if ask.closed:
             self._agenda.gang_after(ask.key, REST_SECONDS)
@@ -75,6 +85,7 @@ class Shortage:
             await self._preemptor.nominate(ask, None)
             await self._halves.look_at(ask.key, ask.carrier, "the rest no longer fits")
         if plan is not None:
+            self._records.preempts(ask, plan, self._roster.gangs)
             self._metrics.preempted(self._preemptor.displace(ask, plan))
             self._agenda.evict()
             await self._preemptor.nominate(ask, plan.placement)
@@ -83,10 +94,14 @@ class Shortage:
     async def kept_for(self, head: Head | None, ask: Ask, now: float) -> None:
         """Let a gang wait although there is room: the head would wait longer, or victims left it for another gang."""
         if head is None:
-            await self._keep_back(ask, "The nodes are kept for a gang for which other pods were evicted.")
+            sentence = "The nodes are kept for a gang for which other pods were evicted."
+            self._records.waits(ask, NODES_NOMINATED, sentence)
+            await self._keep_back(ask, sentence)
             return
         name, expected = split_key(head.key)[0], _describe_expected_start(head, now)
-        await self._keep_back(ask, f"The nodes are kept for {name}, which goes first{expected}.")
+        sentence = f"The nodes are kept for {name}, which goes first{expected}."
+        self._records.waits(ask, NODES_KEPT, sentence, name)
+        await self._keep_back(ask, sentence)
 
     async def devices_differ(self, ask: Ask) -> None:
         """Let a gang wait for devices.
@@ -95,6 +110,7 @@ class Shortage:
         """
         nodes = f"0/{len(self._roster.capacity)} nodes are available"
         sentence = f"{nodes}: no node has free devices that suit a claim together."
+        self._records.waits(ask, DEVICES_DIFFER, sentence)
         await self._keep_back(ask, sentence, rest="the rest no longer fits")
 
     async def _keep_back(

@@ -40,6 +40,21 @@ async def history(client: Client, wanted: RunQuery, limit: int, say: Callable[[s
     return (runs[:limit], len(runs) > limit) if limit else (runs, False)
 
 
+async def recorded(client: Client, wanted: RunQuery) -> list[Run]:
+    """Return the matching runs that the history has, the newest first; none where there is no history to see.
+
+    Raises:
+        ApiError: the server refuses the query for another reason.
+        TransportError: the server does not answer.
+    """
+    try:
+        return (await _kept(client, wanted, 0))[0]
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+        return []
+
+
 async def recalled(
     client: Client, namespace: str, jobs: Sequence[JobRecord], pods: Mapping[str, Sequence[Pod]]
 ) -> list[JobRecord]:
@@ -58,12 +73,7 @@ async def recalled(
         return list(jobs)
     names = (lacking[0].metadata.name,) if len(lacking) == 1 else ()
     since = min(filter(None, map(ended_at, lacking)), default=None)
-    try:
-        runs, _ = await _kept(client, RunQuery(namespace=namespace, names=names, since=since), 0)
-    except ApiError as error:
-        if error.code not in (403, 404):
-            raise
-        return list(jobs)
+    runs = await recorded(client, RunQuery(namespace=namespace, names=names, since=since))
     run_by_uid, uids = {run.uid: run for run in runs}, {job.metadata.uid for job in lacking}
     return [with_past(job, run_by_uid.get(job.metadata.uid)) if job.metadata.uid in uids else job for job in jobs]
 

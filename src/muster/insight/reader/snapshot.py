@@ -4,10 +4,12 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError
+from muster.insight.reader.decisions import read_decisions
 from muster.insight.reader.queues import UNSEEN
 from muster.insight.snapshot import KINDS, Document, Snapshot, reduce_object
 from muster.runtime.client import Client
@@ -15,6 +17,7 @@ from muster.runtime.transport import Request
 
 _PAGE = "500"
 _GONE = 410
+_NOT_FOUND = 404
 _BAD_REQUEST = 400
 
 
@@ -47,6 +50,27 @@ async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapsh
         return await _read(client, now, namespace, exact=True)
     except _RefusedError:
         return await _read(client, now, namespace, exact=False)
+
+
+async def add_decisions(client: Client, snapshot: Snapshot, namespace: str) -> Snapshot:
+    """Return a snapshot with what was decided so far, and without if the cluster keeps no decisions.
+
+    namespace: whose decisions to read if the user may not read all.
+
+    Raises:
+        ApiError: the user may not read those of the namespace either.
+        TransportError: the server does not answer.
+    """
+    try:
+        return replace(snapshot, decisions=tuple([one async for one in read_decisions(client, "")]))
+    except ApiError as error:
+        if error.code == _NOT_FOUND:
+            return snapshot
+        if error.reason != "Forbidden":
+            raise
+        why = f"only those of the namespace {namespace} are known: {error}"
+    decisions = tuple([one async for one in read_decisions(client, namespace)])
+    return replace(snapshot, decisions=decisions, missing={**snapshot.missing, "decisions": why})
 
 
 async def _read(client: Client, now: datetime, namespace: str, *, exact: bool) -> Snapshot:

@@ -1,7 +1,7 @@
 """A job as people know it, whatever its kind: one record, with a class for each kind of job."""
 
 from muster.insight.record.build import record_of, records_of
-from muster.insight.record.pods import container_statuses, has_joined, is_indexed, is_late, job_of
+from muster.insight.record.pods import container_statuses, has_joined, is_indexed, is_late
 from muster.insight.record.record import JobEnd, JobRecord, RemoteCounts, Role
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "has_joined",
     "is_indexed",
     "is_late",
-    "job_of",
     "record_of",
     "records_of",
 ]

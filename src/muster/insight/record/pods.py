@@ -1,18 +1,8 @@
-"""Reads from a pod the job that it belongs to, and the group that it starts with. Pure."""
+"""Reads from a pod its index, and the group that it starts with. Pure."""
 
 from muster.api.batch import COMPLETION_INDEX
 from muster.api.core import ContainerStatus, Pod
 from muster.api.jobset import names
-from muster.api.meta import controller_of
-
-
-def job_of(pod: Pod) -> tuple[str, str]:
-    """Return the UID and the name of a pod's job: its JobSet, else its controller, else the pod itself."""
-    labels, owner = pod.metadata.labels, controller_of(pod.metadata)
-    uid, name = labels.get(names.JOBSET_UID, ""), labels.get(names.JOBSET_NAME, "")
-    if owner is not None and uid and name:
-        return uid, name
-    return (owner.uid, owner.name) if owner is not None else (pod.metadata.uid, pod.metadata.name)
 
 
 def is_indexed(pod: Pod) -> bool:

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 
 from muster.api.core import Pod
-from muster.api.pods import is_finished
+from muster.api.pods import is_finished, job_of
 from muster.api.values.selectors import SelectorError
 from muster.gang.terms import NO_TERMS, Terms, terms_of
-from muster.insight.record import job_of
 
 
 def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from muster.api.config import Configuration
 from muster.api.kueue import STOP_NONE, ClusterQueue, Cohort, LocalQueue
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.queueing import convert
-from muster.queueing.model import StopPolicy
+from muster.queueing.model import PendingReason, StopPolicy
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
 from muster.queueing.quota.tree import Tree
@@ -66,16 +66,16 @@ class Definitions:
         for root in roots:
             queues.flush(root)
 
-    def list_drained(self, definition: Definition) -> Iterator[str]:
-        """Yield the keys of the workloads with quota that a changed queue evicts."""
+    def list_drained(self, definition: Definition) -> Iterator[tuple[str, PendingReason]]:
+        """Yield the keys of the workloads with quota that a changed queue evicts, and why."""
         name = definition.spec.cluster_queue if isinstance(definition, LocalQueue) else definition.metadata.name
         node = self._tree.queues.get(name)
         if node is None or isinstance(definition, Cohort) or definition.spec.stop_policy == STOP_NONE:
             return
         for key, workload in list(node.workloads.items()):
             local = _state_of(workload.local_queue, self._locals.get(workload.local_queue))
-            if find_drain(local, _state_of(name, self._queues.get(name))) is not None:
-                yield key
+            if (why := find_drain(local, _state_of(name, self._queues.get(name)))) is not None:
+                yield key, why
 
 
 def _state_of(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:

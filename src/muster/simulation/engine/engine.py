@@ -14,10 +14,13 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import Pod
-from muster.api.kueue.names import REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
+from muster.api.kueue.names import PODS_READY_TIMEOUT, REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
+from muster.api.ours.decisions import Decision, Subject
 from muster.api.ours.teams import NOT_A_USER
 from muster.api.ours.users import short_user
 from muster.api.values import durations
+from muster.controllers.decisionlog import DecisionLog
+from muster.controllers.scheduler.decisions import POD_PRIORITY
 from muster.gang.order.ends import End
 from muster.gang.order.recovery import gives_back_at
 from muster.gang.placement import Placement
@@ -25,6 +28,7 @@ from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
 from muster.queueing.convert import list_flavors
+from muster.queueing.decisions import describe_cycle
 from muster.queueing.model import Assignment, PendingReason, PodSet, PodSetAssignment, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.estimate import RunTime
@@ -102,8 +106,9 @@ class Engine:
         agenda: Agenda,
         record: Record,
         checkpoints: Sequence[Checkpoints | None] = (),
+        decisions: DecisionLog | None = None,
     ) -> None:
-        """Start empty. checkpoints: those of the jobs of each work."""
+        """Start empty. checkpoints: those of the jobs of each work. decisions: the log that gets each decision."""
         self.record = record
         self._agenda = agenda
         self._scope = ""  # what comes before the names of its queues in the record
@@ -145,6 +150,9 @@ class Engine:
         self._hopeless = _HOPELESS
         self._ready = False  # whether pods got ready since the last cycle
         self._wake_at: datetime | None = None  # when the next job has waited long enough after an eviction
+        self._decisions = decisions
+        if self._machines is not None and decisions is not None:
+            self._machines.record(decisions)
         self._draws_nodes = len(site.nodes) <= MOST_NODES
         for one in site.nodes if self._draws_nodes else ():
             self.record.nodes.add_node(one.metadata.name)
@@ -343,7 +351,11 @@ class Engine:
             if not self._queues.untried and not self._ready:
                 break
             self._ready = False
-            self._apply(cycle.run(self._tree, self._queues, self._flavors, self._settings, now))
+            outcome = cycle.run(self._tree, self._queues, self._flavors, self._settings, now)
+            if (decisions := self._decisions) is not None:
+                for decision in describe_cycle(outcome, self._tree, self._find_subject, decisions.is_news, now):
+                    decisions.add(decision)
+            self._apply(outcome)
         if (wake := self._queues.next_wake) is not None and wake != self._wake_at:
             self._wake_at = wake
             self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
@@ -364,6 +376,15 @@ class Engine:
         if (until := machines.protected_until) is not None and until != self._retry_at:
             self._retry_at = until
             self._agenda.plan(until - self._start.timestamp(), Rank.ARRIVAL, machines.retry)
+
+    def _record_eviction(self, job: _Job, rule: str, because: str) -> None:
+        """Record an eviction that is no preemption, unless it goes on already."""
+        if self._decisions is not None and not job.workload.evicted:
+            now, subject = self._start + timedelta(seconds=self.record.now), _subject_of(job)
+            self._decisions.add(Decision(now, "Evicted", subject.job, subject.uid, job.workload.queue, rule, because))
+
+    def _find_subject(self, workload: WorkloadInfo) -> Subject:
+        return _subject_of(self._jobs[workload.key])
 
     def measure(self) -> None:
         """Record what a moment leaves: forecasts of the jobs that came, and the free room."""
@@ -412,6 +433,7 @@ class Engine:
     def _requeue(self, key: str, until: datetime | None) -> None:
         """Evict a job whose pods were not ready in time. until: when it is queued again; None: never."""
         job = self._jobs[key]
+        self._record_eviction(job, PODS_READY_TIMEOUT, "its pods were not ready in time")
         self._release_all(job)
         if until is None:
             job.given_up = True
@@ -440,6 +462,7 @@ class Engine:
 
     def _displace(self, job: _Job) -> None:
         """Let a job that lost its nodes to another one wait for nodes with new pods. It keeps its quota."""
+        self._record_eviction(job, POD_PRIORITY, "a job of a higher priority needs its nodes")
         self._take_nodes(job)
         self._expect_limit(job)
         if job.workload.ready:
@@ -539,7 +562,8 @@ class Engine:
         self._definitions.change(definition, self._queues)
         self._settings = replace(self._settings, fair=self._definitions.find_fairness(self._configuration))
         self._note_quotas()
-        for key in self._definitions.list_drained(definition):
+        for key, why in self._definitions.list_drained(definition):
+            self._record_eviction(self._jobs[key], why.reason, why.message)
             self._evict(self._jobs[key])
 
     def stop(self) -> None:
@@ -661,7 +685,8 @@ class Engine:
             priority = job.submission.priority
             precedence = precedence.with_priority(priority)
         standing = make_standing(priority, tenant, self._epoch, broken=broken)
-        return GangAsk.of(job.workload.key, standing, shapes, job.end, precedence, pins, has_places=has_places)
+        key, subject = job.workload.key, _subject_of(job)
+        return GangAsk.of(key, standing, shapes, job.end, precedence, pins, has_places=has_places, subject=subject)
 
     def _find_precedence(self, known: KnownTemplate) -> Precedence:
         if known.key not in self._precedences:
@@ -716,6 +741,11 @@ class Engine:
 
 def _do_nothing() -> None:
     """Let a moment come at which jobs are tried again."""
+
+
+def _subject_of(job: _Job) -> Subject:
+    """Return the name of a job in records; jobs of several works may have one name, but each has a number."""
+    return Subject(f"{job.workload.namespace}/{job.submission.name}", str(job.number))
 
 
 def _resize(podset: PodSet, count: int) -> PodSet:

@@ -12,10 +12,21 @@ from itertools import count
 from msgspec import Struct
 
 from muster.api.core import Node, Pod
+from muster.api.ours.decisions import Subject
+from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.decisions import (
+    NO_ROOM,
+    NODES_KEPT,
+    NODES_NOMINATED,
+    describe_placement,
+    describe_wait,
+)
 from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints
+from muster.gang.demands import Demand
+from muster.gang.explain import explain
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
@@ -37,6 +48,7 @@ class GangAsk(Struct, frozen=True, eq=False):
     alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
     shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
     pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
+    subject: its job, for records.
     """
 
     key: str
@@ -47,6 +59,7 @@ class GangAsk(Struct, frozen=True, eq=False):
     precedence: Precedence = PRECEDES_NONE
     pins: Pins | None = None
     has_places: bool = False
+    subject: Subject = Subject("")
 
     @classmethod
     def of(
@@ -59,10 +72,11 @@ class GangAsk(Struct, frozen=True, eq=False):
         pins: Pins | None = None,
         *,
         has_places: bool = False,
+        subject: Subject = Subject(""),  # noqa: B008  (it is frozen)
     ) -> "GangAsk":
         """Return the ask of a gang."""
         alike = frozenset(shapes.items() if pins is None else pins.items())
-        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places)
+        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places, subject)
 
     @property
     def equivalence(self) -> Hashable:
@@ -124,10 +138,15 @@ class Machines:
         self._displaced: list[str] = []
         # When the first gang loses its protection that is in the way of a waiting gang; None if there is none.
         self.protected_until: float | None = None
+        self._record: DecisionLog | None = None
         self._empty = Capacity()
         for node in nodes:
             self.capacity.set_node(node)
             self._empty.set_node(node)
+
+    def record(self, decisions: DecisionLog) -> None:
+        """Add every decision from now on to a log."""
+        self._record = decisions
 
     def _make_pending(self) -> PendingGangs:
         return PendingGangs(self, lambda _: self._running, self._overtakings)
@@ -255,8 +274,12 @@ class Machines:
         """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
         outcome = decide_start(self._pending, ask, self.capacity, now)
         if isinstance(outcome, Chosen):
+            if self._record is not None:
+                self._record_placement(self._record, ask, outcome.placement, now)
             self._start(ask, outcome.placement, now)
             return True
+        if self._record is not None:
+            self._record_wait(self._record, ask, outcome, now)
         waiter = Waiter(ask.equivalence, ask.standing)
         if isinstance(outcome, Refusal):
             self._displace_for(ask, now)
@@ -315,6 +338,40 @@ class Machines:
         self._pending.freed()
         self._freed = True
 
+    def _record_wait(self, decisions: DecisionLog, ask: GangAsk, outcome: Refusal | Kept, now: float) -> None:
+        other, because, rule = "", "", NO_ROOM
+        if isinstance(outcome, Kept):
+            rule, other = (NODES_KEPT, outcome.head.key) if outcome.head is not None else (NODES_NOMINATED, "")
+        if not decisions.is_news(ask.subject, "Unplaced", rule):
+            return
+        pods = sum(ask.shapes.values())
+        if isinstance(outcome, Refusal):
+            because = explain(self.capacity, outcome, pods)
+        elif other in self._asks:
+            other = self._asks[other].subject.job
+        decisions.add(
+            describe_wait(
+                ask.subject,
+                _moment(now),
+                rule=rule,
+                because=because,
+                priority=ask.standing.priority,
+                pods=pods,
+                other=other,
+            )
+        )
+
+    def _record_placement(self, decisions: DecisionLog, ask: GangAsk, placement: Placement, now: float) -> None:
+        nodes: Counter[str] = Counter()
+        for places in placement.nodes.values():
+            nodes.update(dict(places))
+        moment, standing = _moment(now), ask.standing
+        rule = Demand.REPAIR if standing.broken else Demand.START
+        waited = (moment - standing.created).total_seconds()
+        decisions.add(
+            describe_placement(ask.subject, nodes, moment, rule=rule, waited=waited, priority=standing.priority)
+        )
+
     def _start(self, ask: GangAsk, placement: Placement, now: float) -> None:
         del self._asks[ask.key]
         self._pending.forget(ask.key)
@@ -361,4 +418,8 @@ def make_standing(priority: int, tenant: str, created: float, *, broken: bool = 
 
     created: in seconds since the epoch. broken: whether it lacks some of its pods only.
     """
-    return Standing(broken=broken, priority=priority, tenant=tenant, created=datetime.fromtimestamp(created, UTC))
+    return Standing(broken=broken, priority=priority, tenant=tenant, created=_moment(created))
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -17,7 +17,9 @@ from muster.api.config import Configuration
 from muster.api.kueue import Workload, WorkloadStatus
 from muster.api.kueue.names import ADMISSION_CHECK_EVICTION, EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
 from muster.api.meta import ObjectMeta
+from muster.controllers.decisionlog import DecisionLog
 from muster.multicluster.dispatch.decide import decide
+from muster.multicluster.dispatch.decisions import describe_dispatch
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
 from muster.queueing.conditions import put
 from muster.queueing.model import Assignment
@@ -69,8 +71,9 @@ class ManagerEngine(Engine):
         agenda: Agenda,
         record: Record,
         routes: Mapping[str, Route],
+        decisions: DecisionLog | None = None,
     ) -> None:
-        super().__init__(spec, site, configuration, agenda, record)
+        super().__init__(spec, site, configuration, agenda, record, decisions=decisions)
         self._routes = routes
         self._settings_of_dispatch = dispatch_settings(configuration.multi_kueue, FIRST)
         self._workers: dict[str, WorkerEngine] = {}
@@ -204,6 +207,9 @@ class ManagerEngine(Engine):
     def _look(self, key: str, one: _Dispatch) -> None:
         view = self._make_view(key, one)
         plan = decide(view, self._settings_of_dispatch, self._moment)
+        if self._decisions is not None:
+            for decision in describe_dispatch(view, plan, self._find_subject(one.job.workload), self._moment):
+                self._decisions.add(replace(decision, queue=one.job.workload.queue))
         one.wake_at = None if plan.wake_at is None else (plan.wake_at - self._start).total_seconds()
         if one.wake_at is not None:
             self._waking[key] = None
@@ -249,6 +255,7 @@ class ManagerEngine(Engine):
         if clone is not None and clone.is_home and one.job.started is None:
             one.job.started = clone.job.started
         if (why := checks.retry(one.status.admission_checks)) is not None:
+            self._record_eviction(one.job, ADMISSION_CHECK_EVICTION, why)
             self._begin_eviction(one, ADMISSION_CHECK_EVICTION, why)
         elif plan.stopped and is_true(one.status.conditions, EVICTED):
             del self._dispatches[key]

@@ -23,7 +23,7 @@ from muster.api.kueue import Workload, WorkloadSpec
 from muster.api.kueue.names import ADMITTED
 from muster.api.managed.variants import is_variant
 from muster.api.meta import ObjectMeta, controller_of
-from muster.api.pods import is_finished
+from muster.api.pods import is_finished, job_of
 from muster.api.validation.kueue.workload import validate_create
 from muster.api.values.quantity import QuantityError
 from muster.api.values.selectors import SelectorError
@@ -31,7 +31,6 @@ from muster.controllers.integrations.priorities import find_class
 from muster.gang.order.ends import End, end_of
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.quota.state import display_name, owner_uids
-from muster.insight.record import job_of
 from muster.queueing import convert
 from muster.queueing.devices import devices_by_status
 from muster.queueing.model import WorkloadInfo

@@ -8,6 +8,7 @@ from math import inf
 from msgspec import Struct
 
 from muster.api.config import Configuration
+from muster.controllers.decisionlog import DecisionLog
 from muster.queueing import convert
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.changes import Changes
@@ -45,8 +46,14 @@ class World:
     """
 
     def __init__(
-        self, reading: Reading, site: Site, configuration: Configuration, workers: Sequence[WorkerSite] = ()
+        self,
+        reading: Reading,
+        site: Site,
+        configuration: Configuration,
+        workers: Sequence[WorkerSite] = (),
+        decisions: DecisionLog | None = None,
     ) -> None:
+        """Prepare a scenario. decisions: the log that gets each decision of the cluster, not those of its workers."""
         spec = reading.scenario.spec
         works = [work.name for work in spec.work]
         self.record = Record(works if reading.state is None else [*works, STATE_WORK])
@@ -62,12 +69,12 @@ class World:
         routes = find_routes(reading, site, configuration, names)
         if not routes:
             checkpoints = [make_checkpoints(reading, number) for number in range(len(spec.work))]
-            self._engine = Engine(spec, site, configuration, self._agenda, self.record, checkpoints)
+            self._engine = Engine(spec, site, configuration, self._agenda, self.record, checkpoints, decisions)
             self._changes = self._engine.changes = Changes(reading, site, self._agenda, self._engine)
             if reading.state is not None:
                 self._engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
             return
-        self._engine = manager = ManagerEngine(spec, site, configuration, self._agenda, self.record, routes)
+        self._engine = manager = ManagerEngine(spec, site, configuration, self._agenda, self.record, routes, decisions)
         for worker in workers:
             for name in worker.reading.names:
                 shared = (worker.reading.reading.scenario.spec, worker.site, configuration, self._agenda, self.record)

@@ -7,12 +7,15 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from muster.api.ours.decisions import Decision
 from muster.simulation.outcome.assertions import Verdict
 from muster.simulation.outcome.fragmentation import FreeRooms
 from muster.simulation.outcome.nodelog import NodeLog
 from muster.simulation.outcome.record import Change, JobOutcome, NodeChange, Waiting
 from muster.simulation.outcome.summary import Summary
 from muster.simulation.outcome.timeline import Timeline, TimelineRow, list_rows
+
+DECISIONS = "decisions.jsonl"
 
 
 class Report(Struct, frozen=True):
@@ -22,6 +25,7 @@ class Report(Struct, frozen=True):
     changes: the changes of used quota. timeline: the course of quotas, nodes and jobs over time, in regular bins.
     nodes: which job ran where; empty for a large cluster. rooms: what was free on nodes.
     remarks: what else people should know, such as jobs that are left out. node_changes: what nodes became, and when.
+    decisions: the newest of the decisions; decided: how many there were in all.
     """
 
     scenario: str
@@ -36,6 +40,8 @@ class Report(Struct, frozen=True):
     rooms: FreeRooms
     remarks: Sequence[str] = ()
     node_changes: Sequence[NodeChange] = ()
+    decisions: Sequence[Decision] = ()
+    decided: int = 0
 
     @property
     def holds(self) -> bool:
@@ -44,7 +50,7 @@ class Report(Struct, frozen=True):
 
 
 def write_report(report: Report, folder: Path) -> None:
-    """Write `summary.json`, `jobs.csv` and `timeline.csv` into a folder, which is made if it is missing.
+    """Write `summary.json`, `jobs.csv`, `timeline.csv` and `decisions.jsonl` into a folder, made if it is missing.
 
     A report with changes of nodes has a `nodes.csv`, too.
     """
@@ -55,6 +61,14 @@ def write_report(report: Report, folder: Path) -> None:
     _write_rows(folder / "timeline.csv", TimelineRow, list_rows(report.timeline))
     if report.node_changes:
         _write_rows(folder / "nodes.csv", NodeChange, report.node_changes)
+    write_decisions(report.decisions, folder / DECISIONS)
+
+
+def write_decisions(decisions: Iterable[Decision], file: Path) -> None:
+    """Write decisions into a file, one JSON object a line, the oldest first."""
+    encoder = msgspec.json.Encoder()
+    with file.open("wb") as stream:
+        stream.writelines(encoder.encode(decision) + b"\n" for decision in decisions)
 
 
 def _write_rows(file: Path, type: type[Struct], rows: Iterable[Struct]) -> None:

@@ -1,5 +1,6 @@
 """Read the state of a cluster that a simulation starts from, as `muster snapshot` prints it."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
@@ -51,6 +52,7 @@ class _Document(Struct, rename="camel"):
 
 _ITEMS = b"\n  items:\n"
 _ITEM = b"  - "
+_DECISIONS = re.compile(rb"^  decisions:", re.MULTILINE)  # after the items; no simulation reads them
 
 
 class ClusterState(Struct, frozen=True):
@@ -75,7 +77,7 @@ def parse_state(text: bytes) -> Any:
     if text.lstrip()[:1] == b"{":
         return msgspec.json.decode(text)
     head, found, body = text.partition(_ITEMS)
-    lines = body.splitlines()
+    lines = _DECISIONS.split(body, maxsplit=1)[0].splitlines()
     if not found or not all(line.startswith(_ITEM + b"{") and line.endswith(b"}") for line in lines):
         return yaml.load(text, yaml.CSafeLoader)
     document = yaml.load(head, yaml.CSafeLoader)

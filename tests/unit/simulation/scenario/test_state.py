@@ -69,6 +69,12 @@ def test_a_snapshot_is_read_in_any_form(text):
     assert parse_state(text.encode()) == document(QUEUE, POD)
 
 
+@pytest.mark.parametrize("line", ["  decisions: []", '  decisions:\n  - {"what": "Placed"}\n  - {"what": "Waiting"}'])
+def test_the_decisions_of_a_snapshot_are_not_read(line):
+    text = HEAD + f"  items:\n  - {json.dumps(QUEUE)}\n  - {json.dumps(POD)}\n{line}\n"
+    assert parse_state(text.encode()) == document(QUEUE, POD)
+
+
 @pytest.mark.parametrize("text", ["{", "a: [", HEAD + "  items:\n  - {x}\n", "  items:\n  - {}\n  - {]}"])
 def test_text_that_is_neither_yaml_nor_json_is_refused(text):
     with pytest.raises((yaml.YAMLError, msgspec.DecodeError, StateError)):

@@ -1,0 +1,157 @@
+"""Keeps what the engine decided beside the store of a durable cluster, and answers users who may list jobs.
+
+Decisions are written a moment after they were made. No decision waits for the disk. A killed server loses the
+decisions of its last seconds, as nothing else in the cluster repeats them.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from muster.api.ours.decisions import PATH, Decision, without_foreign_jobs
+from muster.api.status import bad_request, unavailable
+from muster.cluster.apiserver.endpoints import Inquiry
+from muster.cluster.apiserver.request.requestinfo import integer
+from muster.cluster.controlplane import ControlPlane
+from muster.cluster.history import access_to
+from muster.cluster.store import DataDirectoryError
+from muster.cluster.store.decisions import FILE, MOST_AT_ONCE, DecisionFileError, DecisionStore, Found, Question
+from muster.controllers.decisionlog import DecisionLog
+from muster.runtime.clock import Clock
+from muster.runtime.transport import JSON, Request, Response
+
+# Decisions that come within this time go into one write.
+GATHER_SECONDS = 1.0
+# How many decisions go into one write.
+_AT_ONCE = 1_000
+# The pause after a write that failed.
+_RETRY_SECONDS = 10.0
+_LONGEST_NAME = 253
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def keeping(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
+    """Keep the decisions of a cluster in its home within the context. Enter it before the manager runs.
+
+    Raises:
+        DataDirectoryError: the file of the home cannot be opened.
+    """
+    store, clock = DecisionStore(home / FILE), plane.inputs.clock
+    try:
+        if aside := await store.open(clock.now()):
+            log.warning("%s", aside)
+    except DecisionFileError as error:
+        raise DataDirectoryError(str(error)) from error
+    try:
+        keeper = DecisionKeeper(plane.decisions, store, clock, plane.configuration.muster.history.max_decision_bytes)
+        plane.manager.add(keeper)
+        plane.server.endpoints.inquiries[PATH] = Inquiry(access_to, _Inquiries(store, keeper).answer)
+        yield
+    finally:
+        await store.close()
+
+
+class DecisionKeeper:
+    """The writer of decisions. Runs under a `Manager`."""
+
+    name = "decisions"
+
+    def __init__(self, decisions: DecisionLog, store: DecisionStore, clock: Clock, most_bytes: int) -> None:
+        self._decisions, self._store, self._clock = decisions, store, clock
+        self._most_bytes = most_bytes
+        self._written = decisions.count
+        self._wake = asyncio.Event()
+        decisions.on_add(self._wake.set)
+        self._writing = asyncio.Lock()
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Write until `stop`."""
+        while not self._stopping.is_set():
+            await self._wake.wait()
+            await self._pause(GATHER_SECONDS)
+            self._wake.clear()
+            try:
+                await self.write()
+            except DecisionFileError as error:  # nothing depends on the record
+                log.warning("%s; next try in %g s", error, _RETRY_SECONDS)
+                await self._pause(_RETRY_SECONDS)
+                self._wake.set()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for so long, or until `stop`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+    async def stop(self) -> None:
+        """Stop `run`, after a last write."""
+        self._stopping.set()
+        self._wake.set()
+
+    async def write(self) -> None:
+        """Write all decisions so far. Raises `DecisionFileError`; what is not written then is tried again."""
+        async with self._writing:
+            while unwritten := self.unwritten:
+                batch = unwritten[:_AT_ONCE]
+                end = self._decisions.count - len(unwritten) + len(batch)
+                await self._store.put(batch, self._most_bytes)
+                self._written = end
+
+    @property
+    def unwritten(self) -> list[Decision]:
+        """The decisions in memory that are not on disk, the oldest first."""
+        return self._decisions.since(self._written)
+
+
+class _Inquiries:
+    def __init__(self, store: DecisionStore, keeper: DecisionKeeper) -> None:
+        self._store, self._keeper = store, keeper
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a query. Raises `ApiError` (400, 503)."""
+        question = question_of(request.query)
+        unwritten: list[Decision] = []
+        try:
+            await self._keeper.write()
+        except DecisionFileError as error:  # on a full disk, decisions can still be read
+            log.warning("%s", error)
+            if question.before is None:
+                unwritten = [one for one in reversed(self._keeper.unwritten) if _matches(one, question)]
+        try:
+            found = await self._store.ask(question)
+        except DecisionFileError as error:
+            raise unavailable(str(error)) from error
+        return Response(200, encode_page(unwritten, found, question.namespace), JSON)
+
+
+def question_of(query: Mapping[str, str]) -> Question:
+    """Parse a query. Raises `ApiError` (400)."""
+    name, limit = query.get("name", ""), integer(query, "limit")
+    if len(name) > _LONGEST_NAME:
+        raise bad_request(f"name: at most {_LONGEST_NAME} characters")
+    return Question(
+        namespace=query.get("namespace", ""),
+        name=name,
+        limit=MOST_AT_ONCE if limit is None else limit,
+        before=integer(query, "before"),
+    )
+
+
+def encode_page(unwritten: list[Decision], found: Found, namespace: str) -> bytes:
+    """Return the answer as JSON: `Decisions`. namespace: the only one whose jobs the user asked to see; "" for all."""
+    bodies = [msgspec.json.encode(one) for one in unwritten] + list(found.bodies)
+    if namespace:
+        decode = msgspec.json.Decoder(Decision).decode
+        bodies = [msgspec.json.encode(without_foreign_jobs(decode(body), namespace)) for body in bodies]
+    return b'{"items":[%b],"more":%d}' % (b",".join(bodies), found.more or 0)
+
+
+def _matches(decision: Decision, question: Question) -> bool:
+    return question.namespace in ("", decision.namespace) and question.name in ("", decision.name)

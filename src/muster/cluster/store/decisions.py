@@ -1,0 +1,164 @@
+"""Keeps the table of the engine's decisions in a file of its own beside the store, bounded in bytes, the newest.
+
+Its body describes a decision; the other columns are for queries.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from muster.api.ours.decisions import Decision
+from muster.cluster.store.sidefile import SideFileError, open_or_set_aside
+from muster.cluster.store.worker import Worker
+
+FILE = "decisions.db"
+VERSION = 1
+MOST_AT_ONCE = 1_000  # rows per answer: some hundred kilobytes
+
+_SCHEMA = (
+    """CREATE TABLE decisions (
+    serial INTEGER PRIMARY KEY,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    digest INTEGER NOT NULL,  -- the checksum of the body
+    body BLOB NOT NULL
+)""",
+    "CREATE INDEX by_job ON decisions (namespace, name, serial)",
+)
+# What a row takes beside its body: its columns, and its entry in the index.
+_ROW_BYTES = 120
+# Once the bound is passed, so much of it is kept, so that not every write deletes.
+_KEPT_PERCENT = 90
+
+
+class DecisionFileError(Exception):
+    """A record of decisions that cannot be read or written; one line says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query for decisions, the newest first. Empty fields match any.
+
+    name: the name of a job. before: the serial number where a cut answer goes on.
+    """
+
+    namespace: str = ""
+    name: str = ""
+    limit: int = MOST_AT_ONCE
+    before: int | None = None
+
+
+class Found(NamedTuple):
+    """The bodies of decisions; `more` is where the answer goes on, None if that is all."""
+
+    bodies: tuple[bytes, ...]
+    more: int | None
+
+
+class DecisionFile:
+    """The file of decisions, for one thread. All methods raise `DecisionFileError`."""
+
+    def __init__(self, path: Path, now: datetime) -> None:
+        """Open the file, or create it. A file that cannot be used is set aside; `aside` says so."""
+        try:
+            self._connection, self.aside = open_or_set_aside(
+                path, now, version=VERSION, schema=_SCHEMA, name="record of decisions"
+            )
+            [rows, size] = self._connection.execute(
+                "SELECT count(*), coalesce(sum(length(body)), 0) FROM decisions"
+            ).fetchone()
+        except SideFileError as error:
+            raise DecisionFileError(str(error)) from error
+        except sqlite3.Error as error:
+            raise DecisionFileError(f"cannot use {path}: {error}") from error
+        self._size: int = size + rows * _ROW_BYTES
+
+    def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
+        """Add decisions, in order; delete the oldest beyond so many bytes."""
+        encode = msgspec.json.Encoder().encode
+        rows = [(one.namespace, one.name, crc32(body), body) for one in decisions for body in (encode(one),)]
+        size = self._size + sum(len(body) + _ROW_BYTES for *_, body in rows)
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.executemany(
+                    "INSERT INTO decisions (namespace, name, digest, body) VALUES (?,?,?,?)", rows
+                )
+                if size > most_bytes:
+                    size -= self._delete_oldest(size - most_bytes * _KEPT_PERCENT // 100)
+        except sqlite3.Error as error:
+            raise DecisionFileError(f"the decisions cannot be written: {error}") from error
+        self._size = size
+
+    def _delete_oldest(self, excess: int) -> int:
+        """Delete the oldest decisions, at least so many bytes of them; return how many bytes."""
+        freed, last = 0, 0
+        for serial, size in self._connection.execute("SELECT serial, length(body) FROM decisions ORDER BY serial"):
+            freed, last = freed + size + _ROW_BYTES, serial
+            if freed >= excess:
+                break
+        self._connection.execute("DELETE FROM decisions WHERE serial <= ?", (last,))
+        return freed
+
+    def ask(self, question: Question) -> Found:
+        """Return the decisions that match. A damaged row is left out."""
+        parts: list[str] = []
+        values: list[object] = []
+        for column in ("namespace", "name"):
+            if value := getattr(question, column):
+                parts.append(f"{column} = ?")
+                values.append(value)
+        if question.before is not None:
+            parts.append("serial < ?")
+            values.append(question.before)
+        where = f" WHERE {' AND '.join(parts)}" if parts else ""
+        limit = min(max(question.limit, 0), MOST_AT_ONCE)
+        query = f"SELECT serial, digest, body FROM decisions{where} ORDER BY serial DESC LIMIT ?"  # noqa: S608
+        try:
+            rows = self._connection.execute(query, (*values, limit + 1)).fetchall()
+        except sqlite3.Error as error:
+            raise DecisionFileError(f"the decisions cannot be read: {error}") from error
+        bodies = tuple(body for _, digest, body in rows[:limit] if crc32(body) == digest)
+        return Found(bodies, rows[limit - 1][0] if limit and len(rows) > limit else None)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+class DecisionStore:
+    """The file of decisions in a thread of its own, from `open` to `close`. All methods raise `DecisionFileError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread: Worker
+        self._file: DecisionFile
+
+    async def open(self, now: datetime) -> str:
+        """Open the file; return a sentence about an unusable file that was set aside, or ""."""
+        self._thread = Worker("decisions")
+        try:
+            self._file = await self._thread.do(lambda: DecisionFile(self._path, now))
+        except BaseException:
+            self._thread.stop()
+            raise
+        return self._file.aside
+
+    async def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
+        """Add decisions, and delete the oldest beyond so many bytes. Returns once that is on disk."""
+        await self._thread.do(lambda: self._file.put(decisions, most_bytes))
+
+    async def ask(self, question: Question) -> Found:
+        """Return the decisions that match, the newest first."""
+        return await self._thread.do(lambda: self._file.ask(question))
+
+    async def close(self) -> None:
+        """Close the file and end the thread."""
+        await self._thread.do(self._file.close)
+        self._thread.stop()

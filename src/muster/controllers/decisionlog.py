@@ -1,0 +1,64 @@
+"""Keep the newest decisions of an engine in memory, and write each of them into the log at debug level.
+
+The parts of the engine add records, and a host may store them (`cluster.decisions`). Adding one waits for nothing.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+
+import msgspec
+
+from muster.api.ours.decisions import STANDING, Decision, Subject, What
+
+# The most decisions in memory: some megabytes.
+MOST = 10_000
+
+# About so many jobs it is known what was recorded of them last. A job that is forgotten has a record twice.
+_MOST_JOBS = 100_000
+
+log = logging.getLogger(__name__)
+
+
+class DecisionLog:
+    """The newest decisions, in order. count: how many were added so far, with those that are gone."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.count = 0
+        self._listeners: list[Callable[[], None]] = []
+        self._newest: deque[Decision] = deque(maxlen=most)
+        self._last: dict[tuple[str, str], tuple[What, str]] = {}  # the last decision about each job, and its rule
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def is_news(self, subject: Subject, what: What, rule: str) -> bool:
+        """Return whether a decision is another than the last one about its job: a wait is recorded once."""
+        return self._last.get((subject.job, subject.uid)) != (what, rule)
+
+    def add(self, decision: Decision) -> None:
+        """Add a decision, unless it is standing and was recorded already."""
+        key, entry = (decision.job, decision.uid), (decision.what, decision.rule)
+        if decision.what in STANDING and self._last.get(key) == entry:
+            return
+        self._last.pop(key, None)
+        if len(self._last) >= _MOST_JOBS:
+            for old in list(islice(self._last, _MOST_JOBS // 10)):
+                del self._last[old]
+        self._last[key] = entry
+        self._newest.append(decision)
+        self.count += 1
+        for listener in self._listeners:
+            listener()
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s", msgspec.json.encode(decision).decode())
+
+    def on_add(self, listener: Callable[[], None]) -> None:
+        """Call a listener after each addition. It must not wait."""
+        self._listeners.append(listener)
+
+    def since(self, count: int) -> list[Decision]:
+        """Return the decisions after the first `count`, without those that memory no longer holds."""
+        wanted = min(self.count - count, len(self._newest))
+        return list(islice(reversed(self._newest), wanted))[::-1] if wanted > 0 else []

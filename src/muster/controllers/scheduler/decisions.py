@@ -1,0 +1,158 @@
+"""Describes what the scheduler decided about a gang, as records. All but `PlacementRecorder` is pure."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+
+from muster.api.core import Pod
+from muster.api.meta import controller_of
+from muster.api.ours.decisions import Decision, Other, Subject
+from muster.api.pods import job_of
+from muster.api.pods import priority as priority_of
+from muster.controllers.decisionlog import DecisionLog
+from muster.controllers.gangs import Gang
+from muster.controllers.scheduler.ask import Ask
+from muster.gang.order.preemption import Preemption
+from muster.runtime.clock import Clock
+from muster.runtime.objects import split_key
+
+# The rules by which a gang waits for nodes.
+NO_ROOM = "NoRoom"
+NODES_KEPT = "NodesKept"
+NODES_NOMINATED = "NodesNominated"
+DEVICES_DIFFER = "DevicesDiffer"
+# The rule by which pods are preempted.
+POD_PRIORITY = "PodPriority"
+
+# The most nodes and the most others of one record.
+_MOST_NODES = 64
+_MOST_OTHERS = 20
+
+
+def describe_placement(
+    subject: Subject, nodes: Mapping[str, int], now: datetime, *, rule: str, waited: float, priority: int
+) -> Decision:
+    """Return the record of pods that got nodes.
+
+    nodes: how many pods go to each node. rule: the demand of the gang. waited: the seconds since the oldest pod came.
+    """
+    few = nodes if len(nodes) <= _MOST_NODES else dict(list(nodes.items())[:_MOST_NODES])
+    return Decision(
+        now,
+        "Placed",
+        subject.job,
+        subject.uid,
+        rule=rule,
+        waited=max(0.0, waited),
+        priority=priority,
+        nodes=dict(few),
+        nodes_in_all=len(nodes) if len(nodes) > _MOST_NODES else None,
+        pods=sum(nodes.values()),
+    )
+
+
+def describe_wait(
+    subject: Subject, now: datetime, *, rule: str, because: str, priority: int, pods: int, other: str = ""
+) -> Decision:
+    """Return the record of a gang that waits for nodes. other: `namespace/name` of the gang for which they are kept."""
+    others = (Other(other),) if other else ()
+    return Decision(
+        now,
+        "Unplaced",
+        subject.job,
+        subject.uid,
+        rule=rule,
+        because=because,
+        priority=priority,
+        others=others,
+        pods=pods,
+    )
+
+
+def find_gang_subject(key: str, pods: Iterable[Pod]) -> Subject:
+    """Return the job of a gang: of pods without a controller, the group or the pod that the key of the gang names."""
+    pod = next(iter(pods), None)
+    if pod is None or controller_of(pod.metadata) is None:
+        return Subject(split_key(key)[0])
+    uid, name = job_of(pod)
+    return Subject(f"{pod.metadata.namespace}/{name}", uid)
+
+
+class PlacementRecorder:
+    """Adds the decisions of a scheduler to a log."""
+
+    def __init__(self, decisions: DecisionLog, clock: Clock) -> None:
+        self._decisions = decisions
+        self._clock = clock
+
+    def placed(self, ask: Ask, bindings: Sequence[tuple[Pod, str]]) -> None:
+        """Record that pods were bound to nodes."""
+        now, nodes = self._clock.now(), Counter(node for _, node in bindings)
+        waited = (now - ask.standing.created).total_seconds()
+        self._decisions.add(
+            describe_placement(
+                find_gang_subject(ask.key, ask.turn.pods),
+                nodes,
+                now,
+                rule=ask.turn.demand,
+                waited=waited,
+                priority=ask.standing.priority,
+            )
+        )
+
+    def waits(self, ask: Ask, rule: str, because: str, other: str = "") -> None:
+        """Record that a gang waits, and by which rule. other: the gang for which the nodes are kept."""
+        subject = find_gang_subject(ask.key, ask.turn.pods)
+        if self._decisions.is_news(subject, "Unplaced", rule):
+            now, priority = self._clock.now(), ask.standing.priority
+            self._decisions.add(
+                describe_wait(
+                    subject,
+                    now,
+                    rule=rule,
+                    because=because,
+                    priority=priority,
+                    pods=len(ask.turn.pods),
+                    other=other,
+                )
+            )
+
+    def preempts(self, ask: Ask, plan: Preemption, gangs: Mapping[str, Gang]) -> None:
+        """Record a preemptor and its victims."""
+        now, by = self._clock.now(), find_gang_subject(ask.key, ask.turn.pods)
+        preemptor = Other(by.job, by.uid, priority=ask.standing.priority)
+        victims = [(key, _find_pods(gangs[key], uids)) for key, uids in plan.victims.items() if key in gangs]
+        found = [(find_gang_subject(key, pods), pods) for key, pods in victims]
+        others = tuple(
+            Other(victim.job, victim.uid, POD_PRIORITY, max(map(priority_of, pods)))
+            for victim, pods in found[:_MOST_OTHERS]
+        )
+        self._decisions.add(
+            Decision(
+                now,
+                "Preempting",
+                by.job,
+                by.uid,
+                rule=POD_PRIORITY,
+                priority=ask.standing.priority,
+                others=others,
+                others_in_all=len(found) if len(found) > _MOST_OTHERS else None,
+            )
+        )
+        for victim, pods in found:
+            self._decisions.add(
+                Decision(
+                    now,
+                    "Preempted",
+                    victim.job,
+                    victim.uid,
+                    rule=POD_PRIORITY,
+                    priority=max(map(priority_of, pods)),
+                    others=(preemptor,),
+                    pods=len(pods),
+                )
+            )
+
+
+def _find_pods(gang: Gang, uids: Collection[str]) -> list[Pod]:
+    return [gang.bound[uid] for uid in uids]

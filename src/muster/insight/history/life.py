@@ -1,0 +1,253 @@
+"""The life of one job as sentences with times, from the engine's decisions and from the job or its record. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.ours.decisions import Amount, Decision, Other, What
+from muster.insight.history.build import ended_at, owner_of
+from muster.insight.history.runs import Run
+from muster.insight.record import JobRecord
+from muster.insight.text import escape_controls, format_duration, format_owner, format_quantity
+
+# Of many others, nodes and amounts, so many are named.
+_NAMED = 5
+
+# Why a job was chosen as a victim: the reasons of Kueue's condition Preempted, and our own.
+_VICTIM_RULES: Mapping[str, str] = {
+    "InClusterQueue": "its ClusterQueue prefers that one",
+    "InCohortReclamation": "its ClusterQueue gives back quota that it borrowed",
+    "InCohortReclaimWhileBorrowing": "its ClusterQueue borrowed quota, and that one has a higher priority",
+    "InCohortFairSharing": "for fair shares among the ClusterQueues",
+    "FlavorMigration": "it goes on in a better flavor",
+    "PodPriority": "that one has a higher priority, and needs the nodes",
+}
+
+
+class Facts(Struct, frozen=True):
+    """What a job or its record tells of a life. ended: None while it has not ended. end: how it ended, and why."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    submitted: datetime | None = None
+    owner: str = ""
+    queue: str = ""
+    ended: datetime | None = None
+    end: str = ""
+
+
+class Moment(Struct, frozen=True):
+    """An entry of a life. decision: the decision that it tells; None for the submission and the end."""
+
+    at: datetime
+    what: What | str
+    text: str
+    decision: Decision | None = None
+
+
+class Life(Struct, frozen=True):
+    """The life of a job. kept: whether the cluster keeps a record of decisions."""
+
+    facts: Facts
+    moments: Sequence[Moment] = field(default_factory=tuple)
+    kept: bool = True
+
+
+def facts_of_job(job: JobRecord) -> Facts:
+    """Return the facts of an existing job."""
+    meta, end = job.metadata, job.end
+    queue = meta.labels.get(QUEUE_NAME_LABEL, "")
+    return Facts(
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        meta.creation_timestamp,
+        owner_of(meta),
+        queue,
+        ended_at(job) if end is not None else None,
+        end.word if end is not None else "",
+    )
+
+
+def facts_of_run(run: Run) -> Facts:
+    """Return the facts of a recorded run."""
+    end = f"{run.state}: {run.reason}" if run.reason else run.state
+    return Facts(run.namespace, run.name, run.uid, run.submitted, run.owner, run.queue, run.ended, end)
+
+
+def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
+    """Return the moments of a life, in order.
+
+    decisions: those about jobs of its name, in order. Decisions about another job of the name are left out.
+    """
+    own = [one for one in decisions if not (facts.uid and one.uid and one.uid != facts.uid)]
+    moments = [Moment(one.at, one.what, _describe(one), one) for one in _join_placements(own)]
+    if facts.submitted is not None:
+        owner = f" by {format_owner(facts.owner)}" if facts.owner else ""
+        queue = f" to queue {facts.queue}" if facts.queue else ""
+        moments.insert(0, Moment(facts.submitted, "Submitted", f"submitted{owner}{queue}"))
+    if facts.ended is not None:
+        moments.append(Moment(facts.ended, "Ended", facts.end[:1].lower() + facts.end[1:]))
+    return moments
+
+
+def _join_placements(decisions: Iterable[Decision]) -> Iterable[Decision]:
+    """Yield the decisions, with pods that were placed one by one within a second told together."""
+    last: Decision | None = None
+    for decision in decisions:
+        if (
+            last is not None
+            and last.what == decision.what == "Placed"
+            and last.rule == decision.rule
+            and (decision.at - last.at).total_seconds() < 1
+        ):
+            nodes = dict(last.nodes)
+            for node, count in decision.nodes.items():
+                nodes[node] = nodes.get(node, 0) + count
+            last = replace(last, nodes=nodes, pods=(last.pods or 0) + (decision.pods or 0))
+            continue
+        if last is not None:
+            yield last
+        last = decision
+    if last is not None:
+        yield last
+
+
+def render_life(life: Life) -> list[str]:
+    """Return a life as lines for people."""
+    facts = life.facts
+    lines = [f"{facts.name} (namespace {facts.namespace})", ""]
+    lines += [f"{one.at.astimezone():%Y-%m-%d %H:%M:%S}  {escape_controls(one.text)}" for one in life.moments]
+    return lines
+
+
+def make_life_document(life: Life) -> dict[str, Any]:
+    """Return a life as values that JSON can hold."""
+    facts = life.facts
+    return {
+        "namespace": facts.namespace,
+        "name": facts.name,
+        "uid": facts.uid,
+        "owner": facts.owner,
+        "queue": facts.queue,
+        "submitted": facts.submitted,
+        "ended": facts.ended,
+        "moments": [
+            {
+                "at": moment.at,
+                "what": moment.what,
+                "text": moment.text,
+                "decision": msgspec.json.decode(msgspec.json.encode(moment.decision)),
+            }
+            for moment in life.moments
+        ],
+    }
+
+
+# The sentences.
+
+
+def _describe(decision: Decision) -> str:
+    return _SENTENCES[decision.what](decision)
+
+
+def _describe_waiting(decision: Decision) -> str:
+    why = decision.because or decision.rule
+    short = [one for one in decision.amounts if one.asked > one.available]
+    numbers = f" ({_list_short(short)})" if short else ""
+    return f"waits for quota{f' of ClusterQueue {decision.queue}' if decision.queue else ''}: {why}{numbers}"
+
+
+def _describe_reserved(decision: Decision) -> str:
+    grows = "for its growth " if decision.rule == "Growth" else ""
+    amounts = _list([_describe_amount(one) for one in decision.amounts])
+    waited = f" after {format_duration(int(decision.waited))}" if decision.waited and decision.waited >= 1 else ""
+    return f"got quota {grows}of ClusterQueue {decision.queue}{waited}{f': {amounts}' if amounts else ''}"
+
+
+def _describe_preempting(decision: Decision) -> str:
+    thing = "nodes" if decision.rule == "PodPriority" else "quota"
+    return f"takes the {thing} of {_list_others(decision)}"
+
+
+def _describe_preempted(decision: Decision) -> str:
+    other = decision.others[0] if decision.others else Other("")
+    priorities = ""
+    if other.priority is not None and decision.priority is not None:
+        priorities = f" (priority {other.priority}; its own is {decision.priority})"
+    why = _VICTIM_RULES.get(decision.rule, decision.rule)
+    return f"preempted by {_name(other, decision.namespace)}{priorities}: {why}"
+
+
+def _describe_unplaced(decision: Decision) -> str:
+    if decision.others and not decision.because:
+        return f"waits for nodes: they are kept for {_list_others(decision)}"
+    return f"waits for nodes: {decision.because or decision.rule}"
+
+
+def _describe_placed(decision: Decision) -> str:
+    pods = decision.pods or 0
+    kind = {"repair": "replacement ", "growth": "additional "}.get(decision.rule, "")
+    nodes = [f"{node} ({count})" if len(decision.nodes) > 1 else node for node, count in decision.nodes.items()]
+    waited = f" after {format_duration(int(decision.waited))}" if decision.waited and decision.waited >= 1 else ""
+    return f"placed {pods} {kind}pod{'' if pods == 1 else 's'}{waited} on {_list(nodes, decision.nodes_in_all)}"
+
+
+def _describe_recalled(decision: Decision) -> str:
+    lost = ", which is lost" if decision.rule == "ClusterLost" else ""
+    return f"taken back from cluster {_list(decision.clusters)}{lost}"
+
+
+def _describe_restarted(decision: Decision) -> str:
+    return f"restarted (restart {decision.attempt}){f': {decision.because}' if decision.because else ''}"
+
+
+_SENTENCES: Mapping[What, Callable[[Decision], str]] = {
+    "Waiting": _describe_waiting,
+    "QuotaReserved": _describe_reserved,
+    "Shrinking": lambda one: f"waits until elastic jobs have shrunk for it: {_list_others(one)}",
+    "Preempting": _describe_preempting,
+    "Preempted": _describe_preempted,
+    "Evicted": lambda one: f"gave its quota back ({one.rule}): {one.because}",
+    "Unplaced": _describe_unplaced,
+    "Placed": _describe_placed,
+    "Nominated": lambda one: f"offered to the clusters {_list(one.clusters)}",
+    "Dispatched": lambda one: f"sent to cluster {_list(one.clusters)}",
+    "Recalled": _describe_recalled,
+    "Restarted": _describe_restarted,
+}
+
+
+def _describe_amount(amount: Amount) -> str:
+    return f"{amount.resource} {format_quantity(amount.resource, amount.asked)} ({amount.flavor})"
+
+
+def _list_short(amounts: Sequence[Amount]) -> str:
+    return _list([
+        f"{one.resource} of flavor {one.flavor}: asks for {format_quantity(one.resource, one.asked)}, "
+        f"{format_quantity(one.resource, max(one.available, 0))} available"
+        for one in amounts
+    ])  # fmt: skip
+
+
+def _name(other: Other, namespace: str) -> str:
+    """Return the name of another job, with its namespace if that is another."""
+    if not other.job:
+        return "a job of another namespace"
+    return other.job.removeprefix(f"{namespace}/")
+
+
+def _list_others(decision: Decision) -> str:
+    return _list([_name(other, decision.namespace) for other in decision.others], decision.others_in_all)
+
+
+def _list(names: Sequence[str], in_all: int | None = None) -> str:
+    """Return the first of some names. in_all: how many there are, if not all of them are given."""
+    more = (in_all or len(names)) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,67 @@
+"""The reader of the engine's decisions, and of the life of one job."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from muster.api.ours.decisions import PATH, Decision, Decisions
+from muster.api.status import ApiError
+from muster.insight.history.life import Facts, Life, describe_life, facts_of_job, facts_of_run
+from muster.insight.history.runs import RunQuery
+from muster.insight.reader.history import recorded
+from muster.insight.reader.records import record_named
+from muster.runtime.client import Client
+from muster.runtime.transport import Request
+
+NO_DECISIONS = "this cluster keeps no record of decisions; the engine logs them at debug level"
+
+
+async def read_decisions(client: Client, namespace: str, name: str = "") -> AsyncIterator[Decision]:
+    """Yield the decisions about the jobs of a namespace ("": of all), the newest first. name: of the jobs.
+
+    Raises:
+        ApiError: the user may not list these jobs, or the cluster keeps no decisions (404).
+        TransportError: the server does not answer.
+    """
+    query = {key: value for key, value in (("namespace", namespace), ("name", name)) if value}
+    while True:
+        page = msgspec.json.decode((await client.raw(Request("GET", PATH, query))).body, type=Decisions)
+        for decision in page.items:
+            yield decision
+        if not page.more:
+            return
+        query["before"] = str(page.more)
+
+
+async def read_life(client: Client, namespace: str, name: str) -> Life | None:
+    """Return the life of the newest job of a name; None if nothing is known of such a job.
+
+    Raises:
+        ApiError: the user may not see the job.
+        TransportError: the server does not answer.
+    """
+    facts = await _find_facts(client, namespace, name)
+    try:
+        decisions = [one async for one in read_decisions(client, namespace, name)][::-1]
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return None if facts is None else Life(facts, describe_life(facts, ()), kept=False)
+    if facts is None:
+        if not decisions:
+            return None
+        facts = Facts(namespace, name, decisions[-1].uid)
+    return Life(facts, describe_life(facts, decisions))
+
+
+async def _find_facts(client: Client, namespace: str, name: str) -> Facts | None:
+    """Return the facts of a job, with its end as the history has it; None if it neither exists nor is recorded."""
+    try:
+        job = facts_of_job(await record_named(client, name, namespace))
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        job = None
+    runs = await recorded(client, RunQuery(namespace=namespace, names=(name,)))
+    run = next((one for one in runs if one.name == name and (job is None or one.uid == job.uid)), None)
+    return facts_of_run(run) if run is not None else job

@@ -1,0 +1,17 @@
+"""Describe the restart of a JobSet, as a record. Pure."""
+
+from datetime import datetime
+
+from muster.api.jobset import JobSet
+from muster.api.ours.decisions import Decision
+from muster.jobs.jobset.plan import JobSetPlan
+
+
+def describe_restart(jobset: JobSet, plan: JobSetPlan, now: datetime) -> Decision | None:
+    """Return the record of the restart of all Jobs that a plan contains; None if it contains none."""
+    if plan.status.restarts <= jobset.status.restarts:
+        return None
+    meta, note = jobset.metadata, next((one for one in plan.notes), None)
+    rule, because = (note.reason, note.message) if note is not None else ("", "")
+    job = f"{meta.namespace}/{meta.name}"
+    return Decision(now, "Restarted", job, meta.uid, rule=rule, because=because, attempt=plan.status.restarts)

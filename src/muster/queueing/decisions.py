@@ -1,0 +1,146 @@
+"""Describe what admission decided, as records: from the outcome of a cycle, and from the plan for one workload.
+
+The numbers of a record are those at the end of its cycle, with everything that the cycle admitted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from muster.api.kueue.names import EVICTED_DUE_TO
+from muster.api.ours.decisions import Amount, Decision, Other, Subject, What
+from muster.queueing.model import FlavorResource, PodSet, Usage, WorkloadInfo
+from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.scheduling.cycle import Outcome, Preemption
+from muster.queueing.workload.lifecycle import LifecyclePlan
+
+# Returns the job of a workload.
+FindSubject = Callable[[WorkloadInfo], Subject]
+# Returns whether a decision about a job by a rule differs from the last one about that job.
+IsNews = Callable[[Subject, What, str], bool]
+
+# The most others and the most amounts of one record.
+MOST_OTHERS = 20
+MOST_AMOUNTS = 16
+
+
+def describe_cycle(
+    outcome: Outcome, tree: Tree, find_subject: FindSubject, is_news: IsNews, now: datetime
+) -> Iterator[Decision]:
+    """Yield the records of a cycle: what it admitted, then the preemptions, then the workloads that wait."""
+    for admission in outcome.admitted:
+        workload, subject = admission.workload, find_subject(admission.workload)
+        yield Decision(
+            now,
+            "QuotaReserved",
+            subject.job,
+            subject.uid,
+            workload.queue,
+            rule="Growth" if workload.growth_of else "",
+            waited=max(0.0, (now - workload.queued).total_seconds()),
+            priority=workload.priority,
+            amounts=_measure(tree.queues.get(workload.queue), admission.assignment.usage),
+            pods=sum(podset.count for podset in admission.assignment.podsets),
+        )
+    for preemption in outcome.preemptions:
+        yield from _describe_preemption(preemption, tree, find_subject, now)
+    for preemption in outcome.spared:
+        yield _describe_preemptor(preemption, tree, find_subject, "Shrinking", now)
+    for pending in outcome.pending:
+        workload, subject = pending.workload, find_subject(pending.workload)
+        if is_news(subject, "Waiting", pending.reason):
+            node = tree.queues.get(workload.queue)
+            yield Decision(
+                now,
+                "Waiting",
+                subject.job,
+                subject.uid,
+                workload.queue,
+                pending.reason,
+                pending.message,
+                priority=workload.priority,
+                amounts=_measure(node, _list_requests(node, workload.podsets)),
+                pods=sum(podset.count for podset in workload.podsets),
+            )
+
+
+def _describe_preemption(
+    preemption: Preemption, tree: Tree, find_subject: FindSubject, now: datetime
+) -> Iterator[Decision]:
+    """Yield the record of a preemptor, and those of its victims that are not being evicted already."""
+    preemptor = preemption.workload
+    yield _describe_preemptor(preemption, tree, find_subject, "Preempting", now)
+    by = find_subject(preemptor)
+    for victim in preemption.victims:
+        if victim.workload.evicted:
+            continue
+        subject, workload = find_subject(victim.workload), victim.workload
+        yield Decision(
+            now,
+            "Preempted",
+            subject.job,
+            subject.uid,
+            workload.queue,
+            victim.reason,
+            priority=workload.priority,
+            amounts=_measure(tree.queues.get(workload.queue), workload.usage or {}),
+            others=(Other(by.job, by.uid, priority=preemptor.priority),),
+        )
+
+
+def _describe_preemptor(
+    preemption: Preemption, tree: Tree, find_subject: FindSubject, what: What, now: datetime
+) -> Decision:
+    workload, subject = preemption.workload, find_subject(preemption.workload)
+    victims = [
+        (find_subject(victim.workload), victim.reason, victim.workload.priority)
+        for victim in preemption.victims[:MOST_OTHERS]
+    ]
+    return Decision(
+        now,
+        what,
+        subject.job,
+        subject.uid,
+        workload.queue,
+        preemption.victims[0].reason if preemption.victims else "",
+        priority=workload.priority,
+        amounts=_measure(tree.queues.get(workload.queue), preemption.assignment.usage),
+        others=tuple(Other(victim.job, victim.uid, reason, priority) for victim, reason, priority in victims),
+        others_in_all=len(preemption.victims) if len(preemption.victims) > MOST_OTHERS else None,
+    )
+
+
+def describe_eviction(plan: LifecyclePlan, subject: Subject, queue: str, now: datetime) -> Decision | None:
+    """Return the record of the eviction that a plan for a workload contains; None if it contains none."""
+    for note in plan.notes:
+        if note.reason.startswith(EVICTED_DUE_TO):
+            rule = note.reason.removeprefix(EVICTED_DUE_TO)
+            return Decision(now, "Evicted", subject.job, subject.uid, queue, rule, note.message)
+    return None
+
+
+def _measure(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
+    """Return the amounts of a usage, with the quota of its ClusterQueue."""
+    if node is None:
+        return ()
+    return tuple(
+        Amount(*fr, asked, node.quota(fr).nominal, node.usage.get(fr, 0), node.available(fr))
+        for fr, asked in list(usage.items())[:MOST_AMOUNTS]
+    )
+
+
+def _list_requests(node: Node | None, podsets: Sequence[PodSet]) -> Mapping[FlavorResource, int]:
+    """Return what podsets request together, once for each flavor that the ClusterQueue offers."""
+    if node is None:
+        return {}
+    total: Counter[str] = Counter()
+    for podset in podsets:
+        for resource, amount in podset.requests.items():
+            total[resource] += amount * podset.count
+    return {
+        FlavorResource(flavor, resource): total[resource]
+        for group in node.policy.groups
+        for resource in group.resources
+        if total[resource]
+        for flavor in group.flavors
+    }
