@@ -146,6 +146,19 @@ class NodePool(Part, frozen=True):
     template: dict[str, Any]
 
 
+class Variant(Part, frozen=True):
+    """What is different in a variant of a scenario.
+
+    spec: is merged into the spec of the scenario. manifests: are merged into the manifests of the same kind and name.
+    settings: values by path, such as `clusterQueues.team-a.nominalQuota.cpu`.
+    """
+
+    name: str
+    spec: dict[str, Any] = {}
+    manifests: tuple[dict[str, Any], ...] = ()
+    settings: dict[str, Any] = msgspec.field(default={}, name="set")
+
+
 class Spec(Part, frozen=True):
     """The body of a scenario.
 
@@ -153,6 +166,7 @@ class Spec(Part, frozen=True):
     until: when it ends at the latest; by default, when all work has ended.
     manifests: files beside the scenario with queues, flavors, classes and nodes; they may also follow it in its file.
     assertions: what must hold of the outcome, such as `p99(wait, queue=prod) < 30m`.
+    variants: what the scenario is compared with.
     """
 
     seed: int = 1
@@ -162,6 +176,7 @@ class Spec(Part, frozen=True):
     nodes: tuple[NodePool, ...] = ()
     work: tuple[Work, ...] = ()
     assertions: tuple[str, ...] = msgspec.field(default=(), name="assert")
+    variants: tuple[Variant, ...] = ()
 
 
 class Scenario(Part, frozen=True):
