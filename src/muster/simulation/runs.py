@@ -17,14 +17,14 @@ MOST_SEEDS = 1000
 
 
 class Case(Struct, frozen=True):
-    """A variant of a scenario, or a point of a sweep of one. origin: the file or folder of the scenario.
+    """A variant of a scenario, or a point of a sweep of one. origin: the file, folder or text of the scenario.
 
     variant: the name of the variant, which all points of a sweep share.
     """
 
     name: str
     variant: str
-    origin: str
+    origin: str | bytes
     overlays: Sequence[Overlay]
     seed: int
 
@@ -42,7 +42,7 @@ class Comparing(Struct, frozen=True):
         return all(verdict.holds for run in self.runs for verdict in run.verdicts)
 
 
-def list_cases(origins: Sequence[str], sweeps: Sequence[Sweep], seed: int | None) -> list[Case]:
+def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: int | None) -> list[Case]:
     """Return all variants of scenarios, the scenario itself first, each with all values of the sweeps.
 
     seed: the first one of all, instead of that of the first scenario.
@@ -55,7 +55,7 @@ def list_cases(origins: Sequence[str], sweeps: Sequence[Sweep], seed: int | None
         cases += _list_variants(origin, cases[0].seed if cases else seed)
     names = [case.name for case in cases]
     if twice := next((case for at, case in enumerate(cases) if case.name in names[:at]), None):
-        raise ScenarioError(f"{twice.origin}: {twice.name} is the name of another variant, too: change one of them")
+        raise ScenarioError(f"{twice.name} is the name of another variant, too: change one of them")
     try:
         grid = list(list_grid(sweeps)) if sweeps else []
     except SweepError as error:
@@ -63,7 +63,7 @@ def list_cases(origins: Sequence[str], sweeps: Sequence[Sweep], seed: int | None
     return [point for case in cases for point in _sweep(case, grid, alone=len(cases) == 1)] if grid else cases
 
 
-def _list_variants(origin: str, seed: int | None) -> Iterator[Case]:
+def _list_variants(origin: str | bytes, seed: int | None) -> Iterator[Case]:
     reading = read_scenario(origin)
     scenario, source = reading.scenario, reading.source
     first = scenario.spec.seed if seed is None else seed

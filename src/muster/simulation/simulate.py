@@ -15,7 +15,7 @@ from muster.simulation.scenario.reading import Reading, ScenarioError, read_scen
 
 
 def simulate(
-    name: str,
+    name: str | bytes,
     *,
     assertions: Sequence[str] = (),
     seed: int | None = None,
@@ -25,7 +25,7 @@ def simulate(
     variant: str = "",
     variants: Sequence[str] = (),
 ) -> Report:
-    """Simulate the scenario of a file or folder.
+    """Simulate the scenario of a file or folder, or of a text.
 
     assertions: judged together with those of the scenario. seed: instead of the scenario's. overlays: what is different
     in the variant. variant, variants: its name, if it is not the scenario itself, and those that assertions may name.
@@ -55,7 +55,7 @@ def simulate(
 
 
 def prepare(
-    name: str,
+    name: str | bytes,
     assertions: Sequence[str],
     seed: int | None,
     configuration: Configuration,
