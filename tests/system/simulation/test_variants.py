@@ -143,3 +143,13 @@ def test_the_example_says_what_is_beyond_noise():
     change, beyond_noise = found["more-nodes", "research"]
     assert (change < 0, beyond_noise) == (True, True)
     assert found["more-quota", "prod"][0] > 0
+
+
+@pytest.mark.parametrize(("bound", "code"), [("30m", 0), ("1s", 1)])
+def test_the_example_for_ci_holds_and_fails_if_its_bound_is_too_low(tmp_path, bound, code):
+    text = (ROOT / "examples" / "simulate" / "ci.yaml").read_text()
+    file = tmp_path / "ci.yaml"
+    file.write_text(text.replace("quota-planned) < 30m", f"quota-planned) < {bound}"))
+    done = CliRunner().invoke(command, [str(file), "--seeds", "5"])
+    assert done.exit_code == code, done.stderr
+    assert ("FAILS: p90(wait, queue=prod, variant=quota-planned) < 1s" in done.stderr) == bool(code)
