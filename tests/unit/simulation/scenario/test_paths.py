@@ -33,6 +33,12 @@ def test_a_quota_is_found_by_its_resource_or_its_flavor():
     assert quota(QUEUES, 0, 0, 1)["nominalQuota"] == "1"
 
 
+def test_of_two_names_with_which_a_path_begins_the_longer_is_meant():
+    queues = [queue("team", "x"), queue("team.spec", "x")]
+    _, changed = set_value(SCENARIO, queues, "clusterQueues.team.spec.cohortName", "other")
+    assert [one["spec"]["cohortName"] for one in changed] == ["all", "other"]
+
+
 def test_fields_of_the_scenario_and_of_manifests():
     scenario, _ = set_value(SCENARIO, QUEUES, "nodes.n.count", 5)
     assert scenario["spec"]["nodes"] == [{"name": "n", "count": 5}]
