@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from muster.sdk.errors import Error, JobFailedError
     from muster.sdk.executor import Executor
     from muster.sdk.jobs import Job, job, run
+    from muster.sdk.simulation import simulate
 
-__all__ = ["Error", "Executor", "Job", "JobFailedError", "JobState", "Why", "aio", "job", "run", "submitit"]
+__all__ = ["Error", "Executor", "Job", "JobFailedError", "JobState", "Why", "aio", "job", "run", "simulate", "submitit"]
 
 _HOMES = {
     "Error": "muster.sdk.errors",
@@ -28,6 +29,7 @@ _HOMES = {
     "Why": "muster.sdk.core",
     "job": "muster.sdk.jobs",
     "run": "muster.sdk.jobs",
+    "simulate": "muster.sdk.simulation",
 }
 _MODULES = ("aio", "submitit")
 

@@ -13,41 +13,38 @@ from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
+from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
 from muster.simulation.scenario.settings import take_configuration
 from muster.simulation.scenario.workers import read_workers
 
 
 def simulate(
-    name: str,
+    name: str | bytes,
     *,
     assertions: Sequence[str] = (),
     seed: int | None = None,
     configuration: Configuration = EMBEDDED,
     progress: Progress | None = None,
     decisions: int = 0,
+    overlays: Sequence[Overlay] = (),
+    variant: str = "",
+    variants: Sequence[str] = (),
 ) -> Report:
-    """Simulate the scenario of a file or folder.
+    """Simulate the scenario of a file or folder, or of a text.
 
     assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
-    of a scenario without a Configuration. decisions: how many of the newest decisions the report has. An interrupt by
-    the user ends the simulation, not the report.
+    of a scenario without a Configuration. decisions: how many of the newest decisions the report has. overlays: what is
+    different in the variant. variant, variants: its name, if it is not the scenario itself, and those that assertions
+    may name. An interrupt by the user ends the simulation, not the report.
 
     Raises:
         ScenarioError: the scenario cannot be simulated.
     """
-    reading = read_scenario(name)
-    if seed is not None:
-        scenario = reading.scenario
-        reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
-    reading, configuration = take_configuration(reading, configuration)
-    site = build_site(reading, configuration)
-    if not reading.scenario.spec.clusters:  # else the manager judges them
-        refuse_checks(reading.manifests, site.cluster_queues)
-    asserted = _parse_assertions(reading, assertions, site)
-    workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
     log = DecisionLog(decisions) if decisions else None
-    world = World(reading, site, configuration, workers, log)
+    reading, world, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log)
+    own = variant or reading.scenario.metadata.name
+    asserted = [one for one in asserted if one.variant in ("", own)]
     stopped = False
     try:
         world.run(progress)
@@ -81,8 +78,41 @@ def _list_remarks(reading: Reading) -> Iterator[str]:
             yield f"{name}: {jobs.left_out:,} jobs of the log never ran, and are left out"
 
 
-def _parse_assertions(reading: Reading, more: Sequence[str], site: Site) -> list[Assertion]:
-    known = {"queue": [one.metadata.name for one in site.cluster_queues], "work": list(site.templates)}
+def prepare(
+    name: str | bytes,
+    assertions: Sequence[str],
+    seed: int | None,
+    configuration: Configuration,
+    overlays: Sequence[Overlay],
+    variants: Sequence[str],
+    log: DecisionLog | None = None,
+) -> tuple[Reading, World, list[Assertion]]:
+    """Return a scenario, the world that can play it, and what it asserts.
+
+    Raises:
+        ScenarioError: the scenario cannot be simulated.
+    """
+    reading = read_scenario(name, overlays)
+    if seed is not None:
+        scenario = reading.scenario
+        reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
+    reading, configuration = take_configuration(reading, configuration)
+    site = build_site(reading, configuration)
+    if not reading.scenario.spec.clusters:  # else the manager judges them
+        refuse_checks(reading.manifests, site.cluster_queues)
+    asserted = _parse_assertions(reading, assertions, site, variants)
+    workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
+    return reading, World(reading, site, configuration, workers, log), asserted
+
+
+def _parse_assertions(reading: Reading, more: Sequence[str], site: Site, variants: Sequence[str]) -> list[Assertion]:
+    scenario = reading.scenario
+    own = [scenario.metadata.name, *(one.name for one in scenario.spec.variants)]
+    known = {
+        "queue": [one.metadata.name for one in site.cluster_queues],
+        "work": list(site.templates),
+        "variant": variants or own,
+    }
     parsed = []
     for number, text in enumerate(reading.scenario.spec.assertions):
         try:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.cli.names.examples import examples
+from muster.cli.terminal.spans import format_seconds, format_verdict
 
 if TYPE_CHECKING:
     from muster.cli.terminal.liveline import LiveLine
     from muster.runtime.clock import Clock
-    from muster.simulation.outcome.assertions import Verdict
     from muster.simulation.outcome.record import Record
     from muster.simulation.outcome.report import Report
     from muster.simulation.outcome.summary import GroupSummary, Summary
@@ -33,9 +33,11 @@ _DECISIONS = 100_000
         "muster simulate scenario.yaml",
         "muster simulate scenario.yaml --report out --seed 7",
         "muster simulate scenario.yaml --assert 'p99(wait, queue=prod) < 30m'",
+        "muster simulate today.yaml tomorrow.yaml --seeds 20",
+        "muster simulate scenario.yaml --sweep clusterQueues.prod.nominalQuota.cpu=100..400:50",
     ),
 )
-@click.argument("scenario", metavar="SCENARIO", type=click.Path())
+@click.argument("scenarios", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path())
 @click.option(
     "--report",
     metavar="DIR",
@@ -52,27 +54,38 @@ _DECISIONS = 100_000
     show_default=True,
     help="How many decisions the report has, the newest.",
 )
+@click.option(
+    "--seeds", metavar="N", type=click.IntRange(1, 1000), help="Simulate with N seeds, from the first one on."
+)
+@click.option("--sweep", "sweeps", metavar="PATH=VALUES", multiple=True, help="Compare values: FROM..TO:STEP or A,B,C.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The form of the summary.")
 def command(
-    scenario: str,
+    scenarios: tuple[str, ...],
     report: Path | None,
     assertions: tuple[str, ...],
     seed: int | None,
+    seeds: int | None,
     decisions: int,
+    sweeps: tuple[str, ...],
     output: str,
 ) -> None:
     """Play a scenario, a YAML file or a folder with one, and say how long its jobs would wait.
+
+    Variants of the scenario, more scenarios and more seeds are compared.
 
     The exit code is 1 if an assertion fails, and 2 if the scenario cannot be simulated.
     """
     import msgspec
 
+    from muster.cli.actions.comparing import report_comparing
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import dump, say
     from muster.runtime.clock import RealClock
     from muster.simulation.outcome.page import write_page
     from muster.simulation.outcome.report import write_report
+    from muster.simulation.runs import list_cases, simulate_all
     from muster.simulation.scenario.reading import ScenarioError
+    from muster.simulation.scenario.sweeps import SweepError, parse_sweep
     from muster.simulation.simulate import simulate
 
     if report is not None:
@@ -80,9 +93,17 @@ def command(
     live = LiveLine()
     progress = _Progress(live, RealClock())
     try:
+        cases = list_cases(scenarios, [parse_sweep(one) for one in sweeps], seed)
         with _deferring_interrupts(progress):
+            if len(cases) > 1 or seeds is not None or sweeps:
+                compared = simulate_all(cases, seeds or 1, assertions=assertions, progress=progress.begin)
+                live.show("", "")
+                sys.exit(report_comparing(compared, len(cases) * (seeds or 1), report, output))
             kept = decisions if report is not None else 0
-            outcome = simulate(scenario, assertions=assertions, seed=seed, progress=progress, decisions=kept)
+            outcome = simulate(scenarios[0], assertions=assertions, seed=seed, progress=progress, decisions=kept)
+    except SweepError as error:
+        say(f"Error: --sweep: {error}")
+        sys.exit(2)
     except ScenarioError as error:
         live.show("", "")
         say(f"Error: {error}")
@@ -118,6 +139,12 @@ class _Progress:
         self._began = self._shown = clock.monotonic()
         self._moments = 0
         self._interrupted = False
+        self._part = ""
+
+    def begin(self, done: int, total: int) -> "_Progress":
+        """Show which of several simulations is played from now on."""
+        self._part = f"simulation {done + 1} of {total}: "
+        return self
 
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
         """Stop the simulation after the present moment; another interrupt ends the process at once."""
@@ -132,7 +159,9 @@ class _Progress:
         if now - self._shown >= _SHOW_SECONDS:
             self._shown = now
             rate = self._moments / (now - self._began)
-            self._live.show("", f"{_format_seconds(record.now)} simulated, {len(record):,} jobs, {rate:,.0f} moments/s")
+            self._live.show(
+                "", f"{self._part}{format_seconds(record.now)} simulated, {len(record):,} jobs, {rate:,.0f} moments/s"
+            )
 
 
 @contextmanager
@@ -172,7 +201,7 @@ def _make_table(summary: "Summary") -> str:
         ]
         tables.append(format_table(header, uses))
     fairness = "" if summary.fairness is None or len(rows) < 2 else f", fairness {summary.fairness:.2f} (Jain)"
-    last = f"{_format_seconds(summary.seconds)} simulated, makespan {_format_seconds(summary.makespan)}{fairness}"
+    last = f"{format_seconds(summary.seconds)} simulated, makespan {format_seconds(summary.makespan)}{fairness}"
     tables.append("\n".join([last, *_describe_forecasts(summary)]))
     return "\n\n".join(tables)
 
@@ -186,11 +215,11 @@ def _describe_forecasts(summary: "Summary") -> list[str]:
 
 def _make_row(name: str, group: "GroupSummary") -> tuple[str, ...]:
     wait = group.wait
-    waits = ("-",) * 4 if wait is None else map(_format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
+    waits = ("-",) * 4 if wait is None else map(format_seconds, (wait.mean, wait.p50, wait.p90, wait.p99))
     slowdown = "-" if group.slowdown is None else f"{group.slowdown.mean:.1f}"
     counts = (group.submitted, group.ended, group.waiting)
-    evicted = str(group.evictions), _format_seconds(group.lost)
-    interrupted = str(group.interruptions), _format_seconds(group.interrupted)
+    evicted = str(group.evictions), format_seconds(group.lost)
+    interrupted = str(group.interruptions), format_seconds(group.interrupted)
     return (name, *map(str, counts), *waits, slowdown, *evicted, *interrupted)
 
 
@@ -201,26 +230,5 @@ def _list_remarks(outcome: "Report") -> list[str]:
     if len(never) > _NAMED:
         lines.append(f"{len(never) - _NAMED:,} more jobs could never run")
     if outcome.stopped:
-        lines.append(f"stopped after {_format_seconds(outcome.summary.seconds)} of virtual time: the report ends there")
-    return [*lines, *map(_format_verdict, outcome.verdicts)]
-
-
-def _format_verdict(verdict: "Verdict") -> str:
-    if verdict.value is None:
-        value = "no such job"
-    else:
-        value = _format_seconds(verdict.value) if verdict.assertion.is_of_time else f"{verdict.value:g}"
-    return f"{'holds' if verdict.holds else 'FAILS'}: {verdict.assertion.text} (it is {value})"
-
-
-def _format_seconds(seconds: float) -> str:
-    """Return a time span in its two largest units: `3d4h`, `2m5s`, `0.3s`."""
-    if seconds < 10:
-        return f"{seconds:.1f}s".replace(".0s", "s")
-    rest = round(seconds)
-    parts: list[str] = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        number, rest = divmod(rest, size)
-        if number or parts:
-            parts.append(f"{number}{unit}" if number else "")
-    return "".join(parts[:2])
+        lines.append(f"stopped after {format_seconds(outcome.summary.seconds)} of virtual time: the report ends there")
+    return [*lines, *map(format_verdict, outcome.verdicts)]

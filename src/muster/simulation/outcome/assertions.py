@@ -15,7 +15,8 @@ _ASSERTION = re.compile(
     r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
 )
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
-_FIELDS = ("queue", "work", "priority")
+_VARIANT = "variant"
+_FIELDS = ("queue", "work", "priority", _VARIANT)
 
 _METRICS: dict[str, Callable[[JobOutcome], float | None]] = {
     "wait": lambda job: job.wait,
@@ -55,7 +56,7 @@ class AssertionSyntaxError(ValueError):
 class Assertion(Struct, frozen=True):
     """An assertion: a function of a metric of some jobs, an operator and a bound.
 
-    filters: fields of jobs, with the values that they must have.
+    filters: fields of jobs, with the values that they must have. variant: the one that it is about, or "" for all.
     """
 
     text: str
@@ -64,6 +65,7 @@ class Assertion(Struct, frozen=True):
     filters: tuple[tuple[str, str], ...]
     operator: str
     bound: float
+    variant: str = ""
 
     @property
     def is_of_time(self) -> bool:
@@ -102,7 +104,10 @@ def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertio
     for name, value in filters:
         if name in known and value not in known[name]:
             raise AssertionSyntaxError(f"there is no {name} {value}, but {', '.join(known[name]) or 'none'}")
-    return Assertion(text, function, metric, filters, found["operator"], _parse_bound(found["bound"], metric))
+    variant = dict(filters).get(_VARIANT, "")
+    of_jobs = tuple((name, value) for name, value in filters if name != _VARIANT)
+    bound = _parse_bound(found["bound"], metric)
+    return Assertion(text, function, metric, of_jobs, found["operator"], bound, variant)
 
 
 def _parse_bound(text: str, metric: str) -> float:

@@ -335,6 +335,19 @@ class Change(Part, frozen=True):
     restart: EngineRestart | None = None
 
 
+class Variant(Part, frozen=True):
+    """What is different in a variant of a scenario.
+
+    spec: is merged into the spec of the scenario. manifests: are merged into the manifests of the same kind and name.
+    settings: values by path, such as `clusterQueues.team-a.nominalQuota.cpu`.
+    """
+
+    name: str
+    spec: dict[str, Any] = {}
+    manifests: tuple[dict[str, Any], ...] = ()
+    settings: dict[str, Any] = msgspec.field(default={}, name="set")
+
+
 class Spec(Part, frozen=True):
     """The body of a scenario.
 
@@ -346,6 +359,7 @@ class Spec(Part, frozen=True):
     changes: what breaks, and what administrators change, while the scenario is played.
     assertions: what must hold of the outcome, such as `p99(wait, queue=prod) < 30m`.
     forecasts: for which jobs that wait a start is forecast as they come; `some` costs a fixed share of the time.
+    variants: what the scenario is compared with.
     """
 
     seed: int = 1
@@ -359,6 +373,7 @@ class Spec(Part, frozen=True):
     changes: tuple[Change, ...] = ()
     assertions: tuple[str, ...] = msgspec.field(default=(), name="assert")
     forecasts: Literal["all", "some", "none"] = "some"
+    variants: tuple[Variant, ...] = ()
 
 
 class Scenario(Part, frozen=True):

@@ -38,6 +38,14 @@ from muster.simulation.scenario.model import (
     Value,
     Work,
 )
+from muster.simulation.scenario.overlays import (
+    Overlay,
+    OverlayError,
+    apply_settings,
+    join_contexts,
+    vary_manifests,
+    vary_scenario,
+)
 from muster.simulation.scenario.state import ClusterState, StateError, parse_state, read_state
 
 T = TypeVar("T")
@@ -46,6 +54,8 @@ T = TypeVar("T")
 STATE_WORK = "state"
 # The fields of work that a trace takes the place of, and how a scenario spells them.
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority", "startup": "startup"}
+# What stands for the file of a scenario that comes from no file.
+UNFILED = "<scenario>"
 # The errors of reading a file. ValueError: its path holds a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 # More nodes in a pool are a mistake, and would fill the memory.
@@ -53,6 +63,7 @@ MOST_NODES = 200_000
 _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
+_VARIANT = re.compile(r"[\w.-]{1,100}")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -80,41 +91,60 @@ class Source(Struct, frozen=True):
     """The text of a scenario, to find the line of a field.
 
     lines_above: how many lines come before its document. spec: the path of the part that is read as the body of a
-    scenario: a worker cluster has nodes of its own.
+    scenario: a worker cluster has nodes of its own. variant: where the user wrote what is different in this variant,
+    with which its errors begin, because the field may have no line.
     """
 
     file: str
     text: bytes
     lines_above: int
     spec: str = "spec"
+    variant: str = ""
 
     def error(self, path: str, why: str) -> ScenarioError:
         """Return the error of a field."""
         path = re.sub("^spec", self.spec, path)
+        if self.variant or self.file == UNFILED:
+            return ScenarioError(": ".join(filter(None, (self.variant or self.file, path, why))))
+        return ScenarioError(f"{self.locate(path)}: {why}")
+
+    def locate(self, path: str) -> str:
+        """Return the file, the line and the path of a field."""
         line = find_line(self.text, self.lines_above, path)
-        return ScenarioError(f"{self.file}:{line}: {path}: {why}" if path else f"{self.file}:{line}: {why}")
+        return ": ".join(filter(None, (f"{self.file}:{line}", path)))
 
 
-def read_scenario(name: str) -> Reading:
-    """Read the scenario of a file or folder.
+def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = ()) -> Reading:
+    """Read a scenario, and what overlays make of it.
+
+    origin: a file or a folder, or the text itself.
 
     Raises:
         ScenarioError: a file cannot be read, or does not say what it has to.
     """
-    manifests, sources = read_files(_list_files(Path(name)))
+    if isinstance(origin, bytes):
+        name, (manifests, sources) = UNFILED, _parse_files([(UNFILED, origin)])
+    else:
+        name, (manifests, sources) = origin, read_files(_list_files(Path(origin)))
     chosen = [(number, one) for number, one in enumerate(manifests) if one.document["kind"] == KIND]
     if len(chosen) != 1:
         raise ScenarioError(f"{name}: holds {len(chosen)} objects of kind {KIND} instead of one")
     number, found = chosen[0]
-    source = sources[number]
-    scenario = _convert(found.document, source)
+    source = replace(sources[number], variant=join_contexts(overlays))
     folder = Path(source.file).parent
+    try:
+        document = vary_scenario(found.document, overlays)
+        scenario = _convert(document, source)
+        more, _ = read_files([folder / each for each in scenario.spec.manifests])
+        others = vary_manifests([one for one in manifests if one is not found] + more, overlays)
+        document, others = apply_settings(document, others, overlays)
+    except OverlayError as error:
+        raise ScenarioError(str(error)) from None
+    scenario = _convert(document, source)
     state = None
     if isinstance(scenario.spec.state, State):
         state = _read_state(folder / scenario.spec.state.file)
         scenario = replace(scenario, spec=replace(scenario.spec, start=state.at))
-    more, _ = read_files([folder / each for each in scenario.spec.manifests])
-    others = [one for one in manifests if one is not found] + more
     return Reading(
         scenario,
         source,
@@ -140,14 +170,17 @@ def read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
     Raises:
         ScenarioError: a file cannot be read, or holds no manifests.
     """
+    return _parse_files((str(file), _read_bytes(file)) for file in files)
+
+
+def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], list[Source]]:
     manifests, sources = [], []
-    for file in files:
-        text = _read_bytes(file)
-        for one in parse_manifests(text, str(file)):
+    for file, text in files:
+        for one in parse_manifests(text, file):
             if isinstance(one, ManifestError):
                 raise ScenarioError(str(one))
             manifests.append(one)
-            sources.append(Source(str(file), text, one.lines_above))
+            sources.append(Source(file, text, one.lines_above))
     return manifests, sources
 
 
@@ -178,6 +211,7 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
     _require_time(scenario, source)
     _require_sources(scenario, source)
     _require_pools(scenario, source)
+    _require_variants(scenario, source)
     return scenario
 
 
@@ -273,6 +307,19 @@ def _require_trace(trace: Trace, source: Source, path: str) -> None:
 def _require_format(format: str, known: Sequence[str], source: Source, path: str) -> None:
     if format not in known:
         raise source.error(path, f"there is no format {format}, but {', '.join(known)}")
+
+
+def _require_variants(scenario: Scenario, source: Source) -> None:
+    """Refuse two variants of one name, and names that an assertion cannot spell."""
+    names = {scenario.metadata.name}
+    for number, variant in enumerate(scenario.spec.variants):
+        path = f"spec.variants[{number}].name"
+        if not _VARIANT.fullmatch(variant.name):
+            raise source.error(path, f"{variant.name!r} is no name: letters, digits and . _ - make one")
+        if variant.name in names:
+            other = "the scenario" if variant.name == scenario.metadata.name else "another variant"
+            raise source.error(path, f"{variant.name} is the name of {other}, too")
+        names.add(variant.name)
 
 
 def _is_set(work: Work, field: str) -> bool:

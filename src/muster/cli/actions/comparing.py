@@ -1,0 +1,104 @@
+"""Print how the variants of a scenario differ, and write it as a file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from muster.cli.terminal.output import dump, say
+from muster.cli.terminal.spans import format_seconds, format_verdict
+from muster.insight.text import format_quantity, format_table
+from muster.simulation.outcome.comparison import SECONDS, Comparison, Difference, Figure, list_figures
+from muster.simulation.outcome.student import Estimate
+from muster.simulation.runs import Comparing
+
+# How many rows the table of differences has at the most; the file and `-o json` have them all.
+_MOST_ROWS = 60
+_NOISE = {True: "yes", False: "no", None: "?"}
+_COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "waiting", "evictions")
+
+
+def report_comparing(outcome: Comparing, total: int, folder: Path | None, output: str) -> int:
+    """Print a comparison, and write it into a folder; return the exit code. total: how many simulations were meant."""
+    document = {"comparison": outcome.comparison, "runs": outcome.runs}
+    click.echo(dump(msgspec.to_builtins(document), "json") if output == "json" else _make_tables(outcome))
+    for line in _list_remarks(outcome, total):
+        say(line)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+        say(f"wrote summary.json in {folder}")
+    return 130 if outcome.stopped else int(not outcome.holds)
+
+
+def _make_tables(outcome: Comparing) -> str:
+    header = ("VARIANT", "SEEDS", *(name.upper() for name in _COLUMNS))
+    tables = [format_table(header, list(_list_variants(outcome)))]
+    rows = [_make_row(one) for one in _choose(outcome.comparison)]
+    if rows:
+        header = ("VARIANT", "QUEUE", "FIGURE", "BEFORE", "AFTER", "CHANGE", "95% INTERVAL", "BEYOND NOISE")
+        tables.append(format_table(header, rows[:_MOST_ROWS]))
+    if len(rows) > _MOST_ROWS:
+        tables.append(f"{len(rows) - _MOST_ROWS:,} more differences: -o json has them all")
+    return "\n\n".join(tables)
+
+
+def _list_variants(outcome: Comparing) -> Iterator[tuple[str, ...]]:
+    for variant in outcome.comparison.variants:
+        runs = [dict(list_figures(run.summary)) for run in outcome.runs if run.variant == variant]
+        cells = []
+        for name in _COLUMNS:
+            figure = Figure(None, name, SECONDS if name.startswith("wait ") else "")
+            values = [run[figure] for run in runs if figure in run]
+            cells.append(_format_estimate(Estimate.of(values), figure) if values else "-")
+        yield (variant, str(len(runs)), *cells)
+
+
+def _format_estimate(estimate: Estimate, figure: Figure) -> str:
+    mean = _format(estimate.mean, figure)
+    return mean if estimate.high is None else f"{mean} ±{_format(estimate.high - estimate.mean, figure)}"
+
+
+def _choose(comparison: Comparison) -> list[Difference]:
+    """Return the differences that are any."""
+    return [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
+
+
+def _make_row(one: Difference) -> tuple[str, ...]:
+    change, figure = one.change, one.figure
+    interval = (
+        "-"
+        if change.low is None or change.high is None
+        else f"{_sign(change.low, figure)} to {_sign(change.high, figure)}"
+    )
+    queue = "all" if figure.queue is None else figure.queue or "(none)"
+    values = (_format(one.before.mean, figure), _format(one.after.mean, figure), _sign(change.mean, figure))
+    return (one.variant, queue, figure.name, *values, interval, _NOISE[one.beyond_noise])
+
+
+def _sign(value: float, figure: Figure) -> str:
+    return ("-" if value < 0 else "+") + _format(abs(value), figure)
+
+
+def _format(value: float, figure: Figure) -> str:
+    if figure.unit == SECONDS:
+        return format_seconds(value)
+    return format_quantity(figure.unit, round(value)) if figure.unit else f"{value:.4g}"
+
+
+def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
+    """Yield what the tables do not say."""
+    if outcome.stopped:
+        yield f"stopped: {len(outcome.runs)} of {total} simulations are done, and only these count"
+    if len(outcome.comparison.variants) > 1 and len(outcome.comparison.seeds) < 2:
+        yield "with one seed, nothing can be said of noise: --seeds 20 tells which differences are beyond it"
+    for run in outcome.runs:
+        if run.never:
+            yield f"{run.variant}, seed {run.seed}: {run.never:,} jobs could never run"
+        for verdict in run.verdicts:
+            if not verdict.holds:
+                yield f"{run.variant}, seed {run.seed}: {format_verdict(verdict)}"
+    verdicts = [verdict for run in outcome.runs for verdict in run.verdicts]
+    if verdicts and outcome.holds:
+        yield f"all assertions hold, in all {len(outcome.runs)} simulations"

@@ -1,0 +1,28 @@
+"""Print time spans of simulations, and what became of assertions on them."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from muster.simulation.outcome.assertions import Verdict
+
+
+def format_verdict(verdict: "Verdict") -> str:
+    """Return whether an assertion holds, and what was measured."""
+    if verdict.value is None:
+        value = "no such job"
+    else:
+        value = format_seconds(verdict.value) if verdict.assertion.is_of_time else f"{verdict.value:g}"
+    return f"{'holds' if verdict.holds else 'FAILS'}: {verdict.assertion.text} (it is {value})"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time span in its two largest units: `3d4h`, `2m5s`, `0.3s`."""
+    if seconds < 10:
+        return f"{seconds:.1f}s".replace(".0s", "s")
+    rest = round(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, rest = divmod(rest, size)
+        if number or parts:
+            parts.append(f"{number}{unit}" if number else "")
+    return "".join(parts[:2])

@@ -1,0 +1,100 @@
+"""Simulate scenarios from Python: `muster.simulate(scenario)` returns what became of its jobs."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from muster.sdk.errors import Error
+from muster.simulation.engine.world import Progress
+from muster.simulation.outcome.assertions import Verdict
+from muster.simulation.outcome.comparison import Comparison, Run
+from muster.simulation.outcome.page import render_report
+from muster.simulation.outcome.record import JobOutcome
+from muster.simulation.outcome.report import Report as WholeReport
+from muster.simulation.outcome.summary import Summary
+from muster.simulation.outcome.timeline import TimelineRow, list_rows
+from muster.simulation.runs import list_cases, simulate_all
+from muster.simulation.scenario.model import Scenario
+from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.simulate import simulate as simulate_one
+
+T = TypeVar("T", bound=Struct)
+
+
+class Records(list[T]):
+    """A list of records that are alike."""
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with a column for each field.
+
+        Raises:
+            Error: pandas is not installed.
+        """
+        try:
+            import pandas as pd  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        except ImportError:
+            raise Error("to_pandas needs pandas: pip install pandas") from None
+        return pd.DataFrame(msgspec.to_builtins(list(self)))
+
+
+class Report(Struct, frozen=True):
+    """The outcome of a scenario. summary, jobs, timeline, verdicts: of the scenario itself with its first seed.
+
+    timeline: means over regular bins of time, as in timeline.csv. whole: all that the page shows.
+    runs, comparison: of all variants and seeds; None if there is only one.
+    """
+
+    summary: Summary
+    jobs: Records[JobOutcome]
+    timeline: Records[TimelineRow]
+    verdicts: Sequence[Verdict]
+    whole: WholeReport
+    runs: Sequence[Run] | None = None
+    comparison: Comparison | None = None
+
+    def html(self) -> str:
+        """Return the page of the scenario itself, as `muster simulate --report` writes it."""
+        return render_report(self.whole)
+
+    def _repr_html_(self) -> str:
+        """Return the waits of the queues as a table, which a notebook shows."""
+        groups = [*self.summary.queues.items(), ("all", self.summary.total)]
+        cells = [
+            (name, one.submitted, one.ended, "-" if one.wait is None else f"{one.wait.mean:.0f}")
+            for name, one in groups
+        ]
+        rows = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in cells)
+        return f"<table><tr><th>queue<th>jobs<th>ended<th>mean wait, seconds</tr>{rows}</table>"
+
+
+def simulate(
+    scenario: str | Path | Mapping[str, Any] | Scenario,
+    *,
+    seeds: int = 1,
+    assertions: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Report:
+    """Simulate a scenario: a file or folder, or the document of one. Files that a document names are relative.
+
+    seeds: with how many seeds it is simulated. progress: called with the record so far after each moment.
+
+    Raises:
+        Error: the scenario cannot be simulated.
+    """
+    origin = str(scenario) if isinstance(scenario, str | Path) else msgspec.json.encode(scenario)
+    try:
+        cases = list_cases([origin], [], None)
+        one = simulate_one(origin, assertions=assertions, progress=progress)
+        several = None
+        if len(cases) > 1 or seeds != 1:
+            several = simulate_all(cases, seeds, assertions=assertions, progress=lambda _done, _total: progress)
+    except ScenarioError as error:
+        raise Error(str(error)) from None
+    jobs, timeline = Records(one.jobs), Records(list_rows(one.timeline))
+    if several is None:
+        return Report(one.summary, jobs, timeline, one.verdicts, one)
+    return Report(one.summary, jobs, timeline, one.verdicts, one, several.runs, several.comparison)

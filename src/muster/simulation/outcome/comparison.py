@@ -1,0 +1,111 @@
+"""Compare the variants of a scenario over the same seeds, and say which differences are beyond noise. Pure.
+
+All variants play the same draws, so their differences are taken seed by seed: what the draws alone do falls out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from muster.simulation.outcome.assertions import Verdict
+from muster.simulation.outcome.student import CONFIDENCE, Estimate
+from muster.simulation.outcome.summary import GroupSummary, Summary
+
+SECONDS = "seconds"
+
+
+class Run(Struct, frozen=True):
+    """What one simulation gave. never: how many jobs could never run."""
+
+    variant: str
+    seed: int
+    summary: Summary
+    verdicts: Sequence[Verdict]
+    never: int
+
+
+class Figure(Struct, frozen=True):
+    """What is compared. queue: None for all queues together. unit: `seconds`, a resource, or "" for a number."""
+
+    queue: str | None
+    name: str
+    unit: str
+
+
+class Difference(Struct, frozen=True):
+    """How a figure of a variant differs from that of the first one.
+
+    change: the mean of the differences of each seed. beyond_noise: whether the interval of the change leaves out 0;
+    None with one seed, which says nothing of noise.
+    """
+
+    variant: str
+    figure: Figure
+    before: Estimate
+    after: Estimate
+    change: Estimate
+    beyond_noise: bool | None
+
+
+class Comparison(Struct, frozen=True):
+    """Variants, each simulated with the same seeds. differences: from the first variant."""
+
+    variants: Sequence[str]
+    seeds: Sequence[int]
+    confidence: float
+    differences: Sequence[Difference]
+
+
+def compare(runs: Sequence[Run]) -> Comparison:
+    """Compare variants with the first one, over the seeds with which both were simulated."""
+    figures: dict[str, dict[int, Mapping[Figure, float]]] = {}
+    for run in runs:
+        figures.setdefault(run.variant, {})[run.seed] = dict(list_figures(run.summary))
+    base, *others = figures or [""]
+    seeds = list(dict.fromkeys(run.seed for run in runs))
+    differences = [one for other in others for one in _compare(other, figures[base], figures[other])]
+    return Comparison(list(figures), seeds, CONFIDENCE, differences)
+
+
+def _compare(
+    variant: str, base: Mapping[int, Mapping[Figure, float]], other: Mapping[int, Mapping[Figure, float]]
+) -> Iterator[Difference]:
+    seeds = [seed for seed in base if seed in other]
+    for figure in dict.fromkeys(figure for seed in seeds for figure in (*base[seed], *other[seed])):
+        pairs = [
+            (base[seed][figure], other[seed][figure])
+            for seed in seeds
+            if figure in base[seed] and figure in other[seed]
+        ]
+        if pairs:
+            before, after = (Estimate.of(column) for column in zip(*pairs, strict=True))
+            change = Estimate.of([after - before for before, after in pairs])
+            yield Difference(variant, figure, before, after, change, _leaves_out_zero(change))
+
+
+def _leaves_out_zero(change: Estimate) -> bool | None:
+    return None if change.low is None or change.high is None else change.low > 0 or change.high < 0
+
+
+def list_figures(summary: Summary) -> Iterator[tuple[Figure, float]]:
+    """Yield what is compared of a simulation, and its values."""
+    yield from _list_group(None, summary.total)
+    yield Figure(None, "makespan", SECONDS), summary.makespan
+    if summary.fairness is not None:
+        yield Figure(None, "fairness", ""), summary.fairness
+    for queue, group in summary.queues.items():
+        yield from _list_group(queue, group)
+    for use in summary.use:
+        yield Figure(use.queue, f"mean use of {use.resource} ({use.flavor})", use.resource), use.mean
+
+
+def _list_group(queue: str | None, group: GroupSummary) -> Iterator[tuple[Figure, float]]:
+    if group.wait is not None:
+        for name in ("mean", "p50", "p90", "p99"):
+            yield Figure(queue, f"wait {name}", SECONDS), getattr(group.wait, name)
+    if group.slowdown is not None:
+        yield Figure(queue, "slowdown", ""), group.slowdown.mean
+    yield Figure(queue, "ended", ""), group.ended
+    yield Figure(queue, "waiting", ""), group.waiting
+    yield Figure(queue, "evictions", ""), group.evictions
+    yield Figure(queue, "lost", SECONDS), group.lost

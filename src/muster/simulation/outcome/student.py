@@ -1,0 +1,56 @@
+"""Estimate a mean from a few values: Student's t distribution gives its confidence interval. Pure."""
+
+from collections.abc import Sequence
+from functools import cache
+from math import atan, cos, pi, sin, sqrt
+from statistics import fmean, stdev
+
+from msgspec import Struct
+
+CONFIDENCE = 0.95
+# The halvings in the search of a quantile, after which floating-point numbers differ no more.
+_HALVINGS = 100
+
+
+class Estimate(Struct, frozen=True):
+    """The mean of some values, one of each seed.
+
+    low, high: the ends of its confidence interval; None for one value, of which nothing can be said.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Estimate":
+        """Return the estimate of some values, at least one."""
+        mean = fmean(values)
+        if len(values) < 2:
+            return cls(mean, None, None)
+        margin = find_quantile(CONFIDENCE, len(values) - 1) * stdev(values) / sqrt(len(values))
+        return cls(mean, mean - margin, mean + margin)
+
+
+@cache
+def find_quantile(confidence: float, degrees: int) -> float:
+    """Return the t that a value of Student's distribution exceeds neither above nor below with this probability."""
+    low, high = 0.0, 1.0
+    while _compute_share(high, degrees) < confidence:
+        high *= 2
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _compute_share(middle, degrees) < confidence else (low, middle)
+    return high
+
+
+def _compute_share(t: float, degrees: int) -> float:
+    """Return the probability of values from -t to t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle = atan(t / sqrt(degrees))
+    odd = degrees % 2
+    term = cos(angle) if odd else 1.0
+    total = 0.0
+    for number in range(odd + 2, degrees + 1, 2):
+        total += term
+        term *= cos(angle) ** 2 * (number - 1) / number
+    return 2 / pi * (angle + sin(angle) * total) if odd else sin(angle) * total

@@ -1,0 +1,146 @@
+"""Change the documents of a scenario for one of its variants. Pure: the documents given are not changed.
+
+An overlay is merged: maps merge, `null` removes a field, lists whose items all have names merge by these, and any other
+value replaces what is there. `$patch: delete` in a named item or a manifest removes it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from msgspec import Struct
+
+from muster.api.values.manifests import Manifest
+from muster.simulation.scenario.paths import PathError, set_value
+
+_DIRECTIVE = "$patch"
+_DELETE = "delete"
+_NAMES = ("apiVersion", "kind")
+# What makes all variants play the same draws, and what a variant cannot have itself.
+_FIXED = ("seed", "variants")
+
+
+class OverlayError(ValueError):
+    """An overlay that does not fit the scenario; the text says why, and begins with the context of the overlay."""
+
+
+class Overlay(Struct, frozen=True):
+    """What is different in a variant. context: where the user wrote it, with which errors begin.
+
+    spec: is merged into the spec of the scenario. manifests: are merged into those of the same kind and name.
+    settings: values by path.
+    """
+
+    context: str
+    spec: Mapping[str, Any] = {}
+    manifests: Sequence[Mapping[str, Any]] = ()
+    settings: Mapping[str, Any] = {}
+
+
+def join_contexts(overlays: Iterable[Overlay]) -> str:
+    """Return where the user wrote these overlays; "" if there are none."""
+    return ", ".join(one.context for one in overlays)
+
+
+def vary_scenario(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> dict[str, Any]:
+    """Return the document of a scenario with the specs of overlays merged into it.
+
+    Raises:
+        OverlayError: an overlay sets what all variants share.
+    """
+    varied = dict(document)
+    for one in overlays:
+        if fixed := next((name for name in _FIXED if name in one.spec), None):
+            raise OverlayError(f"{one.context}.spec.{fixed}: is the same for all variants")
+        if one.spec:
+            varied["spec"] = merge(varied.get("spec"), one.spec)
+    return varied
+
+
+def vary_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -> list[Manifest]:
+    """Return the manifests with those of overlays merged into them; one of a new kind and name is added.
+
+    Raises:
+        OverlayError: a manifest of an overlay does not say which object it changes.
+    """
+    varied = list(manifests)
+    for one in overlays:
+        for number, patch in enumerate(one.manifests):
+            where = f"{one.context}.manifests[{number}]"
+            _require_identity(patch, where)
+            at = next((at for at, each in enumerate(varied) if _identify(each.document) == _identify(patch)), None)
+            if patch.get(_DIRECTIVE) == _DELETE:
+                if at is None:
+                    raise OverlayError(f"{where}: no manifest is a {patch['kind']} {patch['metadata']['name']}")
+                del varied[at]
+            elif at is None:
+                varied.append(Manifest(where, dict(patch)))
+            else:
+                varied[at] = replace(varied[at], where=where, document=merge(varied[at].document, patch))
+    return varied
+
+
+def apply_settings(
+    document: Mapping[str, Any], manifests: Sequence[Manifest], overlays: Iterable[Overlay]
+) -> tuple[dict[str, Any], list[Manifest]]:
+    """Return the scenario and the manifests with the settings of overlays.
+
+    Raises:
+        OverlayError: a path leads nowhere.
+    """
+    scenario, varied = dict(document), list(manifests)
+    for one in overlays:
+        for path, value in one.settings.items():
+            try:
+                scenario, documents = set_value(scenario, [each.document for each in varied], path, value)
+            except PathError as error:
+                raise OverlayError(f"{one.context}: {error}") from None
+            varied = [
+                each if each.document is changed else replace(each, where=one.context, document=changed)
+                for each, changed in zip(varied, documents, strict=True)
+            ]
+    return scenario, varied
+
+
+def merge(value: Any, patch: Any) -> Any:
+    """Return a value with a patch merged into it."""
+    if isinstance(value, dict) and isinstance(patch, Mapping):
+        merged = dict(value)
+        for key, change in patch.items():
+            if change is None:
+                merged.pop(key, None)
+            elif key != _DIRECTIVE:
+                merged[key] = merge(value.get(key), change)
+        return merged
+    if _are_named(value) and _are_named(patch):
+        items = {item["name"]: item for item in value}
+        for change in patch:
+            if change.get(_DIRECTIVE) == _DELETE:
+                items.pop(change["name"], None)
+            else:
+                items[change["name"]] = merge(items.get(change["name"]), change)
+        return list(items.values())
+    return patch
+
+
+def _are_named(value: Any) -> bool:
+    """Return whether a value is a list whose items all have names of their own."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    names = [item.get("name") if isinstance(item, dict) else None for item in value]
+    return all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+
+
+def _require_identity(patch: Mapping[str, Any], where: str) -> None:
+    metadata = patch.get("metadata")
+    if not all(isinstance(patch.get(field), str) for field in _NAMES):
+        raise OverlayError(f"{where}: apiVersion and kind are needed")
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+        raise OverlayError(f"{where}: metadata.name is needed")
+
+
+def _identify(document: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return the group, kind, namespace and name of a manifest."""
+    group = document["apiVersion"].rpartition("/")[0]
+    metadata = document["metadata"]
+    return group, document["kind"], metadata.get("namespace") or "default", metadata.get("name") or ""

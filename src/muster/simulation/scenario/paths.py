@@ -1,0 +1,151 @@
+"""Set a value of a scenario or of its manifests by its path, such as `clusterQueues.team-a.nominalQuota.cpu`. Pure.
+
+The first step is a field of the scenario's spec, or the plural of a kind of manifests; then the name of one of them
+follows. Further steps are fields, the names of items of a list, or their numbers. A step may have dots in its name, as
+`nvidia.com/gpu` has: of the names that are there, the longest that fits is meant.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from muster.insight.nearest import find_nearest
+from muster.simulation.scenario.model import Spec
+
+# What a quota says of a resource: the path names the resource alone, or its flavor before it.
+_QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
+# What a path cannot set: all variants share it, or it has been read before.
+_FIXED = ("seed", "variants", "manifests")
+_FIELDS = tuple(sorted({*Spec.__struct_encode_fields__} - {*_FIXED}))
+# How many known names an error lists.
+_LISTED = 12
+
+
+class PathError(ValueError):
+    """A path that leads nowhere; the text says which step is unknown, and what is known."""
+
+
+def set_value(
+    scenario: dict[str, Any], manifests: Sequence[dict[str, Any]], path: str, value: Any
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the document of a scenario and its manifests with one value set; those that do not change are the same.
+
+    Raises:
+        PathError: the path leads nowhere.
+    """
+    documents = list(manifests)
+    plurals = sorted({_pluralize(one["kind"]) for one in documents})
+    root, rest = _take_step(path, (*_FIELDS, *plurals), path, "neither a field of the scenario nor a kind of manifests")
+    if root in _FIELDS:
+        spec = scenario.get("spec")
+        return scenario | {"spec": _set(spec if isinstance(spec, dict) else {}, path, value, path)}, documents
+    named = {name: at for at, one in enumerate(documents) if _pluralize(one["kind"]) == root for name in _name(one)}
+    name, rest = _take_step(rest, named, path, f"the name of none of {root}")
+    if not rest:
+        raise PathError(f"{path}: the field of {name} is missing")
+    at = named[name]
+    documents[at] = _set_field(documents[at], rest, value, path)
+    return scenario, documents
+
+
+def _pluralize(kind: str) -> str:
+    """Return the name of a list of a kind: `clusterQueues`, `topologies`."""
+    name = kind[:1].lower() + kind[1:]
+    if name.endswith("y"):
+        return name[:-1] + "ies"
+    return name + ("es" if name.endswith(("s", "x", "ch")) else "s")
+
+
+def _name(document: Mapping[str, Any]) -> tuple[str, ...]:
+    metadata = document["metadata"]
+    name = metadata.get("name") or ""
+    return (f"{metadata['namespace']}/{name}", name) if metadata.get("namespace") else (name,)
+
+
+def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> Any:
+    """Set a field of a manifest. The fields of its spec may be named without `spec`."""
+    spec = document.get("spec")
+    if not isinstance(spec, dict) or rest.partition(".")[0] in document:
+        return _set(document, rest, value, path)
+    field, _, resource = rest.partition(".")
+    if field in _QUOTAS and field not in spec:
+        rest = _find_quota(spec, field, resource, path)
+    return document | {"spec": _set(spec, rest, value, path)}
+
+
+def _find_quota(spec: Mapping[str, Any], field: str, wanted: str, path: str) -> str:
+    """Return the path, from the spec of a queue or cohort, of what it says of a resource."""
+    places = {
+        (str(flavor.get("name")), str(resource.get("name"))): f"resourceGroups.{group}.flavors.{at}.resources.{number}"
+        for group, one in enumerate(_list_maps(spec.get("resourceGroups")))
+        for at, flavor in enumerate(_list_maps(one.get("flavors")))
+        for number, resource in enumerate(_list_maps(flavor.get("resources")))
+    }
+    matching = [place for (flavor, resource), place in places.items() if wanted in (resource, f"{flavor}.{resource}")]
+    if len(matching) == 1:
+        return f"{matching[0]}.{field}"
+    if matching:
+        flavors = _list(f"{field}.{flavor}.{resource}" for flavor, resource in places if resource == wanted)
+        raise PathError(f"{path}: several flavors have {wanted}: name one of {flavors}")
+    raise PathError(f"{path}: {wanted or 'nothing'} is none of {_list({resource for _, resource in places})}")
+
+
+def _list_maps(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _set(node: Any, rest: str, value: Any, path: str) -> Any:
+    """Return a node with the value at the path below it. Only the last step may be new, and only in a map."""
+    if isinstance(node, dict):
+        key = _find_step(rest, node)
+        if key is None:
+            if not rest or "." in rest:
+                raise _refuse_step(rest, node, path, "no field there")
+            return node | {rest: value}
+        below = rest[len(key) + 1 :]
+        return node | {key: _set(node[key], below, value, path) if below else _like(node[key], value)}
+    if isinstance(node, list | tuple):
+        names = {}
+        for at, item in enumerate(node):
+            name = item.get("name") if isinstance(item, dict) else None
+            names[name if isinstance(name, str) else str(at)] = at
+        known = {str(at): at for at in range(len(node))} | names
+        key, below = _take_step(rest, known, path, "no item of the list", shown=names)
+        at = known[key]
+        item = _set(node[at], below, value, path) if below else _like(node[at], value)
+        return [*node[:at], item, *node[at + 1 :]]
+    raise PathError(f"{path}: {rest} leads on from a value that has no fields")
+
+
+def _like(before: Any, value: Any) -> Any:
+    """Return a value in the form of the one before it: quantities are often texts."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if isinstance(before, str) and is_number else value
+
+
+def _find_step(rest: str, known: Iterable[str]) -> str | None:
+    """Return the longest of the known names with which a path begins; None if it begins with none."""
+    return max((name for name in known if name and f"{rest}.".startswith(f"{name}.")), key=len, default=None)
+
+
+def _take_step(
+    rest: str, known: Iterable[str], path: str, what: str, *, shown: Iterable[str] | None = None
+) -> tuple[str, str]:
+    """Return the first step of a path and what follows it. what: what a step is that is unknown."""
+    names = list(known)
+    step = _find_step(rest, names)
+    if step is None:
+        raise _refuse_step(rest, names if shown is None else shown, path, what)
+    return step, rest[len(step) + 1 :]
+
+
+def _refuse_step(rest: str, known: Iterable[str], path: str, what: str) -> PathError:
+    names, first = list(known), rest.partition(".")[0]
+    nearest = find_nearest(first, names)
+    hint = f"do you mean {nearest}?" if nearest else f"there is {_list(names)}"
+    return PathError(f"{path}: {first or 'an empty step'} is {what}: {hint}")
+
+
+def _list(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+    return (", ".join(listed[:_LISTED]) or "none") + more

@@ -1,0 +1,56 @@
+"""Simulations from Python."""
+
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+import muster
+from muster.simulation.scenario.model import Scenario
+
+TEMPLATE = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+}
+WORK = {"name": "w", "arrivals": {"burst": {"at": [0], "count": 3}}, "runTime": "10m", "template": TEMPLATE}
+DOCUMENT: dict[str, Any] = {
+    "apiVersion": "muster.dev/v1alpha1",
+    "kind": "Scenario",
+    "metadata": {"name": "s"},
+    "spec": {"work": [WORK]},
+}
+
+
+@pytest.mark.parametrize("scenario", [DOCUMENT, msgspec.convert(DOCUMENT, Scenario)], ids=["dict", "object"])
+def test_a_document_is_simulated(scenario):
+    moments = []
+    report = muster.simulate(scenario, progress=lambda record: moments.append(record.now))
+    assert [(job.name, job.ended) for job in report.jobs] == [(f"w-{number}", 600.0) for number in range(3)]
+    assert (report.summary.makespan, report.comparison, moments) == (600.0, None, [0.0, 600.0])
+    assert "<td>all</td><td>3</td><td>3</td>" in report._repr_html_()
+
+
+def test_seeds_are_compared(tmp_path):
+    file = tmp_path / "scenario.json"
+    file.write_bytes(msgspec.json.encode(DOCUMENT))
+    report = muster.simulate(file, seeds=2)
+    assert report.runs is not None
+    assert [run.seed for run in report.runs] == [1, 2]
+
+
+def test_what_is_wrong_is_an_error_of_the_interface(monkeypatch):
+    with pytest.raises(muster.Error, match=r"^<scenario>: spec\.works: there is no such field$"):
+        muster.simulate(DOCUMENT | {"spec": {"works": []}})
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(muster.Error, match="needs pandas"):
+        muster.simulate(DOCUMENT).jobs.to_pandas()
+
+
+def test_the_report_is_a_page_and_a_timeline_of_bins():
+    report = muster.simulate(ROOT / "examples/simulate/two-teams.yaml")
+    assert report.html().startswith("<!doctype html>")
+    rows = [row for row in report.timeline if row.of == "quota" and row.resource == "nvidia.com/gpu"]
+    assert {row.queue for row in rows} == {"prod", "research"}
+    assert rows[0].capacity in (24, 40)

@@ -1,0 +1,155 @@
+"""Variants, seeds and sweeps of whole scenarios."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from muster.cli.commands.simulate import command
+from muster.simulation.engine.world import Progress
+from muster.simulation.outcome.record import Record
+from muster.simulation.runs import list_cases, simulate_all
+from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.sweeps import parse_sweep
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "examples" / "simulate" / "variants.yaml"
+SCENARIO = """apiVersion: muster.dev/v1alpha1
+kind: Scenario
+metadata: {name: base}
+spec:
+  nodes:
+  - name: n
+    count: 1
+    template: {status: {allocatable: {cpu: "1"}}}
+  work:
+  - name: w
+    arrivals: {burst: {at: [0], count: 4}}
+    runTime: 10m
+    template:
+      apiVersion: batch/v1
+      kind: Job
+      spec:
+        template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}}
+  variants:
+  - name: wide
+    spec: {nodes: [{name: n, count: 2}]}
+  - name: short
+    set: {work.w.runTime: 1m}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(SCENARIO)
+    return str(path)
+
+
+def last_ends(outcome):
+    return {(run.variant, run.seed): run.summary.makespan for run in outcome.runs}
+
+
+def test_variants_are_played_with_all_seeds(file):
+    outcome = simulate_all(list_cases([file], [], None), 2)
+    ends = {"base": 2400.0, "wide": 1200.0, "short": 240.0}
+    assert last_ends(outcome) == {(name, seed): end for name, end in ends.items() for seed in (1, 2)}
+    assert list(outcome.comparison.variants) == ["base", "wide", "short"]
+
+
+def test_a_sweep_takes_the_place_of_the_scenario_or_is_played_in_each_variant(file, tmp_path):
+    sweeps = [parse_sweep("nodes.n.count=1..4:3")]
+    names = [case.name for case in list_cases([file], sweeps, None)]
+    assert names[:3] == ["base, nodes.n.count=1", "base, nodes.n.count=4", "wide, nodes.n.count=1"]
+    alone = tmp_path / "alone.yaml"
+    alone.write_text(SCENARIO.partition("  variants:")[0])
+    outcome = simulate_all(list_cases([str(alone)], sweeps, None))
+    assert last_ends(outcome) == {("nodes.n.count=1", 1): 2400.0, ("nodes.n.count=4", 1): 600.0}
+
+
+def test_scenarios_are_compared_with_the_same_seeds(file, tmp_path):
+    other = tmp_path / "other.yaml"
+    text = SCENARIO.partition("  variants:")[0]
+    other.write_text(text.replace("name: base", "name: other").replace("spec:\n", "spec:\n  seed: 9\n", 1))
+    outcome = simulate_all(list_cases([file, str(other)], [], None), 2)
+    assert [run.seed for run in outcome.runs if run.variant == "other"] == [1, 2]
+    with pytest.raises(ScenarioError, match="base is the name of another variant, too"):
+        list_cases([file, file], [], None)
+
+
+def test_an_assertion_names_the_variant_that_it_is_about(file):
+    outcome = simulate_all(list_cases([file], [], None), assertions=["max(wait, variant=wide) < 11m"])
+    assert [(run.variant, verdict.holds) for run in outcome.runs for verdict in run.verdicts] == [("wide", True)]
+    assert not simulate_all(list_cases([file], [], None), assertions=["max(wait) < 11m"]).holds
+
+
+def test_an_interrupt_leaves_out_the_simulation_that_it_cuts_short(file):
+    def interrupt(record: Record) -> None:
+        raise KeyboardInterrupt
+
+    def progress(done: int, total: int) -> Progress | None:
+        assert total == 6
+        return interrupt if done == 2 else None
+
+    outcome = simulate_all(list_cases([file], [], None), 2, progress=progress)
+    assert outcome.stopped
+    assert [run.variant for run in outcome.runs] == ["base", "wide"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (
+            "name: short",
+            "name: wide",
+            "scenario.yaml:21: spec.variants[1].name: wide is the name of another variant, too",
+        ),
+        ("name: short", "name: base", "spec.variants[1].name: base is the name of the scenario, too"),
+        ("name: short", "name: a b", "spec.variants[1].name: 'a b' is no name"),
+        ("count: 2", "cuont: 2", "scenario.yaml:19: spec.variants[0]: spec.nodes[0].cuont: there is no such field"),
+        ("work.w.run", "work.v.run", "scenario.yaml:21: spec.variants[1]: work.v.runTime: v is no item of the list"),
+        ("count: 2", "count: -2", "spec.variants[0]: spec.nodes[0].count: must be from 0"),
+    ],
+)
+def test_a_variant_that_is_wrong_ends_all_before_the_first_simulation(file, before, after, problem):
+    Path(file).write_text(SCENARIO.replace(before, after))
+    done = CliRunner().invoke(command, [file])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert problem in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_command_compares(file, tmp_path):
+    done = CliRunner().invoke(command, [file, "--assert", "max(wait) < 11m", "--report", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert "base, seed 1: FAILS: max(wait) < 11m (it is 30m)" in done.stderr
+    assert "with one seed, nothing can be said of noise" in done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[:4]] == ["VARIANT", "base", "wide", "short"]
+    document = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert len(document["runs"]) == 3
+    assert document["comparison"]["differences"][0]["beyond_noise"] is None
+
+
+def test_the_example_says_what_is_beyond_noise():
+    done = CliRunner().invoke(command, [str(EXAMPLE), "--seeds", "5", "-o", "json"])
+    assert done.exit_code == 0
+    differences = json.loads(done.stdout)["comparison"]["differences"]
+    found = {
+        (one["variant"], one["figure"]["queue"]): (one["change"]["mean"], one["beyond_noise"])
+        for one in differences
+        if one["figure"]["name"] == "wait mean"
+    }
+    change, beyond_noise = found["more-nodes", "research"]
+    assert (change < 0, beyond_noise) == (True, True)
+    assert found["more-quota", "prod"][0] > 0
+
+
+@pytest.mark.parametrize(("bound", "code"), [("30m", 0), ("1s", 1)])
+def test_the_example_for_ci_holds_and_fails_if_its_bound_is_too_low(tmp_path, bound, code):
+    text = (ROOT / "examples" / "simulate" / "ci.yaml").read_text()
+    file = tmp_path / "ci.yaml"
+    file.write_text(text.replace("quota-planned) < 30m", f"quota-planned) < {bound}"))
+    done = CliRunner().invoke(command, [str(file), "--seeds", "5"])
+    assert done.exit_code == code, done.stderr
+    assert ("FAILS: p90(wait, queue=prod, variant=quota-planned) < 1s" in done.stderr) == bool(code)

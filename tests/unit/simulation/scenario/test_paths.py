@@ -1,0 +1,68 @@
+"""Values by their paths."""
+
+import pytest
+
+from muster.simulation.scenario.paths import PathError, set_value
+
+SCENARIO = {"spec": {"nodes": [{"name": "n", "count": 1}], "work": [{"name": "w"}]}}
+
+
+def flavor(name):
+    resources = [{"name": "cpu", "nominalQuota": "8"}, {"name": "nvidia.com/gpu", "nominalQuota": "1"}]
+    return {"name": name, "resources": resources}
+
+
+def queue(name, *flavors):
+    spec = {"cohortName": "all", "resourceGroups": [{"flavors": [flavor(one) for one in flavors]}]}
+    return {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
+
+
+QUEUES = [queue("team.a", "x"), queue("b", "x", "y")]
+
+
+def quota(documents, queue, flavor, resource):
+    return documents[queue]["spec"]["resourceGroups"][0]["flavors"][flavor]["resources"][resource]
+
+
+def test_a_quota_is_found_by_its_resource_or_its_flavor():
+    _, changed = set_value(SCENARIO, QUEUES, "clusterQueues.team.a.nominalQuota.nvidia.com/gpu", 4)
+    assert quota(changed, 0, 0, 1)["nominalQuota"] == "4"
+    assert changed[1] is QUEUES[1]
+    _, changed = set_value(SCENARIO, QUEUES, "clusterQueues.b.borrowingLimit.y.cpu", 4)
+    assert quota(changed, 1, 1, 0)["borrowingLimit"] == 4
+    assert quota(QUEUES, 0, 0, 1)["nominalQuota"] == "1"
+
+
+def test_of_two_names_with_which_a_path_begins_the_longer_is_meant():
+    queues = [queue("team", "x"), queue("team.spec", "x")]
+    _, changed = set_value(SCENARIO, queues, "clusterQueues.team.spec.cohortName", "other")
+    assert [one["spec"]["cohortName"] for one in changed] == ["all", "other"]
+
+
+def test_fields_of_the_scenario_and_of_manifests():
+    scenario, _ = set_value(SCENARIO, QUEUES, "nodes.n.count", 5)
+    assert scenario["spec"]["nodes"] == [{"name": "n", "count": 5}]
+    scenario, _ = set_value(SCENARIO, QUEUES, "until", "1d")
+    assert scenario["spec"]["until"] == "1d"
+    _, changed = set_value(SCENARIO, QUEUES, "clusterQueues.b.cohortName", "other")
+    assert changed[1]["spec"]["cohortName"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("clusterQueue.b.cohortName", "neither a field of the scenario nor a kind of manifests: do you mean cluster"),
+        ("clusterQueues.c.cohortName", "the name of none of clusterQueues: there is b, team.a"),
+        ("clusterQueues.b", "the field of b is missing"),
+        ("clusterQueues.b.nominalQuota.cpu", "several flavors have cpu: name one of nominalQuota.x.cpu, nominal"),
+        ("clusterQueues.b.nominalQuota.memory", "memory is none of cpu, nvidia.com/gpu"),
+        ("nodes.m.count", "m is no item of the list: there is n"),
+        ("nodes.n.count.more", "more leads on from a value that has no fields"),
+        ("work.w.arrivals.poisson", "arrivals is no field there: there is name"),
+        ("seed", "neither a field of the scenario"),
+        ("", "an empty step"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_told_what_is_known(path, problem):
+    with pytest.raises(PathError, match=problem):
+        set_value(SCENARIO, QUEUES, path, 1)
