@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from muster.simulation.outcome.record import Record
     from muster.simulation.outcome.report import Report
     from muster.simulation.outcome.summary import GroupSummary, Summary
+    from muster.simulation.simulate import EngineName
 
 # How often the progress is shown, in seconds.
 _SHOW_SECONDS = 0.5
@@ -42,8 +43,21 @@ _NAMED = 5
 )
 @click.option("--assert", "assertions", metavar="TEXT", multiple=True, help="Fail unless this holds of the outcome.")
 @click.option("--seed", type=int, help="The source of everything that is drawn, instead of the scenario's.")
+@click.option(
+    "--engine",
+    type=click.Choice(["fast", "full"]),
+    default="fast",
+    help="Decide by the decisions alone, or play a whole cluster, which is slow.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The form of the summary.")
-def command(scenario: str, report: Path | None, assertions: tuple[str, ...], seed: int | None, output: str) -> None:
+def command(
+    scenario: str,
+    report: Path | None,
+    assertions: tuple[str, ...],
+    seed: int | None,
+    engine: "EngineName",
+    output: str,
+) -> None:
     """Play a scenario, a YAML file or a folder with one, and say how long its jobs would wait.
 
     The exit code is 1 if an assertion fails, and 2 if the scenario cannot be simulated.
@@ -61,7 +75,7 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
     progress = _Progress(live, RealClock())
     try:
         with _deferring_interrupts(progress):
-            outcome = simulate(scenario, assertions=assertions, seed=seed, progress=progress)
+            outcome = simulate(scenario, assertions=assertions, seed=seed, progress=progress, engine=engine)
     except ScenarioError as error:
         live.show("", "")
         say(f"Error: {error}")

@@ -36,7 +36,7 @@ from muster.simulation.scenario.draws import parse_seconds
 from muster.simulation.scenario.reading import Reading
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
-_HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
+HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
 
@@ -125,7 +125,7 @@ class Engine:
             if job.started is None:
                 why = self._queues.why(job.workload.key) if job.workload.queue else None
                 if why is not None:
-                    yield Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
+                    yield Waiting(job.submission.name, why.message, never=why.reason in HOPELESS)
                 elif job.workload.key in self._queues:
                     yield Waiting(job.submission.name, "other jobs of its queue come first", never=False)
                 else:
