@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+from tests.system.plane import settings
 
-from muster.api.config import EMBEDDED
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.site import build_site
 from muster.simulation.full.engine import FullEngine
@@ -22,8 +22,9 @@ LATE_SECONDS = 4.0
 # What follows a cause comes within this time.
 MOMENT_SECONDS = 2.0
 
-# The cluster gives up on pods that are not ready after half an hour; the fast engine does not.
-CONFIGURATION = replace(EMBEDDED, wait_for_pods_ready=None)
+# The cluster gives up on pods that are not ready after half an hour, and takes back the quota of a pod before that of
+# the other pods which end with it. The fast engine does neither.
+CONFIGURATION = replace(settings("featureGates: {ReclaimablePods: false}"), wait_for_pods_ready=None)
 
 
 class Journal(Record):
@@ -99,12 +100,20 @@ def list_moments(journal: Journal) -> list[Moment]:
             *key, amount = of
             moments[-1].use[tuple(key)] += amount
             if amount > 0 and key[-1] == "cpu":
-                moments[-1].order["admit"].append(of)
+                _note_admission(moments[-1].order["admit"], of)
         elif what == "start":
             insort(moments[-1].order["start"], of)
         else:
             moments[-1].order[what].append(of)
     return [one for one in moments if one.order or any(one.use.values())]
+
+
+def _note_admission(admissions: list[list[Any]], use: Any) -> None:
+    """Add an admission to those in a row that are of one queue, whose flavors have no order."""
+    if admissions and admissions[-1][0][0] == use[0]:
+        insort(admissions[-1], use)
+    else:
+        admissions.append([use])
 
 
 def find_difference(file: str) -> str | None:
