@@ -1,6 +1,7 @@
 """Simulate a scenario, from its file to the report."""
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -9,6 +10,7 @@ from muster.controllers.decisionlog import DecisionLog
 from muster.simulation.engine.refusals import refuse_checks
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.engine.world import Progress, WorkerSite, World
+from muster.simulation.full.engine import FullEngine
 from muster.simulation.outcome.assertions import Assertion, AssertionSyntaxError, judge, parse_assertion
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
@@ -17,6 +19,8 @@ from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
 from muster.simulation.scenario.settings import take_configuration
 from muster.simulation.scenario.workers import read_workers
+
+EngineName = Literal["fast", "full"]
 
 
 def simulate(
@@ -30,40 +34,43 @@ def simulate(
     overlays: Sequence[Overlay] = (),
     variant: str = "",
     variants: Sequence[str] = (),
+    engine: EngineName = "fast",
 ) -> Report:
     """Simulate the scenario of a file or folder, or of a text.
 
     assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
     of a scenario without a Configuration. decisions: how many of the newest decisions the report has. overlays: what is
     different in the variant. variant, variants: its name, if it is not the scenario itself, and those that assertions
-    may name. An interrupt by the user ends the simulation, not the report.
+    may name. An interrupt by the user ends the simulation, not the report. engine: `full` plays the whole of a cluster,
+    with its server.
 
     Raises:
         ScenarioError: the scenario cannot be simulated.
     """
     log = DecisionLog(decisions) if decisions else None
-    reading, world, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log)
+    reading, played, asserted = prepare(name, assertions, seed, configuration, overlays, variants, log, engine)
     own = variant or reading.scenario.metadata.name
     asserted = [one for one in asserted if one.variant in ("", own)]
     stopped = False
     try:
-        world.run(progress)
+        played.run(progress)
     except KeyboardInterrupt:
         stopped = True
-    jobs, changes = list(world.record.jobs()), world.record.changes()
+    record = played.record
+    jobs, changes = list(record.jobs()), record.changes()
     return Report(
         reading.scenario.metadata.name,
-        summarize(jobs, changes, world.record.now),
+        summarize(jobs, changes, record.now),
         jobs,
         changes,
-        list(world.list_waiting()),
+        list(played.list_waiting()),
         [judge(one, jobs) for one in asserted],
         stopped,
-        build_timeline(world.record),
-        world.record.nodes,
-        world.record.rooms,
+        build_timeline(record),
+        record.nodes,
+        record.rooms,
         list(_list_remarks(reading)),
-        list(world.record.node_changes()),
+        list(record.node_changes()),
         log.since(0) if log is not None else (),
         log.count if log is not None else 0,
     )
@@ -86,8 +93,9 @@ def prepare(
     overlays: Sequence[Overlay],
     variants: Sequence[str],
     log: DecisionLog | None = None,
-) -> tuple[Reading, World, list[Assertion]]:
-    """Return a scenario, the world that can play it, and what it asserts.
+    engine: EngineName = "fast",
+) -> tuple[Reading, World | FullEngine, list[Assertion]]:
+    """Return a scenario, what can play it, and what it asserts.
 
     Raises:
         ScenarioError: the scenario cannot be simulated.
@@ -101,6 +109,8 @@ def prepare(
     if not reading.scenario.spec.clusters:  # else the manager judges them
         refuse_checks(reading.manifests, site.cluster_queues)
     asserted = _parse_assertions(reading, assertions, site, variants)
+    if engine == "full":
+        return reading, FullEngine(reading, site, configuration), asserted
     workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
     return reading, World(reading, site, configuration, workers, log), asserted
 

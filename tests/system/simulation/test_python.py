@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.system.test_simulation import ROOT
 
 import muster
 from muster.simulation.scenario.model import Scenario
@@ -50,7 +51,7 @@ def test_what_is_wrong_is_an_error_of_the_interface(monkeypatch):
 
 def test_the_report_is_a_page_and_a_timeline_of_bins():
     report = muster.simulate(ROOT / "examples/simulate/two-teams.yaml")
-    assert report.html().startswith("<!doctype html>")
+    assert report.html().startswith("<!DOCTYPE html>")
     rows = [row for row in report.timeline if row.of == "quota" and row.resource == "nvidia.com/gpu"]
     assert {row.queue for row in rows} == {"prod", "research"}
     assert rows[0].capacity in (24, 40)

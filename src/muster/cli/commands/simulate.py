@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from muster.simulation.outcome.record import Record
     from muster.simulation.outcome.report import Report
     from muster.simulation.outcome.summary import GroupSummary, Summary
+    from muster.simulation.simulate import EngineName
 
 # How often the progress is shown, in seconds.
 _SHOW_SECONDS = 0.5
@@ -58,6 +59,12 @@ _DECISIONS = 100_000
     "--seeds", metavar="N", type=click.IntRange(1, 1000), help="Simulate with N seeds, from the first one on."
 )
 @click.option("--sweep", "sweeps", metavar="PATH=VALUES", multiple=True, help="Compare values: FROM..TO:STEP or A,B,C.")
+@click.option(
+    "--engine",
+    type=click.Choice(["fast", "full"]),
+    default="fast",
+    help="Decide by the decisions alone, or play a whole cluster, which is slow.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The form of the summary.")
 def command(
     scenarios: tuple[str, ...],
@@ -67,6 +74,7 @@ def command(
     seeds: int | None,
     decisions: int,
     sweeps: tuple[str, ...],
+    engine: "EngineName",
     output: str,
 ) -> None:
     """Play a scenario, a YAML file or a folder with one, and say how long its jobs would wait.
@@ -96,11 +104,15 @@ def command(
         cases = list_cases(scenarios, [parse_sweep(one) for one in sweeps], seed)
         with _deferring_interrupts(progress):
             if len(cases) > 1 or seeds is not None or sweeps:
+                if engine != "fast":
+                    raise click.UsageError("--engine full plays one scenario with one seed")
                 compared = simulate_all(cases, seeds or 1, assertions=assertions, progress=progress.begin)
                 live.show("", "")
                 sys.exit(report_comparing(compared, len(cases) * (seeds or 1), report, output))
             kept = decisions if report is not None else 0
-            outcome = simulate(scenarios[0], assertions=assertions, seed=seed, progress=progress, decisions=kept)
+            outcome = simulate(
+                scenarios[0], assertions=assertions, seed=seed, progress=progress, decisions=kept, engine=engine
+            )
     except SweepError as error:
         say(f"Error: --sweep: {error}")
         sys.exit(2)

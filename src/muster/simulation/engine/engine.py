@@ -55,7 +55,7 @@ from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.model import Spec
 
 # The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
-_HOPELESS = frozenset(
+HOPELESS = frozenset(
     ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER, REQUEUING_LIMIT_EXCEEDED)
 )
 # The digits of the numbers of jobs in their keys.
@@ -147,7 +147,7 @@ class Engine:
             else None
         )
         self._readiness = ReadinessWatch(self._time_outs, agenda, self._start, self._note_ready, self._requeue)
-        self._hopeless = _HOPELESS
+        self._hopeless = HOPELESS
         self._ready = False  # whether pods got ready since the last cycle
         self._wake_at: datetime | None = None  # when the next job has waited long enough after an eviction
         self._decisions = decisions
@@ -237,7 +237,7 @@ class Engine:
         """Yield the jobs that have not started, and why."""
         # Where nothing runs, a job that finds no place in a topology never will.
         idle = all(job.started is None for job in self._jobs.values())
-        self._hopeless = _HOPELESS | {TOPOLOGY_PLACEMENT_FAILED} if idle else _HOPELESS
+        self._hopeless = HOPELESS | {TOPOLOGY_PLACEMENT_FAILED} if idle else HOPELESS
         lacking: dict[Hashable, bool] = {}  # whether jobs with these pods lack nodes, of which there may be many
         for job in self._jobs.values():
             if job.started is None:

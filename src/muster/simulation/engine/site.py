@@ -131,7 +131,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
         if reading.state is not None:
             names = {name_object(one.document) for one in reading.manifests}
             await _store_state(plane, client, select_objects(reading.state, names))
-        await _store_all(plane, client, reading.manifests)
+        await store_manifests(plane, client, reading.manifests)
         nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
         pools = {pool.name: name_nodes(pool, find_largest_size(spec, pool)) for pool in spec.nodes}
@@ -145,7 +145,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
         templates = {}
         for number, work in enumerate(spec.work):
             path = f"spec.work[{number}].template"
-            document = _name_queue(reading, path, work)
+            document = name_queue(reading, path, work)
             template = await _read_template(plane, client, reading, path, document, classes)
             _require_queues(reading, number, work, template, {key_of(one) for one in local_queues})
             templates[work.name] = template
@@ -185,7 +185,12 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
             raise reading.source.error(field, f"no manifest defines the LocalQueue {queue}")
 
 
-async def _store_all(plane: ControlPlane, client: Client, manifests: Iterable[Manifest]) -> None:
+async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterable[Manifest]) -> None:
+    """Store the manifests of a scenario, and their namespaces.
+
+    Raises:
+        ScenarioError: the server refuses an object, or the object is work.
+    """
     known = {one.metadata.name for one in (await client.list(NAMESPACE)).items}
     for one in sorted(manifests, key=lambda one: one.document["kind"] != NAMESPACE.kind):
         kind = _find_kind(plane, one.document, one.title)
@@ -308,7 +313,7 @@ def _read_metadata(template: Mapping[str, Any], reading: Reading, path: str) -> 
     return meta
 
 
-def _name_queue(reading: Reading, path: str, work: Work) -> dict[str, Any]:
+def name_queue(reading: Reading, path: str, work: Work) -> dict[str, Any]:
     """Return the manifest of the jobs of a work, with their name and their LocalQueue."""
     namespace, _, local = work.queue.rpartition("/")
     meta = _read_metadata(work.template, reading, path) | {"name": work.name}

@@ -29,11 +29,13 @@ def test_the_precedence_of_a_gang_is_that_of_its_pods(pods, expected):
 def test_a_gang_that_nothing_displaces_is_no_candidate():
     assert Precedence(5, None).candidate("a", ("x",), 0.0) is None
     candidate = Precedence(5, 7, 30.0).candidate("a", ("x",), 100.0)
+    assert candidate is not None
     assert (candidate.key, candidate.resistance, candidate.protected) == ("a", 7, 130.0)
 
 
 def test_only_what_is_weaker_and_still_protected_is_waited_for():
-    candidates = [Precedence(0, one, 10.0 * one).candidate(str(one), (), 0.0) for one in (1, 2, 3)]
+    precedences = [(str(one), Precedence(0, one, 10.0 * one)) for one in (1, 2, 3)]
+    candidates = [one for key, of in precedences if (one := of.candidate(key, (), 0.0)) is not None]
     assert find_end_of_protection(candidates, 3, now=15.0) == 20.0
     assert find_end_of_protection(candidates, 3, now=20.0) is None
     assert find_end_of_protection(candidates, 1, now=0.0) is None

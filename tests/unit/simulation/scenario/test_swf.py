@@ -2,7 +2,8 @@
 
 import pytest
 
-from muster.simulation.scenario.swf import LogError, LoggedJob, read_log
+from muster.simulation.scenario.logs.jobs import LogError
+from muster.simulation.scenario.swf import LoggedJob, read_log
 
 HEAD = "; Version: 2.2\n;\n\n"
 LINE = "    7     1460     -1   3726  128     -1    -1   {wanted}     {limit}    -1 -1   4   1   2  3 -1 -1 -1"

@@ -58,10 +58,12 @@ class SimulatedNodes(Reconciler):
         stages: Sequence[Stage] = DEFAULT_STAGES,
         version: str = GIT_VERSION,
         devices: Mapping[str, int] | None = None,
+        registers: bool = True,
     ) -> None:
         """Make the nodes.
 
         version: the server's, which the nodes report as theirs. devices: the count on each node, by driver.
+        registers: whether the nodes create their objects; without it, their objects come and go by other hands.
         """
         self.name = f"simulated-nodes-{names[0]}"
         super().__init__(manager, workers=_WORKERS)
@@ -73,6 +75,7 @@ class SimulatedNodes(Reconciler):
         self._resources = {**DEFAULT_RESOURCES, **(resources or {})}
         self._labels = labels or {}
         self._stages = stages
+        self._registers = registers
         self._version = version
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD)
@@ -101,7 +104,7 @@ class SimulatedNodes(Reconciler):
         for stale in stale_slices(self._slices.all(), self.node_names, self._devices):
             with ignoring("NotFound"):
                 await self._client.delete_object(RESOURCE_SLICE, stale)
-        names = sorted(self.node_names)
+        names = sorted(self.node_names) if self._registers else []
         for start in range(0, len(names), _WORKERS):
             await asyncio.gather(*(self._register_with_retries(name) for name in names[start : start + _WORKERS]))
         self.ready.set()
@@ -247,7 +250,7 @@ class SimulatedNodes(Reconciler):
         return new.spec.node_name in self.node_names
 
     def _is_own_node_gone(self, old: Node | None, new: Node | None) -> bool:
-        return new is None and old is not None and old.metadata.name in self.node_names
+        return self._registers and new is None and old is not None and old.metadata.name in self.node_names
 
 
 def _pods_of_claim(claim: ResourceClaim) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from muster.simulation.scenario.logs.philly import read_philly
 
 GPUS = [f"gpu{number}" for number in range(8)]
 # The example of the README of the data set.
-JOB = {
+JOB: dict[str, Any] = {
     "status": "Pass",
     "vc": "ee9e8c",
     "jobid": "application_1506638472019_14199",

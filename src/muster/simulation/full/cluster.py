@@ -1,0 +1,134 @@
+"""Run the cluster of a scenario in virtual time: its server, its controllers and its simulated nodes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from muster.api.config import Configuration
+from muster.api.core import NODE, Node
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
+from muster.api.meta import ObjectMeta
+from muster.cluster.apiserver.objects.expiry import keep_events_fresh
+from muster.cluster.controlplane import ControlPlane, control_plane
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
+from muster.cluster.store import keep_compacted
+from muster.controllers.engine import Part
+from muster.runtime.clock import VirtualClock
+from muster.runtime.externalinputs import ExternalInputs
+from muster.runtime.ids import Ids, Random
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request
+from muster.simulation.engine.site import Site, store_manifests
+from muster.simulation.full.manifests import name_job, name_priority_class
+from muster.simulation.full.pacing import PacedJournal
+from muster.simulation.full.unbounded import UnboundedBinder, make_unbounded_node
+from muster.simulation.scenario.reading import Reading
+
+# The cluster starts so many seconds before the scenario.
+_WARM_UP_SECONDS = 60.0
+# The digits of times after the point: messages take microseconds even of virtual time.
+_DIGITS = 3
+
+_STRICT = {"fieldValidation": "Strict"}
+
+
+class Cluster:
+    """A cluster whose server runs. Times are seconds from the start of the scenario."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self._client = plane.client()
+        self._priorities: set[int] = set()  # that have a class
+        self._jobs: dict[int, tuple[Kind[Any], str]] = {}  # by number, the kind and namespace
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    def tell_time(self) -> float:
+        """Return the time, to the millisecond."""
+        return round(self.plane.inputs.clock.monotonic() - _WARM_UP_SECONDS, _DIGITS)
+
+    async def sleep_until(self, at: float) -> None:
+        """Wait. Raises the error of a part of the cluster that fails before."""
+        seconds = max(0.0, at + _WARM_UP_SECONDS - self.plane.inputs.clock.monotonic())
+        ended, _ = await asyncio.wait(
+            [*self._tasks, self.plane.failed], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in ended:
+            task.result()
+
+    @asynccontextmanager
+    async def controlled(self) -> AsyncIterator[None]:
+        """Run the controllers. The scenario's time begins once they are ready."""
+        manager, clock = self.plane.manager, self.plane.inputs.clock
+        managing = asyncio.create_task(manager.run(), name="manager")
+        upkeep = [
+            asyncio.create_task(keep_compacted(self.plane.store, clock), name="store-upkeep"),
+            asyncio.create_task(keep_events_fresh(self.plane.store, clock), name="event-upkeep"),
+        ]
+        self._tasks = [managing, *upkeep]
+        try:
+            await self.sleep_until(0.0)
+            yield
+        finally:
+            for task in upkeep:
+                task.cancel()
+            await manager.stop()
+            await asyncio.wait(self._tasks)
+
+    async def create_job(self, kind: Kind[Any], namespace: str, number: int, manifest: Mapping[str, Any]) -> None:
+        """Submit a job. Raises `ApiError`."""
+        await self._client.raw(Request("POST", kind.path(namespace), _STRICT, msgspec.json.encode(manifest)))
+        self._jobs[number] = kind, namespace
+
+    async def create_priority(self, priority: int) -> None:
+        """Create the class of a priority that the scenario draws, unless it is there. Raises `ApiError`."""
+        if priority not in self._priorities:
+            meta = ObjectMeta(name=name_priority_class(priority))
+            await self._client.create(WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass(metadata=meta, value=priority))
+            self._priorities.add(priority)
+
+    async def delete_jobs(self, numbers: Iterable[int]) -> None:
+        """Delete jobs that have ended, with all that belongs to them: a long simulation keeps none of it."""
+        for number in numbers:
+            kind, namespace = self._jobs.pop(number)
+            with ignoring("NotFound"):  # its own manifest says when it goes
+                await self._client.delete(kind, name_job(number), namespace)
+
+    async def create_nodes(self, nodes: Iterable[Node]) -> None:
+        """Create the nodes of a scenario that its manifests have not created, and say of all that they are ready."""
+        manifests = {one.metadata.name for one in (await self._client.list(NODE)).items}
+        for node in nodes:
+            name = node.metadata.name
+            if name not in manifests:
+                await self._client.create(NODE, node)
+            status = {"status": msgspec.to_builtins(node.status)}
+            await self._client.patch(NODE, name, status, type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+@asynccontextmanager
+async def run_cluster(reading: Reading, site: Site, configuration: Configuration) -> AsyncIterator[Cluster]:
+    """Run the server with the objects of a scenario, whose controllers are yet to run.
+
+    Without nodes quotas alone decide: one node then takes every pod.
+    """
+    spec = reading.scenario.spec
+    clock = VirtualClock(spec.start - timedelta(seconds=_WARM_UP_SECONDS))
+    inputs = ExternalInputs(clock, Ids(spec.seed), Random(spec.seed))
+    async with control_plane(PacedJournal(clock), inputs, configuration) as plane:
+        cluster = Cluster(plane)
+        await store_manifests(plane, plane.client(), reading.manifests)
+        bounded = bool(site.nodes or spec.nodes)
+        nodes = site.nodes if bounded else (make_unbounded_node(),)
+        await cluster.create_nodes(nodes)
+        plane.add_controllers(part for part in Part if bounded or part is not Part.SCHEDULING)
+        if not bounded:
+            plane.manager.add(UnboundedBinder(plane.manager))
+        if names := [node.metadata.name for node in nodes]:
+            played = SimulatedNodes(plane.manager, names, registers=False)
+            plane.manager.add(played)
+            plane.nodes.update(dict.fromkeys(names, played.connection))
+        yield cluster

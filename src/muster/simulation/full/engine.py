@@ -1,0 +1,175 @@
+"""Play a scenario by the whole of a cluster in virtual time: slow and complete, and the judge of the fast engine.
+
+The embedded server runs with its store in memory, with all controllers and with simulated nodes. Jobs are submitted at
+their times as manifests, and what becomes of them is read from the server's events. Nothing is decided here.
+"""
+
+from collections.abc import Iterator
+from math import inf
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.config import Configuration
+from muster.api.kinds import Kind
+from muster.api.status import ApiError
+from muster.controllers.integrations.table import INTEGRATIONS
+from muster.queueing import convert
+from muster.runtime.clock import run_virtual
+from muster.runtime.objects import key_of
+from muster.simulation.engine.engine import HOPELESS
+from muster.simulation.engine.site import JobTemplate, Site, name_queue
+from muster.simulation.engine.templates import find_local_queue
+from muster.simulation.engine.world import Progress
+from muster.simulation.full.cluster import Cluster, run_cluster
+from muster.simulation.full.manifests import Document, UnplayableError, make_manifest, require_playable
+from muster.simulation.full.observer import Observer
+from muster.simulation.outcome.record import Record, Waiting
+from muster.simulation.scenario.arrivals import Submission, list_submissions
+from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.reading import Reading, ScenarioError
+
+# The cluster is at rest once nothing has run in it or changed for so long: no back-off is longer.
+_REST_SECONDS = 3600.0
+# How often the progress is reported, and the rest is noticed.
+_LOOK_SECONDS = 60.0
+# For how long a job that has ended is kept.
+_KEEP_SECONDS = 60.0
+
+
+class _Work(Struct, frozen=True):
+    """A source of jobs. document: the manifest of its jobs. stored: the job that the server makes of the manifest."""
+
+    document: Document
+    stored: JobTemplate
+    kind: Kind[Any]
+
+
+class FullEngine:
+    """A whole cluster in virtual time. Times are seconds from the start of the scenario.
+
+    record: what became of the jobs so far.
+    """
+
+    def __init__(self, reading: Reading, site: Site, configuration: Configuration) -> None:
+        """Prepare to play.
+
+        Raises:
+            ScenarioError: a template means something else to the controllers than to the scenario.
+        """
+        spec = reading.scenario.spec
+        _refuse_unplayable(reading)
+        self.record = Record([work.name for work in spec.work])
+        self._reading = reading
+        self._site = site
+        self._configuration = configuration
+        self._until = inf if spec.until is None else parse_seconds(spec.until)
+        self._queues = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
+        self._works = [self._read_work(number) for number in range(len(spec.work))]
+        self._waiting: list[Waiting] = []
+
+    def _read_work(self, number: int) -> _Work:
+        work, path = self._reading.scenario.spec.work[number], f"spec.work[{number}].template"
+        document = name_queue(self._reading, path, work)
+        try:
+            require_playable(document, resized=work.size is not None or work.trace is not None)
+        except UnplayableError as error:
+            raise self._reading.source.error(f"{path}.{error.path}", error.why) from None
+        kind = next(one.kind for one in INTEGRATIONS if one.kind.kind == document["kind"])
+        return _Work(document, self._site.templates[work.name], kind)
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Play until all jobs have ended, nothing can happen any more, or the scenario's time is over.
+
+        Raises:
+            ScenarioError: the server refuses a job.
+        """
+        run_virtual(self._run(progress))
+
+    def list_waiting(self) -> Iterator[Waiting]:
+        """Yield the jobs that do not run at the end, and why."""
+        yield from self._waiting
+
+    async def _run(self, progress: Progress | None) -> None:
+        async with run_cluster(self._reading, self._site, self._configuration) as cluster:
+            integrations = [one for one in INTEGRATIONS if one.kind in {work.kind for work in self._works}]
+            settings = convert.ConversionSettings.of(self._configuration)
+            observer = Observer(cluster.plane.manager, integrations, self.record, settings, cluster.tell_time)
+            async with cluster.controlled():
+                try:
+                    await self._play(cluster, observer, progress)
+                finally:
+                    rests = not observer.is_anything_running
+                    for waiting, reason in observer.list_waiting():
+                        self._waiting.append(replace(waiting, never=reason in HOPELESS or (rests and not reason)))
+
+    async def _play(self, cluster: Cluster, observer: Observer, progress: Progress | None) -> None:
+        """Submit the jobs at their times, and wait until they have ended."""
+        submissions = list_submissions(self._reading)
+        submission = next(submissions, None)
+        while submission is not None or observer.unfinished:
+            due = inf if submission is None else submission.at
+            await cluster.sleep_until(min(due, cluster.tell_time() + _LOOK_SECONDS, self._until))
+            now = cluster.tell_time()
+            if now >= self._until:
+                self.record.now = self._until
+                return
+            if submission is not None and due <= now:
+                self.record.now = now
+                await self._submit(cluster, observer, submission)
+                submission = next(submissions, None)
+            elif submission is None and not observer.is_anything_running and now - self.record.now >= _REST_SECONDS:
+                return
+            await cluster.delete_jobs(observer.take_ended(now - _KEEP_SECONDS))
+            if progress is not None:
+                progress(self.record)
+
+    async def _submit(self, cluster: Cluster, observer: Observer, submission: Submission) -> None:
+        work = self._works[submission.work]
+        workload = work.stored.workload
+        sizes = [podset.count for podset in workload.spec.pod_sets]
+        if submission.size is not None:
+            sizes[0] = submission.size
+        local = find_local_queue(submission.local_queue, work.stored)
+        namespace = local.partition("/")[0] or workload.metadata.namespace
+        priority = workload.spec.priority if submission.priority is None else submission.priority
+        number = self.record.submit(
+            submission.name,
+            submission.work,
+            self._queues.get(local, ""),
+            sum(sizes),
+            priority or 0,
+            submission.at,
+            submission.run_time,
+        )
+        observer.expect(number, submission.name, sum(sizes), queued=bool(local))
+        try:
+            if submission.priority is not None:
+                await cluster.create_priority(submission.priority)
+            await cluster.create_job(work.kind, namespace, number, make_manifest(work.document, submission, number))
+        except ApiError as error:
+            raise ScenarioError(f"{submission.name}: {error}") from None
+
+
+def _refuse_unplayable(reading: Reading) -> None:
+    """Refuse what the whole engine does not play yet.
+
+    Raises:
+        ScenarioError: the scenario has it.
+    """
+    spec = reading.scenario.spec
+    fields = {
+        "spec.changes": spec.changes,
+        "spec.clusters": spec.clusters,
+        "spec.state": spec.state,
+        **{f"spec.work[{number}].startup": work.startup for number, work in enumerate(spec.work)},
+        **{f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)},
+        **{
+            f"spec.work[{number}].trace": work.trace is not None and work.trace.format != "swf"
+            for number, work in enumerate(spec.work)
+        },
+    }
+    for path, value in fields.items():
+        if value:
+            raise reading.source.error(path, "cannot be played with --engine full")

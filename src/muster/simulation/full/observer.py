@@ -1,0 +1,182 @@
+"""Record what becomes of the jobs of a cluster, from the events of its Workloads, jobs and pods."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from msgspec import Struct, field
+
+from muster.api.batch import JOB_NAME_LABEL
+from muster.api.conditions import find, is_true
+from muster.api.core import POD, Pod
+from muster.api.jobset.names import JOBSET_NAME
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import EVICTED, FINISHED, QUOTA_RESERVED
+from muster.api.meta import controller_of
+from muster.api.pods import find_condition
+from muster.controllers.integrations.framework import Integration
+from muster.queueing import convert
+from muster.queueing.model import Usage
+from muster.runtime.manager import Manager
+from muster.runtime.objects import meta_of
+from muster.simulation.full.manifests import read_number
+from muster.simulation.outcome.record import Record, Waiting
+
+_NO_USAGE: Usage = {}
+
+
+class _Job(Struct):
+    """A job that has not ended.
+
+    number: in the record. pods: how many run side by side. queued: whether quota decides when it runs.
+    started: since when all its pods run; None while they do not. usage: the quota that it holds.
+    running: the UIDs of its running pods.
+    """
+
+    number: int
+    name: str
+    pods: int
+    queued: bool
+    started: float | None = None
+    usage: Usage = _NO_USAGE
+    queue: str = ""
+    evicted: bool = False
+    running: set[str] = field(default_factory=set)
+
+
+class Observer:
+    """The recorder of a cluster's jobs. Follows the informers of a manager.
+
+    integrations: those of the kinds of its jobs. now: returns the seconds since the start of the scenario.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        integrations: Iterable[Integration[Any]],
+        record: Record,
+        settings: convert.ConversionSettings,
+        now: Callable[[], float],
+    ) -> None:
+        self._record = record
+        self._settings = settings
+        self._now = now
+        self._ended: deque[tuple[float, int]] = deque()  # since when, and the number; not yet taken
+        self._jobs: dict[int, _Job] = {}
+        self._workloads, self._pods = manager.informer(WORKLOAD), manager.informer(POD)
+        self._workloads.on_change(self._on_workload)
+        self._pods.on_change(self._on_pod)
+        for integration in integrations:
+            manager.informer(integration.kind).on_change(partial(self._on_job, integration))
+
+    @property
+    def unfinished(self) -> int:
+        """How many jobs have not ended."""
+        return len(self._jobs)
+
+    @property
+    def is_anything_running(self) -> bool:
+        """Whether a pod runs."""
+        return any(job.running for job in self._jobs.values())
+
+    def expect(self, number: int, name: str, pods: int, *, queued: bool) -> None:
+        """Follow a job that is about to be created."""
+        self._jobs[number] = _Job(number, name, pods, queued)
+
+    def take_ended(self, until: float) -> Iterator[int]:
+        """Yield the jobs that ended until then, each once."""
+        while self._ended and self._ended[0][0] <= until:
+            yield self._ended.popleft()[1]
+
+    def list_waiting(self) -> Iterator[tuple[Waiting, str]]:
+        """Yield the jobs that do not run, why, and the reason of a job's Workload."""
+        workloads = {_number_of(one): one for one in self._workloads.all()}
+        unbound = {_number_of_pod(pod): pod for pod in self._pods.all() if not pod.spec.node_name}
+        for job in self._jobs.values():
+            if job.started is not None:
+                continue
+            workload, pod = workloads.get(job.number), unbound.get(job.number)
+            reserved = find(workload.status.conditions, QUOTA_RESERVED) if workload is not None else None
+            if reserved is not None and reserved.status != "True":
+                yield Waiting(job.name, reserved.message, never=False), reserved.reason
+            elif pod is not None and (scheduled := find_condition(pod, "PodScheduled")) is not None:
+                yield Waiting(job.name, scheduled.message, never=False), ""
+            elif job.usage or not job.queued:
+                yield Waiting(job.name, "the nodes have no room for it", never=False), ""
+            else:
+                yield Waiting(job.name, "other jobs of its queue come first", never=False), ""
+
+    # Events of the cluster.
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        job = self._find(_number_of(new if new is not None else old))
+        if job is None or new is None:
+            return
+        conditions = new.status.conditions
+        evicted = is_true(conditions, EVICTED)
+        if evicted and not job.evicted:
+            self._mark()
+            self._record.evict(job.number, 0.0 if job.started is None else self._record.now - job.started)
+            job.started = None
+        job.evicted = evicted
+        if is_true(conditions, FINISHED):
+            self._finish(job)
+            return
+        if new.status.admission is not None:
+            job.queue = new.status.admission.cluster_queue
+            counts = [one.count for one in new.status.admission.pod_set_assignments]
+            if None not in counts:
+                job.pods = sum(count or 0 for count in counts)
+        self._set_usage(job, convert.workload(new, job.queue, self._settings).usage or _NO_USAGE)
+
+    def _on_job(self, integration: Integration[Any], _: Any | None, new: Any | None) -> None:
+        """Note the end of a job whose end no Workload tells."""
+        job = self._find(read_number(meta_of(new).name)) if new is not None else None
+        if job is not None and not job.queued and integration.end(new) is not None:
+            self._finish(job)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new if new is not None else old
+        job = self._find(_number_of_pod(pod))
+        if job is None or pod is None:
+            return
+        if new is None or new.status.phase != "Running":
+            job.running.discard(pod.metadata.uid)
+            return
+        job.running.add(pod.metadata.uid)
+        if job.started is None and not job.evicted and len(job.running) >= job.pods:
+            self._mark()
+            job.started = self._record.now
+            self._record.start(job.number, self._record.now)
+
+    def _find(self, number: int | None) -> _Job | None:
+        return None if number is None else self._jobs.get(number)
+
+    def _finish(self, job: _Job) -> None:
+        self._mark()
+        del self._jobs[job.number]
+        self._record.end(job.number, self._record.now)
+        self._set_usage(job, _NO_USAGE)
+        self._ended.append((self._record.now, job.number))
+
+    def _set_usage(self, job: _Job, usage: Usage) -> None:
+        """Record how the quota that a job holds changes."""
+        for key in sorted(job.usage.keys() | usage.keys()):
+            if difference := usage.get(key, 0) - job.usage.get(key, 0):
+                self._mark()
+                self._record.change(self._record.now, job.queue, *key, difference)
+        job.usage = usage
+
+    def _mark(self) -> None:
+        self._record.now = self._now()
+
+
+def _number_of(workload: Workload | None) -> int | None:
+    owner = controller_of(workload.metadata) if workload is not None else None
+    return None if owner is None else read_number(owner.name)
+
+
+def _number_of_pod(pod: Pod | None) -> int | None:
+    labels: Mapping[str, str] = pod.metadata.labels if pod is not None else {}
+    return read_number(labels.get(JOBSET_NAME) or labels.get(JOB_NAME_LABEL, ""))

@@ -1,0 +1,25 @@
+"""Let writes take time in a virtual cluster: what competes then comes in the order that it has in a real one."""
+
+from collections.abc import Sequence
+
+from muster.cluster.store import MemoryJournal
+from muster.cluster.store.journal import Record
+from muster.runtime.clock import Clock
+
+# How long the store takes to make a batch of writes permanent: as long as a disk.
+WRITE_SECONDS = 0.01
+
+
+class PacedJournal(MemoryJournal):
+    """A journal that keeps nothing, and takes its time.
+
+    Without it, a chain of controllers that wake each other would overtake a scheduler that gathers for 20 ms.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Accept the records after a while."""
+        del records
+        await self._clock.sleep(WRITE_SECONDS)

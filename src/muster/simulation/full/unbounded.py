@@ -1,0 +1,44 @@
+"""Give pods a node where a scenario has none: quotas alone decide there, and one node takes every pod."""
+
+from muster.api.core import POD, Node, NodeCondition, NodeStatus, Pod
+from muster.api.meta import ObjectMeta
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+_NODE = "unbounded"
+# How many pods are bound at once.
+_WORKERS = 16
+
+
+class UnboundedBinder(Reconciler):
+    """The stand-in for the scheduler where quotas alone decide. Runs under a `Manager`."""
+
+    name = "unbounded-binder"
+
+    def __init__(self, manager: Manager) -> None:
+        super().__init__(manager, workers=_WORKERS)
+        self._pods = manager.informer(POD)
+        self._controller.watch(self._pods, when=lambda _, new: new is not None and _waits_for_node(new))
+
+    async def _reconcile(self, key: str) -> Result:
+        pod = self._pods.get(key)
+        if pod is None or not _waits_for_node(pod):
+            return None
+        meta = {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid}
+        target = {"apiVersion": "v1", "kind": "Node", "name": _NODE}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+        with ignoring("NotFound", "Conflict"):  # the pod went meanwhile
+            await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "binding", body)
+        return None
+
+
+def make_unbounded_node() -> Node:
+    """Return the node that takes every pod."""
+    ready = NodeCondition(type="Ready", status="True")
+    return Node(metadata=ObjectMeta(name=_NODE), status=NodeStatus(conditions=(ready,)))
+
+
+def _waits_for_node(pod: Pod) -> bool:
+    return not (pod.spec.node_name or pod.spec.scheduling_gates or pod.metadata.deletion_timestamp)

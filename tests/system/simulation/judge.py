@@ -1,0 +1,130 @@
+"""Play a scenario by both engines, and compare what they decided, when and in which order."""
+
+from bisect import insort
+from collections import Counter, defaultdict
+from itertools import pairwise, zip_longest
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+from tests.system.plane import settings
+
+from muster.simulation.engine.site import build_site
+from muster.simulation.engine.world import World
+from muster.simulation.full.engine import FullEngine
+from muster.simulation.outcome.record import Record
+from muster.simulation.scenario.reading import read_scenario
+
+# Causes that are closer than this, in seconds, may be one moment to the fast engine and two to a cluster.
+APART_SECONDS = 8.0
+# Every decision takes a cluster some writes of 10 ms, which add up while jobs wait for each other.
+LATE_SECONDS = 4.0
+# What follows a cause comes within this time.
+MOMENT_SECONDS = 2.0
+
+# The cluster gives up on pods that are not ready after half an hour, and takes back the quota of a pod before that of
+# the other pods which end with it. The fast engine does neither.
+CONFIGURATION = replace(settings("featureGates: {ReclaimablePods: false}"), wait_for_pods_ready=None)
+
+
+class Journal(Record):
+    """A record that keeps the order of what is recorded: (time, what, whose or of what)."""
+
+    def __init__(self, works: Any) -> None:
+        super().__init__(works)
+        self.events: list[tuple[float, str, Any]] = []
+
+    def submit(self, name, work, queue, pods, priority, at, run_time):
+        self.events.append((at, "submit", name))
+        return super().submit(name, work, queue, pods, priority, at, run_time)
+
+    def start(self, job, at, demand=(), nodes=None):
+        self.events.append((at, "start", self.names[job]))
+        super().start(job, at, demand, nodes)
+
+    def end(self, job, at):
+        self.events.append((at, "end", self.names[job]))
+        super().end(job, at)
+
+    def evict(self, job, ran):
+        self.events.append((self.now, "evict", self.names[job]))
+        super().evict(job, ran)
+
+    def change(self, at, queue, flavor, resource, amount):
+        self.events.append((at, "use", (queue, flavor, resource, amount)))
+        super().change(at, queue, flavor, resource, amount)
+
+
+def play(file: str, engine: Any) -> tuple[Journal, list[str]]:
+    """Play a scenario; return the journal, and the names of the jobs that wait at the end."""
+    reading = read_scenario(file)
+    played = engine(reading, build_site(reading, CONFIGURATION), CONFIGURATION)
+    played.record = Journal(played.record.works)
+    if isinstance(played, World):
+        played.engine.record = played.record
+    played.run()
+    return played.record, sorted(waiting.name for waiting in played.list_waiting())
+
+
+def is_clear(journal: Journal) -> bool:
+    """Return whether no two moments of a journal are so close that a cluster might see them in another order.
+
+    A cluster learns of two ends, or of an end and a submission, one after the other, and decides in between.
+    """
+    causes = sorted({(at, name) for at, what, name in journal.events if what in ("submit", "end")})
+    return all(later[0] - earlier[0] >= APART_SECONDS for earlier, later in pairwise(causes))
+
+
+class Moment(Struct):
+    """What happens at one time.
+
+    order: by kind, whom it happens to, in order. Jobs that start have the order of their names: those with fewer pods
+    have them sooner. use: by how much the use of quota changes in all.
+    """
+
+    at: float
+    order: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    use: Counter[Any] = field(default_factory=Counter)
+
+    def is_as(self, other: "Moment") -> bool:
+        """Return whether another moment has the same decisions at the same time."""
+        uses = (sorted((key, amount) for key, amount in one.use.items() if amount) for one in (self, other))
+        return abs(self.at - other.at) <= LATE_SECONDS and self.order == other.order and len(set(map(repr, uses))) == 1
+
+
+def list_moments(journal: Journal) -> list[Moment]:
+    """Return the moments of a journal."""
+    moments: list[Moment] = []
+    for at, what, of in journal.events:
+        if not moments or at > moments[-1].at + MOMENT_SECONDS:
+            moments.append(Moment(at))
+        if what == "use":
+            *key, amount = of
+            moments[-1].use[tuple(key)] += amount
+            if amount > 0 and key[-1] == "cpu":
+                _note_admission(moments[-1].order["admit"], of)
+        elif what == "start":
+            insort(moments[-1].order["start"], of)
+        else:
+            moments[-1].order[what].append(of)
+    return [one for one in moments if one.order or any(one.use.values())]
+
+
+def _note_admission(admissions: list[list[Any]], use: Any) -> None:
+    """Add an admission to those in a row that are of one queue, whose flavors have no order."""
+    if admissions and admissions[-1][0][0] == use[0]:
+        insort(admissions[-1], use)
+    else:
+        admissions.append([use])
+
+
+def find_difference(file: str) -> str | None:
+    """Return where the engines differ; "" if they do not, None if the scenario's moments are too close to compare."""
+    fast, fast_waiting = play(file, World)
+    if not is_clear(fast):
+        return None
+    full, full_waiting = play(file, FullEngine)
+    for one, other in zip_longest(list_moments(fast), list_moments(full)):
+        if one is None or other is None or not one.is_as(other):
+            return f"fast {one}\nfull {other}"
+    return "" if fast_waiting == full_waiting else f"at the end there wait\nfast {fast_waiting}\nfull {full_waiting}"

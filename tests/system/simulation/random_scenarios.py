@@ -1,0 +1,197 @@
+"""Random scenarios of everything that both engines play. A feature is a method that adds to the documents."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+
+Document = dict[str, Any]
+
+ZONES = ("a", "b")
+LONGEST = 20_000  # seconds: so that moments are seldom close to each other
+POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
+
+
+class RandomScenario:
+    """A scenario drawn from a seed: small, so that a difference can be read.
+
+    spec: the body of the scenario. objects: its manifests.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self.spec: Document = {"seed": seed, "work": []}
+        self.objects: list[Document] = []
+        self.files: dict[str, str] = {}
+        self._zoned = self._chance(0.5)  # flavors have node labels
+        self._tainted: set[str] = set()
+        self._resources = ("cpu", "memory") if self._chance(0.3) else ("cpu",)
+        self._flavors = [self._add_flavor(number) for number in range(self._random.randint(1, 2))]
+        self._fair = self._chance(0.25)
+        cohorts = self._add_cohorts()
+        self._queues = [self._add_queue(name, cohorts) for name in "pqrs"[: self._random.randint(1, 4)]]
+        if self._chance(0.6):
+            self._add_nodes()
+        for number in range(self._random.randint(2, 4)):
+            self._add_work(number)
+
+    def write(self, folder: Path) -> str:
+        """Write the scenario and its files into a folder; return the name of its file."""
+        head = {"apiVersion": "muster.dev/v1alpha1", "kind": "Scenario", "metadata": {"name": "s"}, "spec": self.spec}
+        file = folder / "scenario.yaml"
+        file.write_text(yaml.safe_dump_all([head, *self.objects], sort_keys=False))
+        for name, text in self.files.items():
+            (folder / name).write_text(text)
+        return str(file)
+
+    # The cluster.
+
+    def _add_flavor(self, number: int) -> str:
+        name = f"f{number}"
+        spec: Document = {}
+        if self._zoned:
+            spec["nodeLabels"] = {"zone": ZONES[number]}
+            if self._chance(0.3):
+                self._tainted.add(ZONES[number])
+                spec["nodeTaints"] = [self._make_taint(ZONES[number])]
+        self._add("ResourceFlavor", name, spec)
+        return name
+
+    def _make_taint(self, zone: str) -> Document:
+        return {"key": "zone", "value": zone, "effect": "NoSchedule"}
+
+    def _add_cohorts(self) -> list[str]:
+        if self._chance(0.2):
+            return []
+        names = ["all"]
+        if self._chance(0.5):
+            for name in ("left", "right"):
+                spec: Document = {"parentName": "all"}
+                if self._fair and self._chance(0.5):
+                    spec["fairSharing"] = {"weight": str(self._random.choice([1, 2]))}
+                self._add("Cohort", name, spec)
+            names = ["left", "right"]
+        return names
+
+    def _add_queue(self, name: str, cohorts: list[str]) -> str:
+        spec: Document = {
+            "namespaceSelector": {},
+            "queueingStrategy": self._random.choice(["StrictFIFO", "BestEffortFIFO", "BestEffortFIFO"]),
+            "preemption": {
+                "withinClusterQueue": self._random.choice(POLICIES),
+                "reclaimWithinCohort": self._random.choice(["Never", "LowerPriority", "Any"]),
+            },
+            "flavorFungibility": {
+                "whenCanBorrow": self._random.choice(["MayStopSearch", "TryNextFlavor"]),
+                "whenCanPreempt": self._random.choice(["MayStopSearch", "TryNextFlavor"]),
+            },
+        }
+        cohort = self._random.choice(cohorts) if cohorts and self._chance(0.85) else ""
+        if cohort:
+            spec["cohortName"] = cohort
+            if spec["preemption"]["reclaimWithinCohort"] != "Never" and not self._fair and self._chance(0.3):
+                within = {"policy": "LowerPriority", "maxPriorityThreshold": self._random.randint(0, 2)}
+                spec["preemption"]["borrowWithinCohort"] = within
+        if self._fair:
+            spec["fairSharing"] = {"weight": str(self._random.choice([1, 2, 3]))}
+        flavors = self._random.sample(self._flavors, self._random.randint(1, len(self._flavors)))
+        groups = [{"name": flavor, "resources": self._draw_quotas(bool(cohort))} for flavor in flavors]
+        spec["resourceGroups"] = [{"coveredResources": list(self._resources), "flavors": groups}]
+        if self._chance(0.05):
+            spec["stopPolicy"] = self._random.choice(["Hold", "HoldAndDrain"])
+        self._add("ClusterQueue", name, spec)
+        self._add("LocalQueue", name, {"clusterQueue": name})
+        return name
+
+    def _draw_quotas(self, in_cohort: bool) -> list[Document]:
+        quotas = []
+        for resource in self._resources:
+            unit = "" if resource == "cpu" else "Gi"
+            nominal = self._random.choice([0, 2, 4, 6, 8])
+            quota = {"name": resource, "nominalQuota": f"{nominal}{unit}"}
+            for limit, most in (("borrowingLimit", 4), ("lendingLimit", nominal)):
+                if in_cohort and self._chance(0.2):
+                    quota[limit] = f"{self._random.randint(0, most)}{unit}"
+            quotas.append(quota)
+        return quotas
+
+    def _add_nodes(self) -> None:
+        pools = []
+        for zone in ZONES:
+            template: Document = {
+                "metadata": {"labels": {"zone": zone}},
+                "status": {"allocatable": {"cpu": str(self._random.choice([2, 4, 8])), "memory": "64Gi"}},
+            }
+            if zone in self._tainted:
+                template["spec"] = {"taints": [self._make_taint(zone)]}
+            pools.append({"name": zone, "count": self._random.randint(1, 4), "template": template})
+        self.spec["nodes"] = pools
+
+    # Its work.
+
+    def _add_work(self, number: int) -> None:
+        name, count = f"w{number}", self._random.randint(2, 7)
+        work: Document = {
+            "name": name,
+            "arrivals": {"burst": {"at": sorted(self._random.sample(range(5, LONGEST), count)), "count": 1}},
+            "runTime": {"empirical": f"{name}.txt"},
+        }
+        self.files[f"{name}.txt"] = "\n".join(str(self._random.randint(LONGEST // 50, LONGEST)) for _ in range(20))
+        if self._chance(0.9) or "nodes" not in self.spec:
+            work["queue"] = self._random.choice(self._queues)
+        jobset = self._chance(0.25)
+        if not jobset and self._chance(0.7):
+            work["size"] = {"uniform": {"from": 1, "to": self._random.choice([3, 6])}}
+        if "queue" in work and self._chance(0.6):
+            work["priority"] = {"uniform": {"from": 0, "to": 3}}
+        if self._chance(0.3):
+            work["limit"] = self._random.choice([LONGEST // 10, LONGEST // 3])
+        work["template"] = self._make_jobset() if jobset else self._make_job("queue" in work)
+        self.spec["work"].append(work)
+
+    def _make_job(self, queued: bool) -> Document:
+        meta, spec = {}, self._make_job_spec()
+        if queued and spec["parallelism"] > 1 and self._chance(0.3):
+            meta["annotations"] = {
+                "kueue.x-k8s.io/job-min-parallelism": "1",
+                "kueue.x-k8s.io/job-completions-equal-parallelism": "true",  # one wave: the run time is that of all
+            }
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+    def _make_jobset(self) -> Document:
+        roles = [
+            {"name": name, "replicas": self._random.randint(1, 2), "template": {"spec": self._make_job_spec()}}
+            for name in ("head", "tail")[: self._random.randint(1, 2)]
+        ]
+        meta = {"annotations": {"muster.dev/gang": "true"}}
+        return {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": meta,
+            "spec": {"replicatedJobs": roles},
+        }
+
+    def _make_job_spec(self) -> Document:
+        requests = {"cpu": str(self._random.choice([1, 1, 2, 3]))}
+        if "memory" in self._resources:
+            requests["memory"] = f"{self._random.randint(1, 2)}Gi"
+        spec: Document = {
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}],
+        }
+        if self._zoned and self._chance(0.2):
+            spec["nodeSelector"] = {"zone": self._random.choice(ZONES)}
+        if self._zoned and self._chance(0.6):
+            spec["tolerations"] = [{"key": "zone", "operator": "Exists"}]
+        size = self._random.randint(1, 3)
+        return {"completionMode": "Indexed", "parallelism": size, "completions": size, "template": {"spec": spec}}
+
+    # Draws.
+
+    def _add(self, kind: str, name: str, spec: Document) -> None:
+        head = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+        self.objects.append(head | {"spec": spec})
+
+    def _chance(self, share: float) -> bool:
+        return self._random.random() < share

@@ -1,0 +1,15 @@
+"""The fast engine decides as a whole cluster does: the same, in the same order, at the same times."""
+
+import pytest
+from tests.system.simulation.judge import find_difference
+from tests.system.simulation.random_scenarios import RandomScenario
+
+SEEDS = range(100, 125)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_engines_make_the_same_decisions(tmp_path, seed):
+    difference = find_difference(RandomScenario(seed).write(tmp_path))
+    if difference is None:
+        pytest.skip("two moments are too close to each other to be compared")
+    assert not difference, difference

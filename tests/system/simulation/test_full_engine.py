@@ -1,0 +1,122 @@
+"""The whole engine: what it plays, refuses and reports."""
+
+import msgspec
+import pytest
+import yaml
+from tests.system.simulation.random_scenarios import RandomScenario
+
+from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.simulate import simulate
+
+HEAD = {"apiVersion": "muster.dev/v1alpha1", "kind": "Scenario", "metadata": {"name": "s"}}
+REQUESTS = {"resources": {"requests": {"cpu": "1"}}}
+
+
+def kueue(kind, name, **spec):
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def queue(name, cpus, **spec):
+    quota = {"name": "cpu", "nominalQuota": cpus}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
+    return [
+        kueue("ClusterQueue", name, namespaceSelector={}, resourceGroups=[group], **spec),
+        kueue("LocalQueue", name, clusterQueue=name),
+    ]
+
+
+def job(**spec):
+    pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", **REQUESTS}]}}
+    whole = {"completionMode": "Indexed", "parallelism": 1, "completions": 1, "template": pods} | spec
+    return {"apiVersion": "batch/v1", "kind": "Job", "spec": whole}
+
+
+def work(name, at, run_time, **more):
+    arrivals = {"burst": {"at": at, "count": 1}}
+    return {"name": name, "arrivals": arrivals, "runTime": run_time, "template": job()} | more
+
+
+def play(tmp_path, works, objects=(), *, engine="full", progress=None, **spec):
+    file = tmp_path / "scenario.yaml"
+    head = HEAD | {"spec": spec | {"work": works}}
+    file.write_text(yaml.safe_dump_all([head, kueue("ResourceFlavor", "default"), *objects]))
+    return simulate(str(file), engine=engine, progress=progress)
+
+
+def times(report):
+    return [(one.name, one.started and round(one.started), one.ended and round(one.ended)) for one in report.jobs]
+
+
+def test_jobs_wait_for_quota(tmp_path):
+    report = play(tmp_path, [work("a", [10, 20, 30], 100, queue="q", size=2)], queue("q", 4))
+    assert times(report) == [("a-0", 10, 110), ("a-1", 20, 120), ("a-2", 110, 210)]
+    assert [(round(one.at), one.amount) for one in report.changes][:2] == [(10, 2000), (20, 2000)]
+    assert sum(one.amount for one in report.changes) == 0
+
+
+def test_jobs_without_a_queue_wait_for_nodes(tmp_path):
+    nodes = [{"name": "n", "count": 2, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    report = play(tmp_path, [work("a", [10, 20], 100, size=2)], nodes=nodes)
+    assert times(report) == [("a-0", 10, 110), ("a-1", 110, 210)]
+
+
+def test_a_job_of_a_higher_priority_evicts_another(tmp_path):
+    works = [work("a", [10], 100, queue="q"), work("b", [50], 100, queue="q", priority=5)]
+    report = play(tmp_path, works, queue("q", 1, preemption={"withinClusterQueue": "LowerPriority"}))
+    assert times(report) == [("a-0", 10, 250), ("b-0", 50, 150)]
+    assert [(one.evictions, round(one.lost)) for one in report.jobs] == [(1, 40), (0, 0)]
+
+
+def test_a_limit_counts_from_the_start(tmp_path):
+    nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    report = play(tmp_path, [work("a", [0, 10], 1000, limit=60)], nodes=nodes)
+    assert times(report) == [("a-0", 0, 60), ("a-1", 60, 120)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [({}, "excess of the maximum"), ({"stopPolicy": "Hold"}, "inactive")],
+)
+def test_jobs_that_never_run_are_named(tmp_path, spec, why):
+    report = play(tmp_path, [work("a", [0], 60, queue="q", size=9)], queue("q", 2, **spec))
+    assert [(one.name, one.never) for one in report.waiting] == [("a-0", True)]
+    assert why in report.waiting[0].why or "quota" in report.waiting[0].why, report.waiting
+
+
+def test_a_job_that_no_node_takes_is_named(tmp_path):
+    nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    [waiting] = play(tmp_path, [work("a", [0], 60, size=2)], nodes=nodes).waiting
+    assert waiting.never
+    assert "nodes" in waiting.why
+
+
+def test_the_time_of_a_scenario_ends(tmp_path):
+    report = play(tmp_path, [work("a", [0, 30], 60, queue="q")], queue("q", 1), until=40)
+    assert times(report) == [("a-0", 0, None), ("a-1", None, None)]
+    assert report.summary.seconds == 40
+
+
+def test_an_interrupt_ends_the_simulation_and_not_the_report(tmp_path):
+    def interrupt(record):
+        if len(record) >= 2:
+            raise KeyboardInterrupt
+
+    report = play(tmp_path, [work("a", [0, 30, 60], 60, queue="q")], queue("q", 1), progress=interrupt)
+    assert report.stopped
+    assert [one.name for one in report.jobs] == ["a-0", "a-1"]
+
+
+def test_jobs_that_run_in_waves_are_refused(tmp_path):
+    with pytest.raises(ScenarioError, match=r"work\[0\]\.template\.spec\.completions: must be the parallelism"):
+        play(tmp_path, [work("a", [0], 60, template=job(completions=4))])
+
+
+def test_a_job_that_the_server_refuses_is_named(tmp_path):
+    with pytest.raises(ScenarioError, match=r"a-0: .*spec\.parallelism"):
+        play(tmp_path, [work("a", [0], 60, size=200_000)])
+
+
+def test_a_seed_gives_the_same_outcome_each_time(tmp_path):
+    file = RandomScenario(1).write(tmp_path)
+    one, same = (msgspec.json.encode(simulate(file, engine="full").jobs) for _ in range(2))
+    assert one == same
