@@ -53,7 +53,7 @@ class Cluster:
         self.capacity, self.shares, self.ledger = Capacity(), Shares(), Ledger()
         self.capacity.set_node(make_node("n"))
         self.pending = PendingGangs(self, lambda _: self.ledger)
-        self.searches: list[object] = []
+        self.searches: list[str] = []
         self.run("running", 2, 100)
         head = self.gang("a", 4, 10)
         assert not isinstance(decide_start(self.pending, head, self.capacity, 0.0), Chosen)
