@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.cluster.conftest import Cluster, until
 from tests.cluster.realworld import RealWorld
 from tests.cluster.retold import retold, sort_out
@@ -63,6 +64,8 @@ _NOT_ASKED = {
     "it is of the server's own set-up": ("kubernetes_own_group", "brings_later"),
     "it waits for quiet too often": ("next_waves_of_a_sweep",),
     "no controller runs in it": ("a_pod_that_comes_when_there_is_no_workload",),
+    "it is played without the collector": ("jobs_whose_jobset_is_gone", "a_job_whose_jobset_is_not_seen_yet"),
+    "only the embedded server turns fair sharing on by a weight": ("with_the_first_weight", "a_weight_lets_a_queue"),
 }
 
 # Each of them is in docs/operator.md.
@@ -70,8 +73,7 @@ _DIFFERENCES = {
     "kube-controller-manager tells workers of no world": ("workers_learn_of_a_larger_world", "cohort_come_to_rest"),
 }
 
-_PLACES_ALL = "muster: {scheduling: {schedulerNames: [muster, default-scheduler]}}\n"
-_QUEUES_ALL = f"integrations: {{frameworks: [{', '.join(BUILT_IN)}]}}\n"
+_PLACED = ["muster", "default-scheduler"]
 _SECONDS = 240.0
 
 
@@ -102,7 +104,10 @@ class Engine(Served):
 
 
 def _whole(text: str) -> str:
-    return text + "\n" + _PLACES_ALL + ("" if "integrations:" in text else _QUEUES_ALL)
+    settings = yaml.safe_load(text) or {}
+    settings.setdefault("muster", {}).setdefault("scheduling", {})["schedulerNames"] = _PLACED
+    settings.setdefault("integrations", {"frameworks": list(BUILT_IN)})
+    return yaml.safe_dump(settings)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from muster.actions.serverparts import PACKAGES, describe_missing
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Libraries of programs that have them already: the launcher of Hydra is loaded by Hydra.
-GUESTS = {"hydra", "joblib", "omegaconf"}
+GUESTS = {"hydra", "joblib", "omegaconf", "pandas"}
 OURS = {"muster", "shim"}
 
 

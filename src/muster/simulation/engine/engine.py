@@ -9,11 +9,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
-from muster.api.core import Pod
 from muster.api.kueue.names import PODS_READY_TIMEOUT, REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
 from muster.api.ours.decisions import Decision, Subject
 from muster.api.ours.teams import NOT_A_USER
@@ -24,33 +22,32 @@ from muster.controllers.scheduler.decisions import POD_PRIORITY
 from muster.gang.order.ends import End
 from muster.gang.order.recovery import gives_back_at
 from muster.gang.placement import Placement
-from muster.gang.shapes import Shape, shape_of
+from muster.gang.shapes import Shape
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
 from muster.queueing.convert import list_flavors
 from muster.queueing.decisions import describe_cycle
-from muster.queueing.model import Assignment, PendingReason, PodSet, PodSetAssignment, WorkloadInfo
+from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.estimate import RunTime
-from muster.queueing.scheduling.runtimes import PastRun, PastRuns, Traits
+from muster.queueing.scheduling.runtimes import PastRun, PastRuns
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.asking import AskMaker
 from muster.simulation.engine.changes import Changes
 from muster.simulation.engine.checkpoints import Checkpoints, measure_kept
 from muster.simulation.engine.definitions import Definitions
-from muster.simulation.engine.displacement import Precedence
 from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
-from muster.simulation.engine.machines import GangAsk, Machines, make_standing
-from muster.simulation.engine.pinning import Pins, index_hosts, pin
+from muster.simulation.engine.job import SimulatedJob
+from muster.simulation.engine.machines import Machines
 from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
 from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.takeup import Residents, TakenJob
-from muster.simulation.engine.templates import KnownTemplate, Templates, find_local_queue
+from muster.simulation.engine.templates import Templates, find_local_queue
 from muster.simulation.outcome.nodelog import MOST_NODES
 from muster.simulation.outcome.record import Record, Waiting
-from muster.simulation.outcome.runs import Amounts
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.model import Spec
 
@@ -60,36 +57,6 @@ HOPELESS = frozenset(
 )
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
-
-# How many shapes of pods are kept.
-_MOST_SHAPES = 50_000
-
-
-class _Job(Struct):
-    """A job that has not ended.
-
-    end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
-    it has started or broken, by which an event knows whether it still concerns the job. work: how many seconds are
-    still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
-    without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
-    counts_since: since when its time limit counts; None until it starts with its present quota.
-    given_up: its pods were not ready in time too often, so that it is never queued again.
-    """
-
-    number: int
-    submission: Submission
-    known: KnownTemplate
-    workload: WorkloadInfo
-    end: End | None
-    work: float
-    checkpoints: Checkpoints | None
-    started: float | None = None
-    starts: int = 0
-    assignment: Assignment | None = None
-    lacking: Counter[Shape] | None = None
-    broken_since: float | None = None
-    counts_since: float | None = None
-    given_up: bool = False
 
 
 class Engine:
@@ -121,7 +88,6 @@ class Engine:
         if self._tree.ledger.in_use:
             for one in site.nodes:
                 self._tree.ledger.set_node(one)
-        self._hosts = index_hosts((one.metadata.name, one.metadata.labels) for one in site.nodes)
         self._definitions = Definitions(site, self._tree)
         self._queues = self._definitions.make_queues()
         self._configuration = configuration
@@ -138,8 +104,8 @@ class Engine:
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         )
         overtakings = configuration.muster.scheduling.overtakings
-        self._least_run_time = configuration.muster.scheduling.minimum_run_time / durations.SECOND
-        self._precedences: dict[Hashable, Precedence] = {}  # by the key of a template
+        least = configuration.muster.scheduling.minimum_run_time / durations.SECOND
+        self._asks = AskMaker(site.nodes, self._flavors, least)
         self._retry_at: float | None = None
         self._machines = (
             Machines(site.nodes, overtakings, self._tree.ledger, self._flush_places)
@@ -158,15 +124,14 @@ class Engine:
             self.record.nodes.add_node(one.metadata.name)
         self._past = PastRuns()
         self._forecaster = Forecaster(spec.forecasts, self._flavors, self._run_time)
-        self._fresh: list[_Job] = []  # that came at this moment
-        self._jobs: dict[str, _Job] = {}  # that have not ended, by key
+        self._fresh: list[SimulatedJob] = []  # that came at this moment
+        self._jobs: dict[str, SimulatedJob] = {}  # that have not ended, by key
         self._templates = Templates(templates, self._convert)
-        # The shapes of pods, by the key of their template, the number of their podset, their flavors, and the labels of
-        # their domain.
-        self._shapes: dict[tuple[Hashable, int, tuple[str, ...], tuple[tuple[str, str], ...]], Shape] = {}
         self._checkpoints = checkpoints
         self.changes: Changes | None = None
-        self._unplaced: dict[str, _Job] = {}  # that ask for nodes once the changes of a moment have happened, by key
+        self._unplaced: dict[
+            str, SimulatedJob
+        ] = {}  # that ask for nodes once the changes of a moment have happened, by key
         self._deciding = True  # whether the engine runs
         self._note_quotas()
         self.note_capacity()
@@ -192,7 +157,7 @@ class Engine:
         number = self.record.submit(
             taken.name, submission.work, workload.queue, pods, workload.priority, taken.created, taken.run_time
         )
-        job = self._jobs[workload.key] = _Job(
+        job = self._jobs[workload.key] = SimulatedJob(
             number, submission, taken.known, workload, template.end, taken.run_time, None
         )
         if taken.flavors is not None and workload.queue in self._tree.queues:
@@ -208,15 +173,17 @@ class Engine:
             if self._machines is not None:
                 shapes = {shape: sum(count for _, count in nodes) for shape, nodes in taken.nodes.items()}
                 started = self._start.timestamp() + taken.started
-                self._machines.take_up(self._make_ask(job, shapes), Placement(taken.nodes), started)
+                self._machines.take_up(self._asks.make_ask(job, shapes, self._epoch), Placement(taken.nodes), started)
             self._begin(job, taken.started)
         elif self._machines is None:
             self._begin(job)
         else:
             counts: Counter[Shape] = Counter()
             for index, podset in enumerate(workload.podsets):
-                counts[self._shape(job, index, () if taken.flavors is None else taken.flavors[index])] += podset.count
-            if self._machines.ask(self._make_ask(job, counts), self._epoch):
+                counts[self._asks.find_shape(job, index, () if taken.flavors is None else taken.flavors[index])] += (
+                    podset.count
+                )
+            if self._machines.ask(self._asks.make_ask(job, counts, self._epoch), self._epoch):
                 self._begin(job)
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
@@ -243,7 +210,7 @@ class Engine:
             if job.started is None:
                 yield self._explain(job, lacking)
 
-    def _explain(self, job: _Job, lacking: dict[Hashable, bool]) -> Waiting:
+    def _explain(self, job: SimulatedJob, lacking: dict[Hashable, bool]) -> Waiting:
         """Return why a job has not started. lacking: the answers of `_lacks_nodes` so far."""
         why = self._queues.why(job.workload.key) if job.workload.queue else None
         if job.given_up:
@@ -259,11 +226,11 @@ class Engine:
         """Return whether a job waits for ever, unless a queue changes after the end of the simulation."""
         return why.reason in self._hopeless and not (self.changes is not None and self.changes.redefines_later)
 
-    def _lacks_nodes(self, job: _Job, known: dict[Hashable, bool]) -> bool:
+    def _lacks_nodes(self, job: SimulatedJob, known: dict[Hashable, bool]) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
         if self._machines is None:
             return False
-        shapes = self._count_shapes(job, None)
+        shapes = self._asks.count_shapes(job, None)
         key = frozenset(shapes.items())
         if key not in known:
             known[key] = not self._machines.takes_ever(shapes)
@@ -308,7 +275,7 @@ class Engine:
         )
         end = template.end if submission.limit is None else End(submission.limit, sure=True)
         checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
-        job = _Job(number, submission, known, workload, end, submission.run_time, checkpoints)
+        job = SimulatedJob(number, submission, known, workload, end, submission.run_time, checkpoints)
         self._jobs[key] = job
         self._fresh.append(job)
         if workload.queue:
@@ -323,7 +290,7 @@ class Engine:
         del self._jobs[key]
         if job.started is not None:
             ran = timedelta(seconds=self.record.now - job.started)
-            self._past.add(_find_traits(job), PastRun(ran, _find_limit(job)))
+            self._past.add(job.traits, PastRun(ran, job.limit))
         self._unplaced.pop(key, None)
         self._note_end(job)
         self._readiness.forget(key)
@@ -377,14 +344,14 @@ class Engine:
             self._retry_at = until
             self._agenda.plan(until - self._start.timestamp(), Rank.ARRIVAL, machines.retry)
 
-    def _record_eviction(self, job: _Job, rule: str, because: str) -> None:
+    def _record_eviction(self, job: SimulatedJob, rule: str, because: str) -> None:
         """Record an eviction that is no preemption, unless it goes on already."""
         if self._decisions is not None and not job.workload.evicted:
-            now, subject = self._start + timedelta(seconds=self.record.now), _subject_of(job)
+            now, subject = self._start + timedelta(seconds=self.record.now), job.subject
             self._decisions.add(Decision(now, "Evicted", subject.job, subject.uid, job.workload.queue, rule, because))
 
     def _find_subject(self, workload: WorkloadInfo) -> Subject:
-        return _subject_of(self._jobs[workload.key])
+        return self._jobs[workload.key].subject
 
     def measure(self) -> None:
         """Record what a moment leaves: forecasts of the jobs that came, and the free room."""
@@ -408,9 +375,9 @@ class Engine:
     def _run_time(self, key: str) -> RunTime:
         """Return what is known of the run time of a job before it has ended."""
         job = self._jobs[key]
-        limit = _find_limit(job)
+        limit = job.limit
         expected = None if job.end is None or job.end.sure else timedelta(seconds=job.end.at)
-        return RunTime(limit, self._past.find(_find_traits(job), limit), expected)
+        return RunTime(limit, self._past.find(job.traits, limit), expected)
 
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
@@ -422,7 +389,7 @@ class Engine:
             for victim in preemption.victims:
                 self._evict(self._jobs[victim.workload.key])
 
-    def _evict(self, job: _Job) -> None:
+    def _evict(self, job: SimulatedJob) -> None:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
@@ -442,7 +409,7 @@ class Engine:
         job.workload = replace(job.workload, queued=moment if self._reading.by_eviction else job.workload.created)
         self._queues.add(job.workload, until=until)
 
-    def _release_all(self, job: _Job) -> None:
+    def _release_all(self, job: SimulatedJob) -> None:
         """Take the quota and the nodes of a job."""
         self._take_nodes(job)
         self._unplaced.pop(job.workload.key, None)
@@ -460,7 +427,7 @@ class Engine:
         self._tree.hold(job.workload)
         self._ready = True
 
-    def _displace(self, job: _Job) -> None:
+    def _displace(self, job: SimulatedJob) -> None:
         """Let a job that lost its nodes to another one wait for nodes with new pods. It keeps its quota."""
         self._record_eviction(job, POD_PRIORITY, "a job of a higher priority needs its nodes")
         self._take_nodes(job)
@@ -470,7 +437,7 @@ class Engine:
             self._tree.hold(job.workload)
         self._place(job, job.assignment)
 
-    def _take_nodes(self, job: _Job) -> None:
+    def _take_nodes(self, job: SimulatedJob) -> None:
         """Take the nodes of a job, which starts anew."""
         lost = self._stop_job(job)
         self._note_eviction(job, lost)
@@ -478,31 +445,31 @@ class Engine:
 
     # What becomes of jobs: the clusters of a MultiKueue do more.
 
-    def _grant(self, job: _Job, assignment: Assignment) -> None:
+    def _grant(self, job: SimulatedJob, assignment: Assignment) -> None:
         """Let a job go on that has got quota."""
         self._await_pods(job, assignment)
         self._place(job, assignment)
 
-    def _await_pods(self, job: _Job, assignment: Assignment) -> None:
+    def _await_pods(self, job: SimulatedJob, assignment: Assignment) -> None:
         """Count the time until the pods of a job are ready, from now on."""
         flavors = {choice.flavor for one in assignment.podsets for choice in one.flavors.values()}
         annotations = job.known.template.workload.metadata.annotations
         self._readiness.admit(job.workload.key, annotations, job.workload.queue, flavors, self.record.now)
 
-    def _note_end(self, job: _Job) -> None:
+    def _note_end(self, job: SimulatedJob) -> None:
         self.record.end(job.number, self.record.now)
 
-    def _note_eviction(self, job: _Job, ran: float) -> None:
+    def _note_eviction(self, job: SimulatedJob, ran: float) -> None:
         self.record.evict(job.number, ran)
 
-    def _stop_job(self, job: _Job) -> float:
+    def _stop_job(self, job: SimulatedJob) -> float:
         """Take the nodes of a job; return for how many seconds it worked in vain."""
         if self._machines is not None:
             self._machines.free(job.workload.key)
         job.lacking = None
         return self._pause_job(job)
 
-    def _pause_job(self, job: _Job) -> float:
+    def _pause_job(self, job: SimulatedJob) -> float:
         """Set a job back to its last checkpoint; return for how many seconds it worked in vain."""
         ran = 0.0 if job.started is None else self.record.now - job.started
         startup = min(ran, job.submission.startup)
@@ -532,18 +499,18 @@ class Engine:
             self._expect_limit(job)
             self._expect_give_back(job)
 
-    def _expect_limit(self, job: _Job) -> None:
+    def _expect_limit(self, job: SimulatedJob) -> None:
         """Plan the end of an interrupted job at its time limit, which goes on; its former end does not come."""
         job.starts += 1
         if job.end is not None and job.end.sure and job.counts_since is not None:
             end = partial(self._end, job.workload.key, job.starts)
             self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
 
-    def _note_interruption(self, job: _Job, lost: float) -> None:
+    def _note_interruption(self, job: SimulatedJob, lost: float) -> None:
         self.record.interrupt(job.number, lost)
         self._note_loss(job.workload, lost)
 
-    def _expect_give_back(self, job: _Job) -> None:
+    def _expect_give_back(self, job: SimulatedJob) -> None:
         """Plan when a gang that is still broken gives its other nodes back, counted from now."""
         now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
         job.broken_since = now
@@ -616,14 +583,10 @@ class Engine:
     def _measure_rooms(self) -> None:
         if self._machines is not None and self.record.rooms.is_due(self.record.now):
             names = self.record.works
-            shapes = (
-                (names[work], shape)
-                for (work, podset, _, _), shape in self._shapes.items()
-                if podset == 0 and isinstance(work, int)  # the pods of its template, not those of single jobs of a log
-            )
+            shapes = ((names[work], shape) for work, shape in self._asks.list_shapes_of_works())
             measure_rooms(self.record.rooms, self._machines.capacity, shapes, self.record.now)
 
-    def _place(self, job: _Job, assignment: Assignment | None) -> None:
+    def _place(self, job: SimulatedJob, assignment: Assignment | None) -> None:
         """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
         job.assignment = assignment
         if not self._deciding:
@@ -632,97 +595,22 @@ class Engine:
         if self._machines is None:
             self._begin(job)
             return
-        if self._machines.ask(self._ask_for_all(job, assignment), self._epoch):
+        if self._machines.ask(self._asks.ask_for_all(job, assignment, self._epoch), self._epoch):
             self._begin(job)
 
-    def _repair(self, job: _Job, lacking: Mapping[Shape, int]) -> None:
+    def _repair(self, job: SimulatedJob, lacking: Mapping[Shape, int]) -> None:
         """Let a broken gang go on, once there are nodes for the pods that it lost."""
         assert self._machines is not None, "a broken gang has nodes"
-        ask = self._make_ask(job, lacking, broken=True)
+        ask = self._asks.make_ask(job, lacking, self._epoch, broken=True)
         if self._machines.ask(ask, self._epoch):
             self._begin(job)
 
-    def _count_shapes(self, job: _Job, assignment: Assignment | None) -> Mapping[Shape, int]:
-        """Count the pods of a job by shape; those of each domain of a topology select its labels."""
-        shapes: Counter[Shape] = Counter()
-        for number, podset in enumerate(job.workload.podsets):
-            given = assignment.podsets[number] if assignment is not None else None
-            flavors = _list_flavors(given)
-            if given is None or given.places is None:
-                shapes[self._shape(job, number, flavors)] += podset.count if given is None else given.count
-                continue
-            for values, count in given.places.domains:
-                labels = tuple(zip(given.places.levels, values, strict=True))
-                shapes[self._shape(job, number, flavors, labels)] += count
-        return shapes
-
-    def _pin(self, job: _Job, assignment: Assignment) -> Pins | None:
-        shapes = [self._shape(job, number, _list_flavors(one)) for number, one in enumerate(assignment.podsets)]
-        return pin(shapes, [one.places for one in assignment.podsets], self._hosts)
-
-    def _ask_for_all(self, job: _Job, assignment: Assignment | None) -> GangAsk:
-        """Return the ask of a gang for all its pods, on the nodes or in the domains that its admission chose."""
-        has_places = assignment is not None and any(one.places is not None for one in assignment.podsets)
-        pins = self._pin(job, assignment) if assignment is not None and has_places else None
-        if pins is None:
-            return self._make_ask(job, self._count_shapes(job, assignment), has_places=has_places)
-        shapes = {shape: sum(count for _, count in nodes) for shape, nodes in pins.items()}
-        return self._make_ask(job, shapes, pins=pins, has_places=has_places)
-
-    def _make_ask(
-        self,
-        job: _Job,
-        shapes: Mapping[Shape, int],
-        *,
-        broken: bool = False,
-        pins: Pins | None = None,
-        has_places: bool = False,
-    ) -> GangAsk:
-        tenant = job.workload.queue or job.workload.namespace
-        # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
-        priority, precedence = job.known.template.pod_priority, self._find_precedence(job.known)
-        if job.submission.priority is not None and not job.workload.queue:  # no queue goes by it instead
-            priority = job.submission.priority
-            precedence = precedence.with_priority(priority)
-        standing = make_standing(priority, tenant, self._epoch, broken=broken)
-        key, subject = job.workload.key, _subject_of(job)
-        return GangAsk.of(key, standing, shapes, job.end, precedence, pins, has_places=has_places, subject=subject)
-
-    def _find_precedence(self, known: KnownTemplate) -> Precedence:
-        if known.key not in self._precedences:
-            self._precedences[known.key] = Precedence.of(known.template.pods, self._least_run_time)
-        return self._precedences[known.key]
-
-    def _shape(
-        self, job: _Job, number: int, flavors: tuple[str, ...], domain: tuple[tuple[str, str], ...] = ()
-    ) -> Shape:
-        """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got.
-
-        domain: the labels of the domain that its pods are for.
-        """
-        key = job.known.key, number, flavors, domain
-        known = self._shapes.get(key)
-        if known is None:
-            template = job.known.template.workload.spec.pod_sets[number].template
-            given = [self._flavors[name] for name in flavors]
-            labels = {key: value for flavor in given for key, value in flavor.labels.items()}
-            spec = replace(
-                template.spec,
-                node_selector=template.spec.node_selector | labels | dict(domain),
-                tolerations=(*template.spec.tolerations, *(one for flavor in given for one in flavor.tolerations)),
-            )
-            known = shape_of(Pod(metadata=template.metadata, spec=spec))
-            if len(self._shapes) >= _MOST_SHAPES:
-                self._shapes.clear()
-            self._shapes[key] = known
-        return known
-
-    def _begin(self, job: _Job, since: float | None = None) -> None:
+    def _begin(self, job: SimulatedJob, since: float | None = None) -> None:
         """Let a job run. since: when it started, if it was before the start of the scenario."""
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
         nodes = self._machines.count_pods(job.workload.key) if self._machines and self._draws_nodes else None
-        self.record.start(job.number, started, _sum_demand(job.workload), nodes)
+        self.record.start(job.number, started, job.sum_demand(), nodes)
         self._readiness.begin(job.workload.key, self.record.now, job.submission.startup)
         span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
         seconds = job.submission.startup + span
@@ -743,36 +631,6 @@ def _do_nothing() -> None:
     """Let a moment come at which jobs are tried again."""
 
 
-def _subject_of(job: _Job) -> Subject:
-    """Return the name of a job in records; jobs of several works may have one name, but each has a number."""
-    return Subject(f"{job.workload.namespace}/{job.submission.name}", str(job.number))
-
-
 def _resize(podset: PodSet, count: int) -> PodSet:
     """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
     return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
-
-
-def _find_limit(job: _Job) -> timedelta | None:
-    return None if job.end is None or not job.end.sure else timedelta(seconds=job.end.at)
-
-
-def _find_traits(job: _Job) -> Traits:
-    one, pods = job.submission, sum(podset.count for podset in job.workload.podsets)
-    return Traits(job.workload.local_queue, one.user, one.series, pods)
-
-
-def _sum_demand(workload: WorkloadInfo) -> Amounts:
-    """Return what a workload asks of the cluster: its use of quota, or the requests of its pods if it has none."""
-    total: Counter[str] = Counter()
-    for (_, resource), amount in (workload.usage or {}).items():
-        total[resource] += amount
-    for podset in workload.podsets if workload.usage is None else ():
-        for resource, amount in (podset.asks or podset.requests).items():
-            total[resource] += amount * podset.count
-    return tuple(sorted(total.items()))
-
-
-def _list_flavors(given: PodSetAssignment | None) -> tuple[str, ...]:
-    """Return the flavors that a podset got, in order."""
-    return () if given is None else tuple(sorted({choice.flavor for choice in given.flavors.values()}))

@@ -27,7 +27,8 @@ from muster.queueing.moments import FIRST
 from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import evict
 from muster.simulation.engine.agenda import Agenda, Rank
-from muster.simulation.engine.engine import Engine, _Job
+from muster.simulation.engine.engine import Engine
+from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.site import Site
 from muster.simulation.engine.worker import WorkerEngine
 from muster.simulation.outcome.record import Record, Waiting
@@ -49,7 +50,7 @@ class _Dispatch(Struct):
     wake_at: when to look again, in seconds from the start; None if only a change can matter.
     """
 
-    job: _Job
+    job: SimulatedJob
     route: Route
     workload: Workload
     status: WorkloadStatus
@@ -130,7 +131,7 @@ class ManagerEngine(Engine):
         for worker in changed.values():
             worker.record_uses()
 
-    def _explain(self, job: _Job, lacking: dict[Hashable, bool]) -> Waiting:
+    def _explain(self, job: SimulatedJob, lacking: dict[Hashable, bool]) -> Waiting:
         one = self._dispatches.get(job.workload.key)
         if one is None:
             return super()._explain(job, lacking)
@@ -167,7 +168,7 @@ class ManagerEngine(Engine):
 
     # Workloads.
 
-    def _grant(self, job: _Job, assignment: Assignment) -> None:
+    def _grant(self, job: SimulatedJob, assignment: Assignment) -> None:
         route = self._routes.get(job.workload.queue)
         if route is None:
             super()._grant(job, assignment)
@@ -180,7 +181,7 @@ class ManagerEngine(Engine):
         self._dispatches[key] = _Dispatch(job, route, self._make_workload(job), status)
         self._unseen[key] = None
 
-    def _make_workload(self, job: _Job) -> Workload:
+    def _make_workload(self, job: SimulatedJob) -> Workload:
         """Return the workload of a job, with the number of pods that it has."""
         spec, namespace = job.known.template.workload.spec, job.workload.namespace
         first, count = spec.pod_sets[0], job.workload.podsets[0].count
@@ -190,7 +191,7 @@ class ManagerEngine(Engine):
         meta = ObjectMeta(name=name, namespace=namespace, uid=name, creation_timestamp=job.workload.created)
         return Workload(metadata=meta, spec=spec)
 
-    def _evict(self, job: _Job) -> None:
+    def _evict(self, job: SimulatedJob) -> None:
         one = self._dispatches.get(job.workload.key)
         if one is None:
             super()._evict(job)

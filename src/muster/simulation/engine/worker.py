@@ -18,7 +18,8 @@ from muster.api.meta import Condition
 from muster.multicluster.dispatch.views import Remote, RemoteJob
 from muster.queueing.model import Assignment, WorkloadInfo
 from muster.simulation.engine.agenda import Agenda
-from muster.simulation.engine.engine import Engine, _Job
+from muster.simulation.engine.engine import Engine
+from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.site import Site
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.model import Spec
@@ -35,7 +36,7 @@ class Clone(Struct):
     again. ended_at: when it ended, in seconds from the start. remote: what the manager sees, until something changes.
     """
 
-    job: _Job
+    job: SimulatedJob
     workload: Workload
     assignment: Assignment | None = None
     admitted_at: datetime | None = None
@@ -86,7 +87,7 @@ class WorkerEngine(Engine):
         """Return the clone of a workload; None if there is none."""
         return self._clones.get(key)
 
-    def add_clone(self, one: _Job, workload: Workload) -> None:
+    def add_clone(self, one: SimulatedJob, workload: Workload) -> None:
         """Create the clone of a workload, which asks its queue for quota."""
         now = self._start + timedelta(seconds=self.record.now)
         info = replace(
@@ -100,7 +101,7 @@ class WorkerEngine(Engine):
         )
         self._created += 1
         # A clone starts once, and another of its name later: the number of the start tells their ends apart.
-        job = _Job(one.number, one.submission, one.known, info, one.end, one.work, None, starts=self._created)
+        job = SimulatedJob(one.number, one.submission, one.known, info, one.end, one.work, None, starts=self._created)
         self._jobs[info.key] = job
         self._clones[info.key] = Clone(job, workload)
         if info.queue:
@@ -166,24 +167,24 @@ class WorkerEngine(Engine):
             clone.remote = None
         self._notice(self, key)
 
-    def _grant(self, job: _Job, assignment: Assignment) -> None:
+    def _grant(self, job: SimulatedJob, assignment: Assignment) -> None:
         clone = self._clones[job.workload.key]
         clone.assignment = assignment
         moment = self._start + timedelta(seconds=self.record.now)
         clone.admitted_at = moment.replace(microsecond=0)  # as the API has it
         self._note_change(job.workload.key)
 
-    def _begin(self, job: _Job, since: float | None = None) -> None:
+    def _begin(self, job: SimulatedJob, since: float | None = None) -> None:
         super()._begin(job, since)
         self.record.locate(job.number, self.name)
         self._note_change(job.workload.key)
 
-    def _note_end(self, job: _Job) -> None:
+    def _note_end(self, job: SimulatedJob) -> None:
         clone = self._clones[job.workload.key]
         clone.assignment, clone.ended_at = None, self.record.now
         self._note_change(job.workload.key)
 
-    def _note_eviction(self, job: _Job, _ran: float) -> None:
+    def _note_eviction(self, job: SimulatedJob, _ran: float) -> None:
         clone = self._clones[job.workload.key]
         clone.assignment, clone.admitted_at, clone.was_evicted = None, None, clone.is_home
         self._note_change(job.workload.key)

@@ -1,0 +1,118 @@
+"""Make what the jobs of a simulation ask of the nodes: the shapes of their pods, and whom they may displace."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+
+from msgspec.structs import replace
+
+from muster.api.core import Node, Pod
+from muster.gang.shapes import Shape, shape_of
+from muster.queueing.model import Assignment, FlavorSpec, PodSetAssignment
+from muster.simulation.engine.displacement import Precedence
+from muster.simulation.engine.job import SimulatedJob
+from muster.simulation.engine.machines import GangAsk, make_standing
+from muster.simulation.engine.pinning import Pins, index_hosts, pin
+from muster.simulation.engine.templates import KnownTemplate
+
+# How many shapes of pods are kept.
+_MOST_SHAPES = 50_000
+
+
+class AskMaker:
+    """Makes the asks of gangs. flavors: by name. least: the protection of every gang, in seconds from its start."""
+
+    def __init__(self, nodes: Iterable[Node], flavors: Mapping[str, FlavorSpec], least: float) -> None:
+        self._hosts = index_hosts((one.metadata.name, one.metadata.labels) for one in nodes)
+        self._flavors = flavors
+        self._least = least
+        self._precedences: dict[Hashable, Precedence] = {}  # by the key of a template
+        # By the key of a template, the number of a podset, its flavors, and the labels of a domain.
+        self._shapes: dict[tuple[Hashable, int, tuple[str, ...], tuple[tuple[str, str], ...]], Shape] = {}
+
+    def list_shapes_of_works(self) -> Iterable[tuple[int, Shape]]:
+        """Yield the shape of the first pods of each work's template; single jobs of a log have others."""
+        for (work, podset, _, _), shape in self._shapes.items():
+            if podset == 0 and isinstance(work, int):
+                yield work, shape
+
+    def count_shapes(self, job: SimulatedJob, assignment: Assignment | None) -> Mapping[Shape, int]:
+        """Count the pods of a job by shape; those of each domain of a topology select its labels."""
+        shapes: Counter[Shape] = Counter()
+        for number, podset in enumerate(job.workload.podsets):
+            given = assignment.podsets[number] if assignment is not None else None
+            flavors = _list_flavors(given)
+            if given is None or given.places is None:
+                shapes[self.find_shape(job, number, flavors)] += podset.count if given is None else given.count
+                continue
+            for values, count in given.places.domains:
+                labels = tuple(zip(given.places.levels, values, strict=True))
+                shapes[self.find_shape(job, number, flavors, labels)] += count
+        return shapes
+
+    def _pin(self, job: SimulatedJob, assignment: Assignment) -> Pins | None:
+        shapes = [self.find_shape(job, number, _list_flavors(one)) for number, one in enumerate(assignment.podsets)]
+        return pin(shapes, [one.places for one in assignment.podsets], self._hosts)
+
+    def ask_for_all(self, job: SimulatedJob, assignment: Assignment | None, epoch: float) -> GangAsk:
+        """Return the ask of a gang for all its pods, on the nodes or in the domains that its admission chose."""
+        has_places = assignment is not None and any(one.places is not None for one in assignment.podsets)
+        pins = self._pin(job, assignment) if assignment is not None and has_places else None
+        if pins is None:
+            return self.make_ask(job, self.count_shapes(job, assignment), epoch, has_places=has_places)
+        shapes = {shape: sum(count for _, count in nodes) for shape, nodes in pins.items()}
+        return self.make_ask(job, shapes, epoch, pins=pins, has_places=has_places)
+
+    def make_ask(
+        self,
+        job: SimulatedJob,
+        shapes: Mapping[Shape, int],
+        epoch: float,
+        *,
+        broken: bool = False,
+        pins: Pins | None = None,
+        has_places: bool = False,
+    ) -> GangAsk:
+        """Return the ask of a gang for some pods. epoch: now, in seconds since the epoch. broken: others have nodes."""
+        tenant = job.workload.queue or job.workload.namespace
+        # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
+        priority, precedence = job.known.template.pod_priority, self._find_precedence(job.known)
+        if job.submission.priority is not None and not job.workload.queue:  # no queue goes by it instead
+            priority = job.submission.priority
+            precedence = precedence.with_priority(priority)
+        standing = make_standing(priority, tenant, epoch, broken=broken)
+        key, subject = job.workload.key, job.subject
+        return GangAsk.of(key, standing, shapes, job.end, precedence, pins, has_places=has_places, subject=subject)
+
+    def _find_precedence(self, known: KnownTemplate) -> Precedence:
+        if known.key not in self._precedences:
+            self._precedences[known.key] = Precedence.of(known.template.pods, self._least)
+        return self._precedences[known.key]
+
+    def find_shape(
+        self, job: SimulatedJob, number: int, flavors: tuple[str, ...], domain: tuple[tuple[str, str], ...] = ()
+    ) -> Shape:
+        """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got.
+
+        domain: the labels of the domain that its pods are for.
+        """
+        key = job.known.key, number, flavors, domain
+        known = self._shapes.get(key)
+        if known is None:
+            template = job.known.template.workload.spec.pod_sets[number].template
+            given = [self._flavors[name] for name in flavors]
+            labels = {key: value for flavor in given for key, value in flavor.labels.items()}
+            spec = replace(
+                template.spec,
+                node_selector=template.spec.node_selector | labels | dict(domain),
+                tolerations=(*template.spec.tolerations, *(one for flavor in given for one in flavor.tolerations)),
+            )
+            known = shape_of(Pod(metadata=template.metadata, spec=spec))
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[key] = known
+        return known
+
+
+def _list_flavors(given: PodSetAssignment | None) -> tuple[str, ...]:
+    """Return the flavors that a podset got, in order."""
+    return () if given is None else tuple(sorted({choice.flavor for choice in given.flavors.values()}))

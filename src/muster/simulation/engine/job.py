@@ -1,0 +1,69 @@
+"""Define the jobs of a simulation that have not ended."""
+
+from collections import Counter
+from datetime import timedelta
+
+from msgspec import Struct
+
+from muster.api.ours.decisions import Subject
+from muster.gang.order.ends import End
+from muster.gang.shapes import Shape
+from muster.queueing.model import Assignment, WorkloadInfo
+from muster.queueing.scheduling.runtimes import Traits
+from muster.simulation.engine.checkpoints import Checkpoints
+from muster.simulation.engine.templates import KnownTemplate
+from muster.simulation.outcome.runs import Amounts
+from muster.simulation.scenario.arrivals import Submission
+
+
+class SimulatedJob(Struct):
+    """A job that has not ended.
+
+    end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
+    it has started or broken, by which an event knows whether it still concerns the job. work: how many seconds are
+    still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
+    without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
+    counts_since: since when its time limit counts; None until it starts with its present quota.
+    given_up: its pods were not ready in time too often, so that it is never queued again.
+    """
+
+    number: int
+    submission: Submission
+    known: KnownTemplate
+    workload: WorkloadInfo
+    end: End | None
+    work: float
+    checkpoints: Checkpoints | None
+    started: float | None = None
+    starts: int = 0
+    assignment: Assignment | None = None
+    lacking: Counter[Shape] | None = None
+    broken_since: float | None = None
+    counts_since: float | None = None
+    given_up: bool = False
+
+    @property
+    def subject(self) -> Subject:
+        """Its name in records; jobs of several works may have one name, but each has a number."""
+        return Subject(f"{self.workload.namespace}/{self.submission.name}", str(self.number))
+
+    @property
+    def limit(self) -> timedelta | None:
+        """The time after which it is ended; None if nothing ends it."""
+        return None if self.end is None or not self.end.sure else timedelta(seconds=self.end.at)
+
+    @property
+    def traits(self) -> Traits:
+        """What makes other jobs its relatives."""
+        one, pods = self.submission, sum(podset.count for podset in self.workload.podsets)
+        return Traits(self.workload.local_queue, one.user, one.series, pods)
+
+    def sum_demand(self) -> Amounts:
+        """Return what it asks of the cluster: its use of quota, or the requests of its pods if it has none."""
+        workload, total = self.workload, Counter[str]()
+        for (_, resource), amount in (workload.usage or {}).items():
+            total[resource] += amount
+        for podset in workload.podsets if workload.usage is None else ():
+            for resource, amount in (podset.asks or podset.requests).items():
+                total[resource] += amount * podset.count
+        return tuple(sorted(total.items()))
