@@ -14,7 +14,7 @@ _INTRODUCTION = """\
 This page lists what `import muster` offers: each name with its signature and its docstring.
 [In Python](../python.md) explains how to use it, from the first job on."""
 # In the order of a reader's interest; a test holds that no public name is missing.
-_NAMES = ("run", "job", "Job", "Executor", "Why", "JobState", "Error", "JobFailedError")
+_NAMES = ("run", "job", "simulate", "Job", "Executor", "Why", "JobState", "Error", "JobFailedError")
 _MODULES = ("aio", "submitit", "joblib")
 
 

@@ -80,7 +80,8 @@ def simulate(
 ) -> Report:
     """Simulate a scenario: a file or folder, or the document of one. Files that a document names are relative.
 
-    seeds: with how many seeds it is simulated. progress: called with the record so far after each moment.
+    seeds: with how many seeds it is simulated. progress: called with the record so far after each moment of the first
+    simulation.
 
     Raises:
         Error: the scenario cannot be simulated.
@@ -91,7 +92,7 @@ def simulate(
         one = simulate_one(origin, assertions=assertions, progress=progress)
         several = None
         if len(cases) > 1 or seeds != 1:
-            several = simulate_all(cases, seeds, assertions=assertions, progress=lambda _done, _total: progress)
+            several = simulate_all(cases, seeds, assertions=assertions)
     except ScenarioError as error:
         raise Error(str(error)) from None
     jobs, timeline = Records(one.jobs), Records(list_rows(one.timeline))

@@ -1,12 +1,19 @@
 """Simulate the variants of scenarios, each with the same seeds, and compare them."""
 
+import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import TimeoutError as NotYetError
+from multiprocessing import get_context
+from pathlib import Path
 
 from msgspec import Struct
 
 from muster.api.config import EMBEDDED
-from muster.simulation.engine.world import Progress
 from muster.simulation.outcome.comparison import Comparison, Run, compare
+from muster.simulation.outcome.page import write_page
+from muster.simulation.outcome.report import write_report
 from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import ScenarioError, read_scenario
 from muster.simulation.scenario.sweeps import Sweep, SweepError, list_grid
@@ -14,6 +21,9 @@ from muster.simulation.simulate import prepare, simulate
 
 # More seeds of a variant are a mistake: each of them is simulated.
 MOST_SEEDS = 1000
+# How often an interrupt is looked for while others simulate.
+_LOOK_SECONDS = 0.2
+_UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 
 
 class Case(Struct, frozen=True):
@@ -79,17 +89,33 @@ def _sweep(case: Case, grid: Sequence[tuple[str, Overlay]], *, alone: bool) -> I
         yield Case(name if alone else f"{case.name}, {name}", case.variant, case.origin, overlays, case.seed)
 
 
+class _Task(Struct, frozen=True):
+    """A simulation to be done. folder: where its report is written, if anywhere."""
+
+    case: Case
+    seed: int
+    assertions: Sequence[str]
+    variants: Sequence[str]
+    folder: Path | None
+
+
+# Called with how many simulations are done, and the number of all; an interrupt that it raises ends the rest.
+Done = Callable[[int, int], None]
+
+
 def simulate_all(
     cases: Sequence[Case],
     seeds: int = 1,
     *,
     assertions: Sequence[str] = (),
-    progress: Callable[[int, int], Progress | None] = lambda _done, _total: None,
+    processes: int = 1,
+    folder: Path | None = None,
+    done: Done = lambda _done, _total: None,
 ) -> Comparing:
     """Simulate each case with as many seeds, and compare the cases with the first one.
 
-    All cases are checked before the first is simulated. An interrupt leaves out the simulation that it cuts short.
-    progress: makes the progress of the next simulation, from how many are done and the number of all.
+    All cases are checked before the first is simulated. An interrupt leaves out what has not been simulated.
+    processes: how many simulate at a time. folder: where the report of each simulation is written.
 
     Raises:
         ScenarioError: a case cannot be simulated.
@@ -99,21 +125,57 @@ def simulate_all(
     variants = list(dict.fromkeys(case.variant for case in cases))
     for case in cases:
         prepare(case.origin, assertions, case.seed, EMBEDDED, case.overlays, variants)
+    tasks = [
+        _Task(case, case.seed + number, assertions, variants, folder)
+        for number in range(seeds)  # a seed for all variants, so that an interrupt leaves pairs
+        for case in cases
+    ]
     runs: list[Run] = []
-    total = len(cases) * seeds
-    for number in range(seeds):  # a seed for all variants, so that an interrupt leaves pairs
-        for case in cases:
-            report = simulate(
-                case.origin,
-                assertions=assertions,
-                seed=case.seed + number,
-                progress=progress(len(runs), total),
-                overlays=case.overlays,
-                variant=case.variant,
-                variants=variants,
-            )
-            if report.stopped:
-                return Comparing(runs, compare(runs), stopped=True)
-            never = sum(one.never for one in report.waiting)
-            runs.append(Run(case.name, case.seed + number, report.summary, report.verdicts, never))
-    return Comparing(runs, compare(runs), stopped=False)
+    stopped = False
+    try:
+        done(0, len(tasks))
+        for run in _play_all(tasks, min(processes, len(tasks)), lambda: done(len(runs), len(tasks))):
+            runs.append(run)
+            done(len(runs), len(tasks))
+    except KeyboardInterrupt:
+        stopped = True
+    place = {(task.case.name, task.seed): number for number, task in enumerate(tasks)}
+    runs.sort(key=lambda run: place[run.variant, run.seed])
+    return Comparing(runs, compare(runs), stopped)
+
+
+def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) -> Iterator[Run]:
+    """Yield the runs as they end. look: called from time to time."""
+    if processes == 1:
+        for task in tasks:
+            yield _play(task, look)
+        return
+    with get_context("spawn").Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        runs = pool.imap_unordered(_play, tasks)
+        left = len(tasks)
+        while left:
+            look()
+            with suppress(NotYetError):
+                yield runs.next(_LOOK_SECONDS)
+                left -= 1
+
+
+def _play(task: _Task, look: Callable[[], None] = lambda: None) -> Run:
+    case = task.case
+    report = simulate(
+        case.origin,
+        assertions=task.assertions,
+        seed=task.seed,
+        progress=lambda _record: look(),
+        overlays=case.overlays,
+        variant=case.variant,
+        variants=task.variants,
+    )
+    if report.stopped:
+        raise KeyboardInterrupt
+    if task.folder is not None:
+        own = task.folder / _UNSAFE.sub("-", f"{case.name}-seed-{task.seed}")
+        write_report(report, own)
+        write_page(report, own)
+    never = sum(one.never for one in report.waiting)
+    return Run(case.name, task.seed, report.summary, report.verdicts, never)

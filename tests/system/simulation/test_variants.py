@@ -1,14 +1,13 @@
 """Variants, seeds and sweeps of whole scenarios."""
 
 import json
+import multiprocessing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from muster.cli.commands.simulate import command
-from muster.simulation.engine.world import Progress
-from muster.simulation.outcome.record import Record
 from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.reading import ScenarioError
 from muster.simulation.scenario.sweeps import parse_sweep
@@ -85,16 +84,35 @@ def test_an_assertion_names_the_variant_that_it_is_about(file):
 
 
 def test_an_interrupt_leaves_out_the_simulation_that_it_cuts_short(file):
-    def interrupt(record: Record) -> None:
-        raise KeyboardInterrupt
-
-    def progress(done: int, total: int) -> Progress | None:
+    def interrupt(done: int, total: int) -> None:
         assert total == 6
-        return interrupt if done == 2 else None
+        if done == 2:
+            raise KeyboardInterrupt
 
-    outcome = simulate_all(list_cases([file], [], None), 2, progress=progress)
+    outcome = simulate_all(list_cases([file], [], None), 2, done=interrupt)
     assert outcome.stopped
     assert [run.variant for run in outcome.runs] == ["base", "wide"]
+
+
+def test_several_processes_find_the_same(file, tmp_path):
+    cases = list_cases([file], [], None)
+    alone = simulate_all(cases, 2)
+    together = simulate_all(cases, 2, processes=2, folder=tmp_path / "out")
+    assert together == alone
+    folders = {path.name for path in (tmp_path / "out").iterdir()}
+    assert folders == {f"{case.name}-seed-{case.seed + number}" for case in cases for number in (0, 1)}
+    assert (tmp_path / "out" / f"wide-seed-{cases[0].seed}" / "report.html").exists()
+
+
+def test_an_interrupt_ends_the_other_processes(file):
+    def interrupt(done: int, _total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    outcome = simulate_all(list_cases([file], [], None), 20, processes=2, done=interrupt)
+    assert outcome.stopped
+    assert 1 <= len(outcome.runs) < 60
+    assert multiprocessing.active_children() == []
 
 
 @pytest.mark.parametrize(

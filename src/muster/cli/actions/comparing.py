@@ -28,7 +28,7 @@ def report_comparing(outcome: Comparing, total: int, folder: Path | None, output
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-        say(f"wrote summary.json in {folder}")
+        say(f"wrote summary.json in {folder}, and the report of each simulation in a folder of its own there")
     return 130 if outcome.stopped else int(not outcome.holds)
 
 

@@ -1,9 +1,11 @@
 """`muster simulate`: play a scenario in virtual time, and report what became of its jobs."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -106,7 +108,14 @@ def command(
             if len(cases) > 1 or seeds is not None or sweeps:
                 if engine != "fast":
                     raise click.UsageError("--engine full plays one scenario with one seed")
-                compared = simulate_all(cases, seeds or 1, assertions=assertions, progress=progress.begin)
+                compared = simulate_all(
+                    cases,
+                    seeds or 1,
+                    assertions=assertions,
+                    processes=len(os.sched_getaffinity(0)),
+                    folder=report,
+                    done=progress.count,
+                )
                 live.show("", "")
                 sys.exit(report_comparing(compared, len(cases) * (seeds or 1), report, output))
             kept = decisions if report is not None else 0
@@ -151,12 +160,17 @@ class _Progress:
         self._began = self._shown = clock.monotonic()
         self._moments = 0
         self._interrupted = False
-        self._part = ""
 
-    def begin(self, done: int, total: int) -> "_Progress":
-        """Show which of several simulations is played from now on."""
-        self._part = f"simulation {done + 1} of {total}: "
-        return self
+    def count(self, done: int, total: int) -> None:
+        """Show how many of several simulations are done, and how long the others may take."""
+        if self._interrupted:
+            raise KeyboardInterrupt
+        now = self._clock.monotonic()
+        if now - self._shown >= _SHOW_SECONDS:
+            self._shown = now
+            left = (now - self._began) / done * (total - done) if done else None
+            rest = "" if left is None else f", about {format_seconds(left)} left"
+            self._live.show("", f"{done} of {total} simulations{rest}")
 
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
         """Stop the simulation after the present moment; another interrupt ends the process at once."""
@@ -170,10 +184,17 @@ class _Progress:
         now = self._clock.monotonic()
         if now - self._shown >= _SHOW_SECONDS:
             self._shown = now
-            rate = self._moments / (now - self._began)
-            self._live.show(
-                "", f"{self._part}{format_seconds(record.now)} simulated, {len(record):,} jobs, {rate:,.0f} moments/s"
-            )
+            took = now - self._began
+            whole, rest = "", ""
+            if 0 < record.now < record.until < inf:
+                share = record.now / record.until
+                whole, rest = (
+                    f" of {format_seconds(record.until)}",
+                    f", about {format_seconds(took / share - took)} left",
+                )
+            jobs = f"{len(record):,} jobs, {record.ended:,} ended"
+            rate = f"{self._moments / took:,.0f} moments/s"
+            self._live.show("", f"{format_seconds(record.now)}{whole} simulated, {jobs}, {rate}{rest}")
 
 
 @contextmanager

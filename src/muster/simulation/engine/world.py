@@ -63,6 +63,7 @@ class World:
         self._changes: Changes | None = None
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
         self._until = inf if spec.until is None else parse_seconds(spec.until)
+        self.record.until = self._until
         self._submissions = list_submissions(reading)
         self._coming = False  # whether another job is to come
         names = [name for worker in workers for name in worker.reading.names]

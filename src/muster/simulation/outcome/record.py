@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from math import isnan, nan
+from math import inf, isnan, nan
 from typing import Literal, TypeAlias, get_args, overload
 
 from msgspec import Struct
@@ -133,6 +133,8 @@ class Record:
         self.now = 0.0
         self.names: list[str] = []
         self.moves = 0  # how many submissions and starts there were
+        self.ended = 0  # how many jobs have ended
+        self.until = inf  # when the simulation ends at the latest
         self.runs = Runs()
         self.nodes = NodeLog()
         self.rooms = FreeRooms()
@@ -199,6 +201,7 @@ class Record:
     def end(self, job: int, at: float) -> None:
         """Record that a job ends."""
         self._ended[job] = at
+        self.ended += 1
         self.runs.end(job, at)
         self.nodes.end(job, at)
 
