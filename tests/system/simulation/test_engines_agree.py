@@ -4,10 +4,15 @@ import pytest
 from tests.system.simulation.judge import find_difference
 from tests.system.simulation.random_scenarios import RandomScenario
 
-SEEDS = range(100, 125)
+FIRST_SEED, SHORT, LONG = 100, 25, 2000
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+def pytest_generate_tests(metafunc):
+    count = LONG if metafunc.config.getoption("--long") else SHORT
+    metafunc.parametrize("seed", range(FIRST_SEED, FIRST_SEED + count))
+
+
+@pytest.mark.long
 def test_both_engines_make_the_same_decisions(tmp_path, seed):
     difference = find_difference(RandomScenario(seed).write(tmp_path))
     if difference is None:
