@@ -37,7 +37,7 @@ _DECISIONS = 100_000
         "muster simulate scenario.yaml --report out --seed 7",
         "muster simulate scenario.yaml --assert 'p99(wait, queue=prod) < 30m'",
         "muster simulate today.yaml tomorrow.yaml --seeds 20",
-        "muster simulate scenario.yaml --sweep clusterQueues.prod.nominalQuota.cpu=100..400:50",
+        "muster simulate scenario.yaml --sweep nodes.gpu.count=8..16:4",
     ),
 )
 @click.argument("scenarios", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path())

@@ -108,10 +108,13 @@ class FullEngine:
         """Submit the jobs at their times, and wait until they have ended."""
         submissions = list_submissions(self._reading)
         submission = next(submissions, None)
+        ran_at = 0.0  # when a pod was last seen running
         while submission is not None or observer.unfinished:
             due = inf if submission is None else submission.at
             await cluster.sleep_until(min(due, cluster.tell_time() + _LOOK_SECONDS, self._until))
             now = cluster.tell_time()
+            if observer.is_anything_running:
+                ran_at = now
             if now >= self._until:
                 self.record.now = self._until
                 return
@@ -119,7 +122,7 @@ class FullEngine:
                 self.record.now = now
                 await self._submit(cluster, observer, submission)
                 submission = next(submissions, None)
-            elif submission is None and not observer.is_anything_running and now - self.record.now >= _REST_SECONDS:
+            elif submission is None and now - max(ran_at, self.record.now) >= _REST_SECONDS:
                 return
             await cluster.delete_jobs(observer.take_ended(now - _KEEP_SECONDS))
             if progress is not None:
