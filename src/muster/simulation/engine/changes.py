@@ -4,7 +4,7 @@ What a change means for jobs is decided by the engine, which is told which gangs
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import attrgetter
 from random import Random
@@ -75,7 +75,8 @@ class Changes:
         # Of changes of one moment, the first one listed is the first.
         self._events: Iterator[_Event] = heapq.merge(*sources, key=attrgetter("at", "number"))
         self._last_redefinition = max((one.at for one in site.redefinitions), default=-1.0)
-        self.has_more = False  # whether another change is to come
+        self._coming = False  # whether another change is to come
+        self._ends = 0  # how many changes are to end
         self._stops = 0  # how many restarts are under way
 
     @property
@@ -83,10 +84,15 @@ class Changes:
         """Whether a queue or a Cohort is still to be changed."""
         return self._engine.record.now < self._last_redefinition
 
+    @property
+    def has_more(self) -> bool:
+        """Whether another change, or the end of one, is to come."""
+        return self._coming or self._ends > 0
+
     def plan_next(self) -> None:
         """Plan the next change, which plans the one after it: failures never end."""
         event = next(self._events, None)
-        self.has_more = event is not None
+        self._coming = event is not None
         if event is not None:
             self._agenda.plan(event.at, Rank.CHANGE, partial(self._happen, event))
 
@@ -111,8 +117,13 @@ class Changes:
             assert event.lasts is not None, "a restart lasts some time"
             self._stop(event.lasts)
 
-    def _plan_end(self, lasts: float, end: partial[None]) -> None:
-        self._agenda.plan(self._engine.record.now + lasts, Rank.CHANGE, end)
+    def _plan_end(self, lasts: float, end: Callable[[], None]) -> None:
+        self._ends += 1
+        self._agenda.plan(self._engine.record.now + lasts, Rank.CHANGE, partial(self._finish, end))
+
+    def _finish(self, end: Callable[[], None]) -> None:
+        self._ends -= 1
+        end()
 
     # Nodes. All those of one change go before anything is placed anew.
 
@@ -162,7 +173,7 @@ class Changes:
     def _stop(self, lasts: float) -> None:
         self._stops += 1
         self._engine.stop()
-        self._plan_end(lasts, partial(self._start))
+        self._plan_end(lasts, self._start)
 
     def _start(self) -> None:
         self._stops -= 1

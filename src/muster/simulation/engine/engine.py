@@ -74,11 +74,16 @@ class Engine:
         record: Record,
         checkpoints: Sequence[Checkpoints | None] = (),
         decisions: DecisionLog | None = None,
+        scope: str = "",
     ) -> None:
-        """Start empty. checkpoints: those of the jobs of each work. decisions: the log that gets each decision."""
+        """Start empty.
+
+        checkpoints: those of the jobs of each work. decisions: the log that gets each decision. scope: begins the names
+        of its queues and nodes in the record.
+        """
         self.record = record
         self._agenda = agenda
-        self._scope = ""  # what comes before the names of its queues in the record
+        self._scope = scope
         self._start = spec.start
         self._reading = convert.ConversionSettings.of(configuration)
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
@@ -121,7 +126,7 @@ class Engine:
             self._machines.record(decisions)
         self._draws_nodes = len(site.nodes) <= MOST_NODES
         for one in site.nodes if self._draws_nodes else ():
-            self.record.nodes.add_node(one.metadata.name)
+            self.record.nodes.add_node(self._scope + one.metadata.name)
         self._past = PastRuns()
         self._forecaster = Forecaster(spec.forecasts, self._flavors, self._run_time)
         self._fresh: list[SimulatedJob] = []  # that came at this moment
@@ -133,6 +138,7 @@ class Engine:
             str, SimulatedJob
         ] = {}  # that ask for nodes once the changes of a moment have happened, by key
         self._deciding = True  # whether the engine runs
+        self._late: list[tuple[str, datetime | None]] = []  # jobs to requeue once it runs again
         self._note_quotas()
         self.note_capacity()
 
@@ -399,7 +405,12 @@ class Engine:
 
     def _requeue(self, key: str, until: datetime | None) -> None:
         """Evict a job whose pods were not ready in time. until: when it is queued again; None: never."""
-        job = self._jobs[key]
+        if not self._deciding:
+            self._late.append((key, until))
+            return
+        job = self._jobs.get(key)
+        if job is None:
+            return  # it has ended while the engine was stopped
         self._record_eviction(job, PODS_READY_TIMEOUT, "its pods were not ready in time")
         self._release_all(job)
         if until is None:
@@ -430,11 +441,10 @@ class Engine:
     def _displace(self, job: SimulatedJob) -> None:
         """Let a job that lost its nodes to another one wait for nodes with new pods. It keeps its quota."""
         self._record_eviction(job, POD_PRIORITY, "a job of a higher priority needs its nodes")
-        self._take_nodes(job)
+        lost = self._stop_job(job)
+        self._note_displacement(job, lost)
+        self._note_loss(job.workload, lost)
         self._expect_limit(job)
-        if job.workload.ready:
-            job.workload = replace(job.workload, ready=False)
-            self._tree.hold(job.workload)
         self._place(job, job.assignment)
 
     def _take_nodes(self, job: SimulatedJob) -> None:
@@ -459,6 +469,9 @@ class Engine:
     def _note_end(self, job: SimulatedJob) -> None:
         self.record.end(job.number, self.record.now)
 
+    def _note_displacement(self, job: SimulatedJob, ran: float) -> None:
+        self.record.evict(job.number, ran)
+
     def _note_eviction(self, job: SimulatedJob, ran: float) -> None:
         self.record.evict(job.number, ran)
 
@@ -477,6 +490,9 @@ class Engine:
         job.work -= kept.work
         job.started = None
         self._readiness.interrupt(job.workload.key, self.record.now)
+        if job.workload.ready:
+            job.workload = replace(job.workload, ready=False)
+            self._tree.hold(job.workload)
         return kept.lost + startup
 
     # What changes of the scenario do.
@@ -485,6 +501,10 @@ class Engine:
         """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
         job = self._jobs[key]
         assert self._machines is not None, "a gang has nodes"
+        if job.workload.places:  # its admission chose these nodes, and chooses again
+            self.record.interrupt(job.number, 0.0)
+            self._evict(job)
+            return
         self._unplaced[key] = job
         if job.known.template.restarts_whole:
             job.counts_since = None  # its Jobs are created again
@@ -539,16 +559,19 @@ class Engine:
 
     def restart(self) -> None:
         """Decide again: all that waits is tried again, as if it had just come."""
-        waiting = [job.workload for job in self._jobs.values() if job.workload.key in self._queues]
-        self._queues = self._definitions.make_queues()
-        for workload in waiting:
-            self._queues.add(workload)
+        before, self._queues = self._queues, self._queues.copy(self._tree.queues)
+        for job in self._jobs.values():
+            if job.workload.key in before and job.workload.key not in self._queues:
+                self._queues.add(job.workload)  # there is no queue of that name
         if self._machines is not None:
             self._machines.forget_decisions()
         for job in self._jobs.values():
             if job.lacking:
                 self._expect_give_back(job)
         self._deciding = True
+        late, self._late = self._late, []
+        for key, until in late:
+            self._requeue(key, until)
 
     # What jobs hold.
 
@@ -567,18 +590,18 @@ class Engine:
         """Record the nominal quotas, as they are from now on."""
         for name, node in self._tree.queues.items():
             for (flavor, resource), quota in node.policy.quotas.items():
-                self.record.quotas.set(self.record.now, (name, flavor, resource), quota.nominal)
+                self.record.quotas.set(self.record.now, (self._scope + name, flavor, resource), quota.nominal)
 
     def note_capacity(self) -> None:
         """Record what the nodes have, as it is from now on."""
         if self._machines is not None:
-            self.record.capacity.set(self.record.now, sum_capacity(self._machines.capacity))
+            self.record.capacity.set(self.record.now, sum_capacity(self._machines.capacity), self._scope)
 
     def _note_loss(self, workload: WorkloadInfo, ran: float) -> None:
         """Record that the use of the last seconds was in vain."""
         now = self.record.now
         for (flavor, resource), amount in (workload.usage or {}).items() if ran else ():
-            self.record.quotas.lose((workload.queue, flavor, resource), now - ran, now, amount)
+            self.record.quotas.lose((self._scope + workload.queue, flavor, resource), now - ran, now, amount)
 
     def _measure_rooms(self) -> None:
         if self._machines is not None and self.record.rooms.is_due(self.record.now):
@@ -609,7 +632,10 @@ class Engine:
         """Let a job run. since: when it started, if it was before the start of the scenario."""
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
-        nodes = self._machines.count_pods(job.workload.key) if self._machines and self._draws_nodes else None
+        nodes: Mapping[str, int] | None = None
+        if self._machines is not None and self._draws_nodes:
+            on_nodes = self._machines.count_pods(job.workload.key)
+            nodes = {self._scope + name: pods for name, pods in on_nodes.items()}
         self.record.start(job.number, started, job.sum_demand(), nodes)
         self._readiness.begin(job.workload.key, self.record.now, job.submission.startup)
         span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)

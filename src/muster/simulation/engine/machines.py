@@ -175,7 +175,8 @@ class Machines:
 
     def list_gangs_on(self, node: str) -> list[str]:
         """Return the keys of the gangs with pods on a node, in order."""
-        return sorted({guest.rsplit("/", 2)[0] for guest in self.capacity.guests.on(node)})
+        keys = {guest.rsplit("/", 2)[0] for guest in self.capacity.guests.on(node)}
+        return sorted(key for key in keys if key in self._held)  # pods of no gang are there, too
 
     def break_gang(self, key: str, node: str) -> Counter[Shape]:
         """Free what a gang uses of one node, and return the pods that it loses. It keeps its other nodes."""

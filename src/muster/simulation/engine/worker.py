@@ -24,6 +24,9 @@ from muster.simulation.engine.site import Site
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.model import Spec
 
+# The starts of a clone are numbered from one that no other clone of the workload reaches.
+_STARTS_BITS = 20
+
 # Called with a cluster and the key of a clone of which something changed.
 Notice = Callable[["WorkerEngine", str], None]
 
@@ -62,9 +65,8 @@ class WorkerEngine(Engine):
         record: Record,
         notice: Notice,
     ) -> None:
-        super().__init__(spec, site, configuration, agenda, record)
+        super().__init__(spec, site, configuration, agenda, record, scope=f"{name}/")
         self.name = name
-        self._scope = f"{name}/"
         self._notice = notice
         self._clones: dict[str, Clone] = {}
         self._nothing = Remote(name, is_tried=True)
@@ -100,8 +102,10 @@ class WorkerEngine(Engine):
             queued=now,
         )
         self._created += 1
-        # A clone starts once, and another of its name later: the number of the start tells their ends apart.
-        job = SimulatedJob(one.number, one.submission, one.known, info, one.end, one.work, None, starts=self._created)
+        # Another clone of this name may start later: the number of the start tells their ends apart.
+        job = SimulatedJob(
+            one.number, one.submission, one.known, info, one.end, one.work, None, starts=self._created << _STARTS_BITS
+        )
         self._jobs[info.key] = job
         self._clones[info.key] = Clone(job, workload)
         if info.queue:
@@ -121,9 +125,10 @@ class WorkerEngine(Engine):
         """Remove a clone and its job, with all that they hold."""
         clone = self._clones.pop(key)
         self._jobs.pop(key, None)
+        self._readiness.forget(key)
         if self._machines is not None:
             self._machines.free(key)
-        if clone.assignment is not None:
+        if self._tree.holder(key) is not None:
             self._release(clone.job.workload)
         elif clone.job.workload.queue and clone.ended_at is None:
             self._queues.remove(key)
@@ -182,6 +187,10 @@ class WorkerEngine(Engine):
     def _note_end(self, job: SimulatedJob) -> None:
         clone = self._clones[job.workload.key]
         clone.assignment, clone.ended_at = None, self.record.now
+        self._note_change(job.workload.key)
+
+    def _note_displacement(self, job: SimulatedJob, ran: float) -> None:
+        self.record.evict(job.number, ran)
         self._note_change(job.workload.key)
 
     def _note_eviction(self, job: SimulatedJob, _ran: float) -> None:

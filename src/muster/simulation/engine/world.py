@@ -59,7 +59,6 @@ class World:
         self.record = Record(works if reading.state is None else [*works, STATE_WORK])
         self._agenda = Agenda()
         self._source = reading.source
-        self._coming = True  # whether more jobs come
         self._changes: Changes | None = None
         self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
         self._until = inf if spec.until is None else parse_seconds(spec.until)
@@ -75,6 +74,7 @@ class World:
             if reading.state is not None:
                 self._engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
             return
+        _refuse_beside_clusters(reading)
         self._engine = manager = ManagerEngine(spec, site, configuration, self._agenda, self.record, routes, decisions)
         for worker in workers:
             for name in worker.reading.names:
@@ -134,3 +134,16 @@ class World:
     def _submit(self, submission: Submission) -> None:
         self._expect_next()
         self._engine.submit(submission)
+
+
+def _refuse_beside_clusters(reading: Reading) -> None:
+    """Refuse what is not simulated of a manager and its worker clusters.
+
+    Raises:
+        ScenarioError: the scenario has it.
+    """
+    spec = reading.scenario.spec
+    checkpoints = {f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)}
+    for path, value in ({"spec.changes": spec.changes, "spec.state": spec.state} | checkpoints).items():
+        if value:
+            raise reading.source.error(path, "cannot be simulated together with spec.clusters")

@@ -58,7 +58,7 @@ class CapacityLedger:
     """The amounts that all nodes have together, over time. resources: by number."""
 
     def __init__(self) -> None:
-        self._amounts: dict[str, int] = {}
+        self._amounts: dict[str, Mapping[str, int]] = {}  # by cluster
         self._numbers: dict[str, int] = {}
         self.changes = Steps()
 
@@ -67,10 +67,11 @@ class CapacityLedger:
         """The resources, by number."""
         return list(self._numbers)
 
-    def set(self, at: float, amounts: Mapping[str, int]) -> None:
-        """Record that the nodes have these amounts from now on."""
-        for resource in {**self._amounts, **amounts}:
+    def set(self, at: float, amounts: Mapping[str, int], cluster: str = "") -> None:
+        """Record that the nodes of a cluster have these amounts from now on."""
+        before = self._amounts.get(cluster, {})
+        for resource in {**before, **amounts}:
             number = self._numbers.setdefault(resource, len(self._numbers))
-            if change := amounts.get(resource, 0) - self._amounts.get(resource, 0):
+            if change := amounts.get(resource, 0) - before.get(resource, 0):
                 self.changes.add(at, number, change)
-        self._amounts = dict(amounts)
+        self._amounts[cluster] = dict(amounts)
