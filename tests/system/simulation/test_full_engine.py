@@ -120,3 +120,9 @@ def test_a_seed_gives_the_same_outcome_each_time(tmp_path):
     file = RandomScenario(1).write(tmp_path)
     one, same = (msgspec.json.encode(simulate(file, engine="full").jobs) for _ in range(2))
     assert one == same
+
+
+def test_jobs_that_come_between_two_milliseconds_are_played(tmp_path):
+    work = {"name": "w", "arrivals": {"poisson": {"every": "7.77m"}}, "runTime": "1s", "template": job(), "count": 5}
+    report = play(tmp_path, [work], until="10h")
+    assert (report.summary.total.submitted, report.summary.total.ended) == (5, 5)

@@ -34,6 +34,8 @@ from muster.simulation.scenario.reading import Reading, ScenarioError
 _REST_SECONDS = 3600.0
 # How often the progress is reported, and the rest is noticed.
 _LOOK_SECONDS = 60.0
+# The time is told to the millisecond: a moment that is so near has come.
+_ROUNDING = 1e-3
 # For how long a job that has ended is kept.
 _KEEP_SECONDS = 60.0
 
@@ -118,7 +120,7 @@ class FullEngine:
             if now >= self._until:
                 self.record.now = self._until
                 return
-            if submission is not None and due <= now:
+            if submission is not None and due <= now + _ROUNDING:
                 self.record.now = now
                 await self._submit(cluster, observer, submission)
                 submission = next(submissions, None)
