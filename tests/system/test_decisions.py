@@ -13,7 +13,6 @@ from muster.api.core import NAMESPACE
 from muster.api.ours.decisions import PATH, Decision, Other
 from muster.api.server.rbac import ROLE, ROLE_BINDING
 from muster.api.status import ApiError
-from muster.cluster import decisions as keeper
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.cluster.embedded import begun
 from muster.cluster.nodespec import NodeSpec
@@ -172,7 +171,7 @@ def test_on_a_full_disk_jobs_run_on_and_the_newest_decisions_are_told_from_memor
     async def story():
         with monkeypatch.context() as patch:
             patch.setattr(DecisionStore, "put", refused)
-            patch.setattr(keeper, "_RETRY_SECONDS", 0.1)
+            patch.setattr("muster.cluster.gathering._RETRY_SECONDS", 0.1)
             async with host(tmp_path / "h") as h:
                 await h.submit("j")
                 await h.placed("j")
@@ -196,7 +195,7 @@ def test_once_there_is_room_again_everything_in_memory_is_written(tmp_path, monk
 
     async def story():
         monkeypatch.setattr(DecisionStore, "put", at_first_refused)
-        monkeypatch.setattr(keeper, "_RETRY_SECONDS", 0.1)
+        monkeypatch.setattr("muster.cluster.gathering._RETRY_SECONDS", 0.1)
         async with host(tmp_path / "h") as h:
             await h.submit("j")
             await h.placed("j")

@@ -303,7 +303,7 @@ def test_a_cluster_without_a_history_tells_of_what_is_still_there(tmp_path, caps
 
 
 def test_what_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("muster.cluster.controllers.recorder._RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("muster.cluster.gathering._RETRY_SECONDS", 0.05)
     put = History.put
     failures: list[object] = []
 

@@ -7,7 +7,7 @@ decisions of its last seconds, as nothing else in the cluster repeats them.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -17,19 +17,17 @@ from muster.api.status import bad_request, unavailable
 from muster.cluster.apiserver.endpoints import Inquiry
 from muster.cluster.apiserver.request.requestinfo import integer
 from muster.cluster.controlplane import ControlPlane
+from muster.cluster.gathering import GatheringLoop
 from muster.cluster.history import access_to
 from muster.cluster.store import DataDirectoryError
 from muster.cluster.store.decisions import FILE, MOST_AT_ONCE, DecisionFileError, DecisionStore, Found, Question
 from muster.controllers.decisionlog import DecisionLog
-from muster.runtime.clock import Clock
 from muster.runtime.transport import JSON, Request, Response
 
 # Decisions that come within this time go into one write.
 GATHER_SECONDS = 1.0
 # How many decisions go into one write.
 _AT_ONCE = 1_000
-# The pause after a write that failed.
-_RETRY_SECONDS = 10.0
 _LONGEST_NAME = 253
 
 log = logging.getLogger(__name__)
@@ -49,7 +47,7 @@ async def keeping(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
     except DecisionFileError as error:
         raise DataDirectoryError(str(error)) from error
     try:
-        keeper = DecisionKeeper(plane.decisions, store, clock, plane.configuration.muster.history.max_decision_bytes)
+        keeper = DecisionKeeper(plane.decisions, store, plane.configuration.muster.history.max_decision_bytes)
         plane.manager.add(keeper)
         plane.server.endpoints.inquiries[PATH] = Inquiry(access_to, _Inquiries(store, keeper).answer)
         yield
@@ -62,38 +60,21 @@ class DecisionKeeper:
 
     name = "decisions"
 
-    def __init__(self, decisions: DecisionLog, store: DecisionStore, clock: Clock, most_bytes: int) -> None:
-        self._decisions, self._store, self._clock = decisions, store, clock
+    def __init__(self, decisions: DecisionLog, store: DecisionStore, most_bytes: int) -> None:
+        self._decisions, self._store = decisions, store
         self._most_bytes = most_bytes
         self._written = decisions.count
-        self._wake = asyncio.Event()
-        decisions.on_add(self._wake.set)
+        self._loop = GatheringLoop(self.write, DecisionFileError, GATHER_SECONDS)
+        decisions.on_add(self._loop.wake)
         self._writing = asyncio.Lock()
-        self._stopping = asyncio.Event()
 
     async def run(self) -> None:
         """Write until `stop`."""
-        while not self._stopping.is_set():
-            await self._wake.wait()
-            await self._pause(GATHER_SECONDS)
-            self._wake.clear()
-            try:
-                await self.write()
-            except DecisionFileError as error:  # nothing depends on the record
-                log.warning("%s; next try in %g s", error, _RETRY_SECONDS)
-                await self._pause(_RETRY_SECONDS)
-                self._wake.set()
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait for so long, or until `stop`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+        await self._loop.run()
 
     async def stop(self) -> None:
         """Stop `run`, after a last write."""
-        self._stopping.set()
-        self._wake.set()
+        await self._loop.stop()
 
     async def write(self) -> None:
         """Write all decisions so far. Raises `DecisionFileError`; what is not written then is tried again."""

@@ -6,7 +6,6 @@ had not written: ended jobs still exist, and the store keeps the last state of d
 
 import asyncio
 import logging
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.cluster.controllers.runs import Runs, Source
+from muster.cluster.gathering import GatheringLoop
 from muster.cluster.store import Compacted, Store
 from muster.cluster.store.history import HistoryError, Row
 from muster.cluster.store.historyworker import History
@@ -31,8 +31,6 @@ T = TypeVar("T")
 GATHER_SECONDS = 0.2
 # How many runs go into one write: some 10 ms of the event loop.
 _AT_ONCE = 100
-# The pause after a write that failed.
-_RETRY_SECONDS = 10.0
 # A query includes all runs that had ended before it, unless the cluster is too busy to catch up within this time.
 _PATIENCE_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
@@ -58,11 +56,10 @@ class Recorder:
     def __init__(self, manager: Manager, store: Store, history: History, retention: Retention) -> None:
         self._manager, self._store, self._history, self._retention = manager, store, history, retention
         self._clock = manager.clock
-        self._wake = asyncio.Event()
-        self._runs = Runs(manager, self._wake.set)
+        self._loop = GatheringLoop(self.write, HistoryError, GATHER_SECONDS)
+        self._runs = Runs(manager, self._loop.wake)
         self._unwritten: dict[str, Run] = {}
         self._writing = asyncio.Lock()
-        self._stopping = asyncio.Event()
         self._newest: dict[str, int] = {}
         for kind in _FOLLOWED:
             store.listen(kind.resource, lambda change: self._on_committed(change.entry.key.resource, change.revision))
@@ -80,27 +77,11 @@ class Recorder:
                 self._runs.known(await self._history.known(self._runs.due))
             except HistoryError as error:  # nothing depends on the history
                 log.warning("%s", error)
-        while not self._stopping.is_set():
-            await self._wake.wait()
-            await self._pause(GATHER_SECONDS)
-            self._wake.clear()
-            try:
-                await self.write()
-            except HistoryError as error:
-                log.warning("%s; next try in %g s", error, _RETRY_SECONDS)
-                await self._pause(_RETRY_SECONDS)
-                self._wake.set()
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait for so long, or until `stop`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+        await self._loop.run()
 
     async def stop(self) -> None:
         """Stop `run`, after a last write."""
-        self._stopping.set()
-        self._wake.set()
+        await self._loop.stop()
 
     async def write(self) -> None:
         """Write all runs whose end is known. Raises `HistoryError`."""

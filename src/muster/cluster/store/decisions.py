@@ -31,7 +31,7 @@ _SCHEMA = (
 )""",
     "CREATE INDEX by_job ON decisions (namespace, name, serial)",
 )
-# What a row takes beside its body: its columns, and its entry in the index.
+# The bytes of a row beside its body: its columns, and its entry in the index.
 _ROW_BYTES = 120
 # Once the bound is passed, so much of it is kept, so that not every write deletes.
 _KEPT_PERCENT = 90

@@ -1,0 +1,51 @@
+"""Gather what is to be written, so that what comes within a moment goes into one write."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+# The pause after a write that failed.
+_RETRY_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class GatheringLoop:
+    """The loop of a writer on which nothing in the cluster depends: a write that fails is tried again later.
+
+    write: writes all that there is. failure: the error with which it fails. seconds: how long a write waits for more.
+    """
+
+    def __init__(self, write: Callable[[], Awaitable[None]], failure: type[Exception], seconds: float) -> None:
+        self._write, self._failure, self._seconds = write, failure, seconds
+        self._wake = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    def wake(self) -> None:
+        """Let a write come, as there is something to write."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write until `stop`."""
+        while not self._stopping.is_set():
+            await self._wake.wait()
+            await self._pause(self._seconds)
+            self._wake.clear()
+            try:
+                await self._write()
+            except self._failure as error:
+                log.warning("%s; next try in %g s", error, _RETRY_SECONDS)
+                await self._pause(_RETRY_SECONDS)
+                self._wake.set()
+
+    async def stop(self) -> None:
+        """Stop `run`, after a last write."""
+        self._stopping.set()
+        self._wake.set()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for so long, or until `stop`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
