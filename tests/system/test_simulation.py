@@ -484,7 +484,9 @@ def test_an_interrupt_ends_the_simulation_and_not_the_report(tmp_path):
 
 
 def test_the_scenario_of_the_page_runs(tmp_path):
-    [text] = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / "simulate.md").read_text(), re.MULTILINE | re.DOTALL)
+    [text] = re.findall(
+        r"^```yaml\n(apiVersion.*?)^```", (ROOT / "docs" / "simulate.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     report = play(tmp_path, text)
     assert report.summary.seconds == 86_400.0
     assert report.summary.total.ended > 100
