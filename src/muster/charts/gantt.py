@@ -10,7 +10,7 @@ from muster.charts.markup import Markup, element
 from muster.charts.plot import WIDTH, write_path
 from muster.charts.scales import Tick
 
-# So many bars are drawn one by one, and at most as many for the shorter ones, of which those of one place are one.
+# The most bars that are drawn one by one. Shorter ones at one place become one bar, and those are at most as many.
 MOST_BARS = 7000
 # Places of a row are no narrower than this part of the width.
 _FINEST = 2000

@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 1000, 200
 # Room above the drawing, for the topmost value, and below it, for the names of ticks.
 _TOP, _BOTTOM = 14, 24
 COLORS = 7
-"""So many series have a colour of their own; it is grey for others."""
+"""The number of series with a colour of their own; others are grey."""
 _STEPS = 5
 
 

@@ -125,7 +125,7 @@ _FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class Snapshot(Struct, frozen=True):
-    """What scheduling reads of a cluster.
+    """The part of a cluster that scheduling reads.
 
     at: when it was read. revision: of the server. missing: the kinds that are not there, with the reason.
     exact: whether all objects are of that revision. decisions: what was decided, the newest first; None if that is left

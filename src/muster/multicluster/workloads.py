@@ -50,7 +50,7 @@ Step: TypeAlias = Callable[[Worker, Dispatched], Awaitable[Result]]
 
 
 def keep_nothing(decision: Decision) -> None:
-    """Drop a record, for a controller whose decisions nobody reads."""
+    """Drop a record, for a controller whose decisions are not kept."""
 
 
 class DispatchController(Reconciler):

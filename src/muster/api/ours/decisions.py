@@ -53,7 +53,7 @@ class Other(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
 
 
 class Amount(Struct, frozen=True, rename="camel", gc=False):
-    """What a job requests of one flavor and resource, and the quota of its ClusterQueue after the decision.
+    """The request of a job for one flavor and resource, and the quota of its ClusterQueue after the decision.
 
     CPUs are counted in thousandths, everything else in whole units.
 

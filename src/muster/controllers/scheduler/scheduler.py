@@ -78,7 +78,7 @@ class Scheduler(Reconciler):
     runs_jobs: whether the Job controller of this cluster is Muster's, which counts no interruption as a failure.
     queues_recover: whether the queue of a gang that stays broken takes its quota back, and with it all its pods.
     matches: whether a device matches an expression of a class or a claim.
-    decisions: the log to which decisions are added; by default one that nobody reads.
+    decisions: the log to which decisions are added; by default one that is never read.
     """
 
     name = "scheduler"

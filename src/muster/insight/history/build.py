@@ -130,7 +130,7 @@ def _sum_requested_cpus(job: JobRecord) -> float | None:
 
 
 def _find_priority(workload: Workload | None, pods: Sequence[Pod]) -> int | None:
-    """Return the priority of a job in its queue, or that of its pods; None if nobody knows."""
+    """Return the priority of a job in its queue, or that of its pods; None if unknown."""
     if workload is not None and workload.spec.priority is not None:
         return workload.spec.priority
     return max((pod.spec.priority for pod in pods if pod.spec.priority is not None), default=None)

@@ -15,7 +15,7 @@ from muster.insight.history.runs import Run
 from muster.insight.record import JobRecord
 from muster.insight.text import escape_controls, format_duration, format_owner, format_quantity
 
-# Of many others, nodes and amounts, so many are named.
+# The most others, nodes and amounts that a line names.
 _NAMED = 5
 
 # Why a job was chosen as a victim: the reasons of Kueue's condition Preempted, and our own.
@@ -30,7 +30,7 @@ _VICTIM_RULES: Mapping[str, str] = {
 
 
 class Facts(Struct, frozen=True):
-    """What a job or its record tells of a life. ended: None while it has not ended. end: how it ended, and why."""
+    """The begin and end of a life, as a job or its record has them. ended: None before the end. end: how, and why."""
 
     namespace: str
     name: str

@@ -38,10 +38,10 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     interruptions: how often the platform ended pods of the job.
     cpu_seconds: the CPU time of all pods; None if no node reported it.
     memory_bytes: the peak of the pod that used the most memory; None if no node reported it.
-    requested_cpus: how many CPUs the workers that run side by side request; None if they request none, or nobody knows.
+    requested_cpus: how many CPUs the workers that run side by side request; None if none, or unknown.
     gpu_seconds, gpu_memory_bytes: the time in which GPUs worked, and the peak of the pod that used the most of their
     memory; None if no node reported it.
-    priority: of its Workload, or else of its pods; None if nobody knows.
+    priority: of its Workload, or else of its pods; None if unknown.
     limit_seconds: the time limit of the job; None if it had none.
     pod_requests: what its pods requested, by role.
     """
@@ -74,7 +74,7 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def mean_cpus(self) -> float | None:
-        """The CPUs that all workers used on average; None if nobody knows.
+        """The CPUs that all workers used on average; None if unknown.
 
         An interrupted run is left out: its CPU time is that of all attempts, and its run time that of the last.
         """
@@ -82,7 +82,7 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def mean_gpus(self) -> float | None:
-        """The GPUs that worked on average, of all workers together; None if nobody knows, as with `mean_cpus`."""
+        """The GPUs that worked on average, of all workers together; None if unknown, as with `mean_cpus`."""
         return self._find_mean(self.gpu_seconds)
 
     def _find_mean(self, seconds: float | None) -> float | None:

@@ -40,7 +40,7 @@ class AskMaker:
         shapes: Counter[Shape] = Counter()
         for number, podset in enumerate(job.workload.podsets):
             given = assignment.podsets[number] if assignment is not None else None
-            flavors = _list_flavors(given)
+            flavors = job.flavors[number] if given is None and job.flavors else _list_flavors(given)
             if given is None or given.places is None:
                 shapes[self.find_shape(job, number, flavors)] += podset.count if given is None else given.count
                 continue

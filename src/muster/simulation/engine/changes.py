@@ -28,7 +28,7 @@ class Changed(Protocol):
 
     @property
     def record(self) -> Record:
-        """What became of the jobs so far, and the time."""
+        """The record of the jobs so far, which has the time."""
         ...
 
     @property
@@ -72,7 +72,7 @@ class Changes:
             if change.fail is not None
         }
         sources: tuple[Iterable[_Event], ...] = (list_moments(reading, failing), site.redefinitions)
-        # Of changes of one moment, the first one listed is the first.
+        # Changes of one moment happen in the order of the list.
         self._events: Iterator[_Event] = heapq.merge(*sources, key=attrgetter("at", "number"))
         self._last_redefinition = max((one.at for one in site.redefinitions), default=-1.0)
         self._coming = False  # whether another change is to come

@@ -35,7 +35,7 @@ class Checkpoints(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """What remains of an interrupted run. work: seconds that need not be repeated. lost: seconds that were lost."""
+    """The rest of an interrupted run. work: seconds that need not be repeated. lost: seconds that were lost."""
 
     work: float
     lost: float

@@ -11,7 +11,7 @@ from muster.gang.order.preemption import Candidate, protected_until, resistance,
 
 
 class Precedence(Struct, frozen=True):
-    """What the pods of a gang say about who displaces whom.
+    """The standing of a gang between those that it may displace and those that may displace it.
 
     strength: the gang displaces gangs of less resistance; None if it displaces none.
     resistance: the strength that displaces the gang; None if nothing does.

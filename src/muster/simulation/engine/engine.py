@@ -12,6 +12,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
+from muster.api.kueue import ClusterQueue
 from muster.api.kueue.names import PODS_READY_TIMEOUT, REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
 from muster.api.ours.decisions import Decision, Subject
 from muster.api.ours.teams import NOT_A_USER
@@ -51,7 +52,7 @@ from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.model import Spec
 
-# The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
+# The reasons of jobs that wait for ever, unless a queue is changed.
 HOPELESS = frozenset(
     ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER, REQUEUING_LIMIT_EXCEEDED)
 )
@@ -118,7 +119,6 @@ class Engine:
             else None
         )
         self._readiness = ReadinessWatch(self._time_outs, agenda, self._start, self._note_ready, self._requeue)
-        self._hopeless = HOPELESS
         self._ready = False  # whether pods got ready since the last cycle
         self._wake_at: datetime | None = None  # when the next job has waited long enough after an eviction
         self._decisions = decisions
@@ -154,7 +154,7 @@ class Engine:
                 self._machines.settle_pod(pod)
         for one in residents.jobs:
             self._take_up_job(one)
-        self._agenda.plan(0.0, Rank.ARRIVAL, lambda: None)  # a moment to decide in
+        self._agenda.plan(0.0, Rank.ARRIVAL, _do_nothing)  # a moment to decide in
 
     def _take_up_job(self, taken: TakenJob) -> None:
         workload, template = taken.workload, taken.known.template
@@ -167,6 +167,7 @@ class Engine:
             number, submission, taken.known, workload, template.end, taken.run_time, None
         )
         if taken.flavors is not None and workload.queue in self._tree.queues:
+            job.flavors = taken.flavors
             self._tree.hold(workload)
             self._note_use(workload, 1)
         elif workload.queue:
@@ -179,17 +180,13 @@ class Engine:
             if self._machines is not None:
                 shapes = {shape: sum(count for _, count in nodes) for shape, nodes in taken.nodes.items()}
                 started = self._start.timestamp() + taken.started
-                self._machines.take_up(self._asks.make_ask(job, shapes, self._epoch), Placement(taken.nodes), started)
+                ask = self._asks.make_ask(job, shapes, self._epoch, has_places=bool(workload.places))
+                self._machines.take_up(ask, Placement(taken.nodes), started)
             self._begin(job, taken.started)
         elif self._machines is None:
             self._begin(job)
         else:
-            counts: Counter[Shape] = Counter()
-            for index, podset in enumerate(workload.podsets):
-                counts[self._asks.find_shape(job, index, () if taken.flavors is None else taken.flavors[index])] += (
-                    podset.count
-                )
-            if self._machines.ask(self._asks.make_ask(job, counts, self._epoch), self._epoch):
+            if self._machines.ask(self._asks.ask_for_all(job, None, self._epoch), self._epoch):
                 self._begin(job)
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
@@ -208,9 +205,6 @@ class Engine:
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield the jobs that have not started, and why."""
-        # Where nothing runs, a job that finds no place in a topology never will.
-        idle = all(job.started is None for job in self._jobs.values())
-        self._hopeless = HOPELESS | {TOPOLOGY_PLACEMENT_FAILED} if idle else HOPELESS
         lacking: dict[Hashable, bool] = {}  # whether jobs with these pods lack nodes, of which there may be many
         for job in self._jobs.values():
             if job.started is None:
@@ -230,7 +224,10 @@ class Engine:
 
     def _is_hopeless(self, why: PendingReason) -> bool:
         """Return whether a job waits for ever, unless a queue changes after the end of the simulation."""
-        return why.reason in self._hopeless and not (self.changes is not None and self.changes.redefines_later)
+        hopeless = why.reason in HOPELESS
+        if why.reason == TOPOLOGY_PLACEMENT_FAILED:  # where nothing runs, no place will come free
+            hopeless = all(job.started is None for job in self._jobs.values())
+        return hopeless and not (self.changes is not None and self.changes.redefines_later)
 
     def _lacks_nodes(self, job: SimulatedJob, known: dict[Hashable, bool]) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
@@ -425,6 +422,7 @@ class Engine:
         self._take_nodes(job)
         self._unplaced.pop(job.workload.key, None)
         job.counts_since = None
+        job.flavors = ()
         self._readiness.release(job.workload.key)
         self._release(job.workload)
         job.workload = replace(job.workload, usage=None, reserved=None, admitted=False, ready=False, places=())
@@ -453,7 +451,7 @@ class Engine:
         self._note_eviction(job, lost)
         self._note_loss(job.workload, lost)
 
-    # What becomes of jobs: the clusters of a MultiKueue do more.
+    # The hooks by which the clusters of a MultiKueue do more.
 
     def _grant(self, job: SimulatedJob, assignment: Assignment) -> None:
         """Let a job go on that has got quota."""
@@ -490,7 +488,7 @@ class Engine:
         job.work -= kept.work
         job.started = None
         self._readiness.interrupt(job.workload.key, self.record.now)
-        if job.workload.ready:
+        if job.workload.ready and self._readiness.follows(job.workload.key):
             job.workload = replace(job.workload, ready=False)
             self._tree.hold(job.workload)
         return kept.lost + startup
@@ -547,7 +545,10 @@ class Engine:
     def redefine(self, definition: Definition) -> None:
         """Change a queue or a Cohort, and evict what a stopped queue drains."""
         self._definitions.change(definition, self._queues)
-        self._settings = replace(self._settings, fair=self._definitions.find_fairness(self._configuration))
+        if isinstance(definition, ClusterQueue):
+            self._time_outs.set_queue(definition)
+        fair = self._definitions.find_fairness(self._configuration)
+        self._settings = replace(self._settings, fair=fair, blocking=self._time_outs.blocking)
         self._note_quotas()
         for key, why in self._definitions.list_drained(definition):
             self._record_eviction(self._jobs[key], why.reason, why.message)
@@ -604,7 +605,7 @@ class Engine:
             self.record.quotas.lose((self._scope + workload.queue, flavor, resource), now - ran, now, amount)
 
     def _measure_rooms(self) -> None:
-        if self._machines is not None and self.record.rooms.is_due(self.record.now):
+        if self._machines is not None:
             names = self.record.works
             shapes = ((names[work], shape) for work, shape in self._asks.list_shapes_of_works())
             measure_rooms(self.record.rooms, self._machines.capacity, shapes, self.record.now)

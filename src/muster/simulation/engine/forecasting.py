@@ -39,7 +39,7 @@ class Forecaster:
     def forecast(
         self, tree: Tree, queues: Queues, settings: AdmissionSettings, key: str, queue: str, now: datetime
     ) -> float | None:
-        """Return the seconds until a waiting job gets quota; None if nobody can say, or it is not paid for."""
+        """Return the seconds until a waiting job gets quota; None if it cannot be said, or is not paid for."""
         if queue not in tree.queues:
             return None
         root = tree.queues[queue].root

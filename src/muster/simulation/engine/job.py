@@ -1,6 +1,7 @@
 """Define the jobs of a simulation that have not ended."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ class SimulatedJob(Struct):
     without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
     counts_since: since when its time limit counts; None until it starts with its present quota.
     given_up: its pods were not ready in time too often, so that it is never queued again.
+    flavors: those of its podsets, if it got them before the simulation began.
     """
 
     number: int
@@ -41,6 +43,7 @@ class SimulatedJob(Struct):
     broken_since: float | None = None
     counts_since: float | None = None
     given_up: bool = False
+    flavors: Sequence[tuple[str, ...]] = ()
 
     @property
     def subject(self) -> Subject:

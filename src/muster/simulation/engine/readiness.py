@@ -83,10 +83,19 @@ class TimeOuts:
         self._base = base
         self._queues = {one.metadata.name: one.metadata.annotations for one in queues}
         self._flavors = {one.metadata.name: one.metadata.annotations for one in flavors}
-        everything = base is not None and base.block_admission
+        self._of_jobs = any(READY_ANNOTATION in its for its in jobs)
+        self.blocking = self._find_all_blocking()
+
+    def _find_all_blocking(self) -> Blocking | None:
+        everything = self._base is not None and self._base.block_admission
         of_queues, of_flavors = self._list_blocking(self._queues), self._list_blocking(self._flavors)
-        blocks = everything or of_queues or of_flavors or any(READY_ANNOTATION in its for its in jobs)
-        self.blocking = Blocking(everything, of_queues, of_flavors) if blocks else None
+        blocks = everything or of_queues or of_flavors or self._of_jobs
+        return Blocking(everything, of_queues, of_flavors) if blocks else None
+
+    def set_queue(self, queue: ClusterQueue) -> None:
+        """Replace the annotations of a ClusterQueue."""
+        self._queues[queue.metadata.name] = queue.metadata.annotations
+        self.blocking = self._find_all_blocking()
 
     def find(self, job: Annotations, queue: str, flavors: Iterable[str]) -> WaitForPodsReady | None:
         """Return the settings of a job in a ClusterQueue with these flavors; None if its pods have all the time."""
@@ -151,6 +160,10 @@ class ReadinessWatch:
             job.ready_at = None
             job.turn(self._moment(now), ready=False)
             self._expect_deadline(key, job, now)
+
+    def follows(self, key: str) -> bool:
+        """Return whether a job is followed, so that its pods may get ready."""
+        return key in self._jobs
 
     def release(self, key: str) -> None:
         """Record that a job is not admitted any more."""

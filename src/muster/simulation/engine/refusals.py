@@ -10,7 +10,7 @@ from muster.simulation.scenario.reading import ScenarioError
 
 
 def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue]) -> None:
-    """Refuse ClusterQueues with admission checks: nobody in a simulation answers them. MultiKueue's are not of these.
+    """Refuse ClusterQueues with admission checks that no controller answers in a simulation, as all but MultiKueue's.
 
     Raises:
         ScenarioError: a ClusterQueue has such a check.

@@ -22,7 +22,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta
-from muster.api.nodes import is_ready
+from muster.api.nodes import HOSTNAME_LABEL, is_ready
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
 from muster.api.values.manifests import Manifest
@@ -256,7 +256,7 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
         for name in name_nodes(pool, find_largest_size(reading.scenario.spec, pool)):
             if name in others:
                 raise reading.source.error(f"spec.nodes[{number}].name", f"{name} is the name of a Node, too")
-            labels = node.metadata.labels | {"kubernetes.io/hostname": name}
+            labels = node.metadata.labels | {HOSTNAME_LABEL: name}
             nodes.append(replace(node, metadata=replace(node.metadata, name=name, labels=labels)))
     return nodes
 
@@ -291,7 +291,7 @@ async def _make_listed_nodes(
             }
             alike = _complete(replace(stored, status=replace(stored.status, allocatable=allocatable)))
             known[row.allocatable, row.labels] = alike
-        labels = alike.metadata.labels | {"kubernetes.io/hostname": name}
+        labels = alike.metadata.labels | {HOSTNAME_LABEL: name}
         nodes.append(replace(alike, metadata=replace(alike.metadata, name=name, labels=labels)))
     return nodes
 

@@ -52,7 +52,7 @@ class UnreadableJobError(ValueError):
 
 
 class UnknownEndError(ValueError):
-    """An error: nobody knows how long some jobs run. field: of the scenario, which would say it."""
+    """An error: the run time of some jobs is unknown. field: of the scenario, which would say it."""
 
     def __init__(self, field: str, names: Sequence[str]) -> None:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

@@ -50,7 +50,7 @@ class Waiting(Struct, frozen=True):
     never: bool
 
 
-class Change(Struct, frozen=True):
+class QuotaChange(Struct, frozen=True):
     """A change of the quota that a queue uses."""
 
     at: float
@@ -82,7 +82,7 @@ class JobColumns(Struct, frozen=True):
     ended: "array[float]"
 
 
-class Changes(Sequence[Change]):
+class QuotaChanges(Sequence[QuotaChange]):
     """All changes of used quota, in order: arrays, of which one object at a time is made.
 
     times, queues, resources, amounts: by change; queues and resources are numbers.
@@ -104,21 +104,21 @@ class Changes(Sequence[Change]):
     def __len__(self) -> int:
         return len(self.times)
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[QuotaChange]:
         columns = zip(self.times, self.queues, self.resources, self.amounts, strict=True)
         for at, queue, resource, amount in columns:
-            yield Change(at, self.queue_names[queue], *self.resource_names[resource], amount)
+            yield QuotaChange(at, self.queue_names[queue], *self.resource_names[resource], amount)
 
     @overload
-    def __getitem__(self, index: int) -> Change: ...
+    def __getitem__(self, index: int) -> QuotaChange: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Change]: ...
-    def __getitem__(self, index: int | slice) -> Change | list[Change]:
+    def __getitem__(self, index: slice) -> list[QuotaChange]: ...
+    def __getitem__(self, index: int | slice) -> QuotaChange | list[QuotaChange]:
         if isinstance(index, slice):
             return [self[number] for number in range(len(self))[index]]
         queue, resource = self.queues[index], self.resources[index]
         names = self.queue_names[queue], *self.resource_names[resource]
-        return Change(self.times[index], *names, self.amounts[index])
+        return QuotaChange(self.times[index], *names, self.amounts[index])
 
 
 class Record:
@@ -272,7 +272,7 @@ class Record:
         for at, node, state in zip(self._node_at, self._node, self._node_state, strict=True):
             yield NodeChange(at, nodes[node], NODE_STATES[state])
 
-    def changes(self) -> Changes:
+    def changes(self) -> QuotaChanges:
         """Return the changes of used quota, in order."""
         columns = self._change_at, self._change_queue, self._change_resource, self._change_of
-        return Changes(*columns, tuple(self._queues), tuple(self._resources))
+        return QuotaChanges(*columns, tuple(self._queues), tuple(self._resources))

@@ -11,7 +11,7 @@ from muster.api.ours.decisions import Decision
 from muster.simulation.outcome.assertions import Verdict
 from muster.simulation.outcome.fragmentation import FreeRooms
 from muster.simulation.outcome.nodelog import NodeLog
-from muster.simulation.outcome.record import Change, JobOutcome, NodeChange, Waiting
+from muster.simulation.outcome.record import JobOutcome, NodeChange, QuotaChange, Waiting
 from muster.simulation.outcome.summary import Summary
 from muster.simulation.outcome.timeline import Timeline, TimelineRow, list_rows
 
@@ -31,7 +31,7 @@ class Report(Struct, frozen=True):
     scenario: str
     summary: Summary
     jobs: Sequence[JobOutcome]
-    changes: Sequence[Change]
+    changes: Sequence[QuotaChange]
     waiting: Sequence[Waiting]
     verdicts: Sequence[Verdict]
     stopped: bool

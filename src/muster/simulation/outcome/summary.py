@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.simulation.outcome.record import Change, JobOutcome
+from muster.simulation.outcome.record import JobOutcome, QuotaChange
 
 # Slowdowns are bounded below by this run time, in seconds, as the literature does (Feitelson and Rudolph).
 SLOWDOWN_SECONDS = 10.0
@@ -87,7 +87,7 @@ class Summary(Struct, frozen=True):
     fairness: float | None
 
 
-def summarize(jobs: Sequence[JobOutcome], changes: Iterable[Change], seconds: float) -> Summary:
+def summarize(jobs: Sequence[JobOutcome], changes: Iterable[QuotaChange], seconds: float) -> Summary:
     """Return the summary of a simulation."""
     queues = {name: _summarize_group(some) for name, some in _group(jobs, attrgetter("queue")).items()}
     slowdowns = [one.slowdown.mean for one in queues.values() if one.slowdown is not None]
@@ -164,7 +164,7 @@ def jain_index(values: Sequence[float]) -> float | None:
     return sum(values) ** 2 / (len(values) * squares) if squares else None
 
 
-def _measure_use(changes: Iterable[Change], seconds: float) -> list[Use]:
+def _measure_use(changes: Iterable[QuotaChange], seconds: float) -> list[Use]:
     used: Counter[tuple[str, str, str]] = Counter()
     area: dict[tuple[str, str, str], float] = defaultdict(float)
     peak: Counter[tuple[str, str, str]] = Counter()

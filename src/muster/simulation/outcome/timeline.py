@@ -8,7 +8,7 @@ from muster.gang import arrays as np
 from muster.gang.arrays import Floats, Ints
 from muster.simulation.outcome.bins import Bins, average_steps, sum_events
 from muster.simulation.outcome.ledgers import QuotaKey, Steps
-from muster.simulation.outcome.record import Changes, Record
+from muster.simulation.outcome.record import QuotaChanges, Record
 
 Series = Sequence[float]
 """A number for each bin."""
@@ -113,7 +113,7 @@ def _build_quotas(bins: Bins, record: Record) -> dict[QuotaKey, QuotaSeries]:
     return {key: QuotaSeries(*each) for key, each in sorted(zip(keys, series, strict=True))}
 
 
-def _read_use(changes: Changes, keys: dict[QuotaKey, int]) -> tuple[Floats, Ints, Floats]:
+def _read_use(changes: QuotaChanges, keys: dict[QuotaKey, int]) -> tuple[Floats, Ints, Floats]:
     """Return the changes of used quota by the numbers of keys; keys that have none are numbered."""
     width = len(changes.resource_names)
     combined = _ints(changes.queues) * width + _ints(changes.resources)
