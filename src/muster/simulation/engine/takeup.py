@@ -238,13 +238,15 @@ class _Reader:
         if admission is not None:
             by_name = {one.name: tuple(sorted(set(one.flavors.values()))) for one in admission.pod_set_assignments}
             flavors = tuple(by_name.get(podset.name, ()) for podset in info.podsets)
+        created = self._find_seconds(info.created)
         return TakenJob(
             name,
             KnownTemplate(("state", info.uid), template, info),
             info,
-            self._find_seconds(info.created),
+            created,
             0.0,
-            None if started is None else min(0.0, self._find_seconds(started)),
+            # A node says when a pod started by a clock of its own, and in whole seconds.
+            None if started is None else min(0.0, max(created, self._find_seconds(started))),
             _place_pods(pods),
             flavors,
             _find_wake(place),

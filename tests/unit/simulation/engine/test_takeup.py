@@ -82,6 +82,11 @@ def test_a_job_that_runs_goes_on_until_its_limit():
     assert residents.pods == ()
 
 
+def test_no_job_started_before_it_was_submitted():
+    [job] = take([make_workload(owner=JOB)], [make_job(**LIMITED)], pods=[make_pod("a", JOB, started=-501)]).jobs
+    assert (job.created, job.started) == (-500.0, -500.0)
+
+
 def test_an_expectation_that_comes_first_counts_and_may_have_passed():
     pods = [make_pod("a", JOB)]
     [job] = take([make_workload(owner=JOB)], [make_job(**LIMITED, **EXPECTED)], pods=pods).jobs
