@@ -4,7 +4,6 @@ An event is a job that comes or ends. After the events of one moment the admissi
 more to decide. A job that it admits asks for nodes; a job that it preempts goes back to its queue at once.
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,7 +11,6 @@ from functools import partial
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
-from muster.api.kueue import ClusterQueue
 from muster.api.kueue.names import PODS_READY_TIMEOUT, REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
 from muster.api.ours.decisions import Decision, Subject
 from muster.api.ours.teams import NOT_A_USER
@@ -21,7 +19,6 @@ from muster.api.values import durations
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.scheduler.decisions import POD_PRIORITY
 from muster.gang.order.ends import End
-from muster.gang.order.recovery import gives_back_at
 from muster.gang.placement import Placement
 from muster.gang.shapes import Shape
 from muster.insight.forecasts.forecast import build_quota_tree
@@ -30,8 +27,6 @@ from muster.queueing.convert import list_flavors
 from muster.queueing.decisions import describe_cycle
 from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
 from muster.queueing.scheduling import cycle
-from muster.queueing.scheduling.estimate import RunTime
-from muster.queueing.scheduling.runtimes import PastRun, PastRuns
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.asking import AskMaker
@@ -43,7 +38,6 @@ from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.machines import Machines
 from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
-from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.takeup import Residents, TakenJob
 from muster.simulation.engine.templates import Templates, find_local_queue
@@ -127,10 +121,8 @@ class Engine:
         self._draws_nodes = len(site.nodes) <= MOST_NODES
         for one in site.nodes if self._draws_nodes else ():
             self.record.nodes.add_node(self._scope + one.metadata.name)
-        self._past = PastRuns()
-        self._forecaster = Forecaster(spec.forecasts, self._flavors, self._run_time)
-        self._fresh: list[SimulatedJob] = []  # that came at this moment
         self._jobs: dict[str, SimulatedJob] = {}  # that have not ended, by key
+        self._forecaster = Forecaster(spec.forecasts, self._flavors, self._jobs)
         self._templates = Templates(templates, self._convert)
         self._checkpoints = checkpoints
         self.changes: Changes | None = None
@@ -280,7 +272,7 @@ class Engine:
         checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
         job = SimulatedJob(number, submission, known, workload, end, submission.run_time, checkpoints)
         self._jobs[key] = job
-        self._fresh.append(job)
+        self._forecaster.expect(job)
         if workload.queue:
             self._queues.add(workload)
         else:
@@ -292,8 +284,7 @@ class Engine:
             return  # it was evicted meanwhile
         del self._jobs[key]
         if job.started is not None:
-            ran = timedelta(seconds=self.record.now - job.started)
-            self._past.add(job.traits, PastRun(ran, job.limit))
+            self._forecaster.learn(job, self.record.now - job.started)
         self._unplaced.pop(key, None)
         self._note_end(job)
         self._readiness.forget(key)
@@ -358,29 +349,10 @@ class Engine:
 
     def measure(self) -> None:
         """Record what a moment leaves: forecasts of the jobs that came, and the free room."""
-        self._forecast()
-        self._measure_rooms()
-
-    def _forecast(self) -> None:
-        """Forecast the starts of the jobs that came at this moment."""
         now = self._start + timedelta(seconds=self.record.now)
-        for job in self._fresh:
-            key, queue = job.workload.key, job.workload.queue
-            wait: float | None = None
-            if job.started is not None:
-                wait = 0.0
-            elif key in self._queues:
-                wait = self._forecaster.forecast(self._tree, self._queues, self._settings, key, queue, now)
-            if wait is not None:
-                self.record.forecast(job.number, wait)
-        self._fresh.clear()
-
-    def _run_time(self, key: str) -> RunTime:
-        """Return what is known of the run time of a job before it has ended."""
-        job = self._jobs[key]
-        limit = job.limit
-        expected = None if job.end is None or job.end.sure else timedelta(seconds=job.end.at)
-        return RunTime(limit, self._past.find(job.traits, limit), expected)
+        for job, wait in self._forecaster.forecast_all(self._tree, self._queues, self._settings, now):
+            self.record.forecast(job.number, wait)
+        self._measure_rooms()
 
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
@@ -493,86 +465,12 @@ class Engine:
             self._tree.hold(job.workload)
         return kept.lost + startup
 
-    # What changes of the scenario do.
-
-    def interrupt(self, key: str, node: str) -> None:
-        """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
-        job = self._jobs[key]
-        assert self._machines is not None, "a gang has nodes"
-        if job.workload.places:  # its admission chose these nodes, and chooses again
-            self.record.interrupt(job.number, 0.0)
-            self._evict(job)
-            return
-        self._unplaced[key] = job
-        if job.known.template.restarts_whole:
-            job.counts_since = None  # its Jobs are created again
-            self._note_interruption(job, self._stop_job(job))
-            return
-        runs = job.started is not None
-        lost = self._machines.break_gang(key, node)
-        # A gang without any node asks for all of them.
-        job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
-        if runs:
-            self._note_interruption(job, self._pause_job(job))
-            self._expect_limit(job)
-            self._expect_give_back(job)
-
     def _expect_limit(self, job: SimulatedJob) -> None:
         """Plan the end of an interrupted job at its time limit, which goes on; its former end does not come."""
         job.starts += 1
         if job.end is not None and job.end.sure and job.counts_since is not None:
             end = partial(self._end, job.workload.key, job.starts)
             self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
-
-    def _note_interruption(self, job: SimulatedJob, lost: float) -> None:
-        self.record.interrupt(job.number, lost)
-        self._note_loss(job.workload, lost)
-
-    def _expect_give_back(self, job: SimulatedJob) -> None:
-        """Plan when a gang that is still broken gives its other nodes back, counted from now."""
-        now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
-        job.broken_since = now
-        if (at := gives_back_at(now, timeout)) is not None:
-            self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
-
-    def _give_back(self, key: str, since: float) -> None:
-        """Take the nodes of a gang that is still broken, and let it ask for all of them."""
-        job = self._jobs.get(key)
-        if job is not None and job.lacking and job.broken_since == since and self._deciding:
-            self._stop_job(job)
-            self._unplaced[key] = job
-
-    def redefine(self, definition: Definition) -> None:
-        """Change a queue or a Cohort, and evict what a stopped queue drains."""
-        self._definitions.change(definition, self._queues)
-        if isinstance(definition, ClusterQueue):
-            self._time_outs.set_queue(definition)
-        fair = self._definitions.find_fairness(self._configuration)
-        self._settings = replace(self._settings, fair=fair, blocking=self._time_outs.blocking)
-        self._note_quotas()
-        for key, why in self._definitions.list_drained(definition):
-            self._record_eviction(self._jobs[key], why.reason, why.message)
-            self._evict(self._jobs[key])
-
-    def stop(self) -> None:
-        """Decide nothing until `restart`; what runs goes on."""
-        self._deciding = False
-
-    def restart(self) -> None:
-        """Decide again: all that waits is tried again, as if it had just come."""
-        before, self._queues = self._queues, self._queues.copy(self._tree.queues)
-        for job in self._jobs.values():
-            if job.workload.key in before and job.workload.key not in self._queues:
-                self._queues.add(job.workload)  # there is no queue of that name
-        if self._machines is not None:
-            self._machines.forget_decisions()
-        for job in self._jobs.values():
-            if job.lacking:
-                self._expect_give_back(job)
-        self._deciding = True
-        late, self._late = self._late, []
-        for key, until in late:
-            self._requeue(key, until)
 
     # What jobs hold.
 

@@ -5,8 +5,8 @@ number of jobs, each job that waits pays for a few others, and a forecast is mad
 begin with pays for all forecasts of a small scenario.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from math import inf
 from typing import Literal
 
@@ -15,28 +15,60 @@ from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.cycle import AdmissionSettings
 from muster.queueing.scheduling.estimate import RunTime, estimate
+from muster.queueing.scheduling.runtimes import PastRun, PastRuns
+from muster.simulation.engine.job import SimulatedJob
 
 # For how many jobs, running or waiting, is paid at first, and by each job that waits; what a forecast costs beside.
-_GIVEN, _PAID, _FIXED = 10_000, 3, 20
+_GIVEN, _PAID, _FIXED = 4_000, 1, 20
 
 
 class Forecaster:
     """Forecasts when jobs get quota, from copies of the quota tree and the queues.
 
-    which: of which jobs. run_time: returns what is known beforehand of the run time of a job, by its key.
+    which: of which jobs. jobs: those that have not ended, by key.
     """
 
     def __init__(
         self,
         which: Literal["all", "some", "none"],
         flavors: Mapping[str, FlavorSpec],
-        run_time: Callable[[str], RunTime],
+        jobs: Mapping[str, SimulatedJob],
     ) -> None:
         self._flavors = flavors
-        self._run_time = run_time
+        self._jobs = jobs
+        self._past = PastRuns()
+        self._fresh: list[SimulatedJob] = []  # that came at this moment
         self._paid = {"all": inf, "some": _GIVEN, "none": -inf}[which]
 
-    def forecast(
+    def expect(self, job: SimulatedJob) -> None:
+        """Let the next forecasts be of a job, too."""
+        self._fresh.append(job)
+
+    def learn(self, job: SimulatedJob, seconds: float) -> None:
+        """Learn from a job that has ended how long such jobs run."""
+        self._past.add(job.traits, PastRun(timedelta(seconds=seconds), job.limit))
+
+    def forecast_all(
+        self, tree: Tree, queues: Queues, settings: AdmissionSettings, now: datetime
+    ) -> Iterator[tuple[SimulatedJob, float]]:
+        """Yield the jobs that came at this moment with the seconds until they are expected to start."""
+        fresh, self._fresh = self._fresh, []
+        for job in fresh:
+            wait: float | None = None
+            if job.started is not None:
+                wait = 0.0
+            elif job.workload.key in queues:
+                wait = self._forecast(tree, queues, settings, job.workload.key, job.workload.queue, now)
+            if wait is not None:
+                yield job, wait
+
+    def _run_time(self, key: str) -> RunTime:
+        """Return what is known of the run time of a job before it has ended."""
+        job = self._jobs[key]
+        expected = None if job.end is None or job.end.sure else timedelta(seconds=job.end.at)
+        return RunTime(job.limit, self._past.find(job.traits, job.limit), expected)
+
+    def _forecast(
         self, tree: Tree, queues: Queues, settings: AdmissionSettings, key: str, queue: str, now: datetime
     ) -> float | None:
         """Return the seconds until a waiting job gets quota; None if it cannot be said, or is not paid for."""

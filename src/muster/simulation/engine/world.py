@@ -11,6 +11,7 @@ from muster.api.config import Configuration
 from muster.controllers.decisionlog import DecisionLog
 from muster.queueing import convert
 from muster.simulation.engine.agenda import Agenda, Rank
+from muster.simulation.engine.changeable import ChangeableEngine
 from muster.simulation.engine.changes import Changes
 from muster.simulation.engine.checkpoints import make_checkpoints
 from muster.simulation.engine.engine import Engine
@@ -69,10 +70,12 @@ class World:
         routes = find_routes(reading, site, configuration, names)
         if not routes:
             checkpoints = [make_checkpoints(reading, number) for number in range(len(spec.work))]
-            self._engine = Engine(spec, site, configuration, self._agenda, self.record, checkpoints, decisions)
-            self._changes = self._engine.changes = Changes(reading, site, self._agenda, self._engine)
+            shared = (spec, site, configuration, self._agenda, self.record)
+            engine = ChangeableEngine(*shared, checkpoints, decisions)
+            self._engine: Engine = engine
+            self._changes = engine.changes = Changes(reading, site, self._agenda, engine)
             if reading.state is not None:
-                self._engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
+                engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
             return
         _refuse_beside_clusters(reading)
         self._engine = manager = ManagerEngine(spec, site, configuration, self._agenda, self.record, routes, decisions)

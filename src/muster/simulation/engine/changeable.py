@@ -1,0 +1,90 @@
+"""Let the changes of a scenario happen to a cluster: nodes are lost, queues change, the engine stops."""
+
+from collections import Counter
+from functools import partial
+
+from msgspec.structs import replace
+
+from muster.api.kueue import ClusterQueue
+from muster.api.values import durations
+from muster.gang.order.recovery import gives_back_at
+from muster.simulation.engine.agenda import Rank
+from muster.simulation.engine.engine import Engine
+from muster.simulation.engine.job import SimulatedJob
+from muster.simulation.engine.redefinitions import Definition
+
+
+class ChangeableEngine(Engine):
+    """A cluster whose nodes, queues and engine change while it is played."""
+
+    def interrupt(self, key: str, node: str) -> None:
+        """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
+        job = self._jobs[key]
+        assert self._machines is not None, "a gang has nodes"
+        if job.workload.places:  # its admission chose these nodes, and chooses again
+            self.record.interrupt(job.number, 0.0)
+            self._evict(job)
+            return
+        self._unplaced[key] = job
+        if job.known.template.restarts_whole:
+            job.counts_since = None  # its Jobs are created again
+            self._note_interruption(job, self._stop_job(job))
+            return
+        runs = job.started is not None
+        lost = self._machines.break_gang(key, node)
+        # A gang without any node asks for all of them.
+        job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
+        if runs:
+            self._note_interruption(job, self._pause_job(job))
+            self._expect_limit(job)
+            self._expect_give_back(job)
+
+    def _note_interruption(self, job: SimulatedJob, lost: float) -> None:
+        self.record.interrupt(job.number, lost)
+        self._note_loss(job.workload, lost)
+
+    def _expect_give_back(self, job: SimulatedJob) -> None:
+        """Plan when a gang that is still broken gives its other nodes back, counted from now."""
+        now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
+        job.broken_since = now
+        if (at := gives_back_at(now, timeout)) is not None:
+            self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
+
+    def _give_back(self, key: str, since: float) -> None:
+        """Take the nodes of a gang that is still broken, and let it ask for all of them."""
+        job = self._jobs.get(key)
+        if job is not None and job.lacking and job.broken_since == since and self._deciding:
+            self._stop_job(job)
+            self._unplaced[key] = job
+
+    def redefine(self, definition: Definition) -> None:
+        """Change a queue or a Cohort, and evict what a stopped queue drains."""
+        self._definitions.change(definition, self._queues)
+        if isinstance(definition, ClusterQueue):
+            self._time_outs.set_queue(definition)
+        fair = self._definitions.find_fairness(self._configuration)
+        self._settings = replace(self._settings, fair=fair, blocking=self._time_outs.blocking)
+        self._note_quotas()
+        for key, why in self._definitions.list_drained(definition):
+            self._record_eviction(self._jobs[key], why.reason, why.message)
+            self._evict(self._jobs[key])
+
+    def stop(self) -> None:
+        """Decide nothing until `restart`; what runs goes on."""
+        self._deciding = False
+
+    def restart(self) -> None:
+        """Decide again: all that waits is tried again, as if it had just come."""
+        before, self._queues = self._queues, self._queues.copy(self._tree.queues)
+        for job in self._jobs.values():
+            if job.workload.key in before and job.workload.key not in self._queues:
+                self._queues.add(job.workload)  # there is no queue of that name
+        if self._machines is not None:
+            self._machines.forget_decisions()
+        for job in self._jobs.values():
+            if job.lacking:
+                self._expect_give_back(job)
+        self._deciding = True
+        late, self._late = self._late, []
+        for key, until in late:
+            self._requeue(key, until)
