@@ -71,6 +71,7 @@ _NOT_ASKED = {
 # Each of them is in docs/operator.md.
 _DIFFERENCES = {
     "kube-controller-manager tells workers of no world": ("workers_learn_of_a_larger_world", "cohort_come_to_rest"),
+    "kube-controller-manager counts interruptions as failures": ("had_not_come_to_a_lost_node",),
 }
 
 _PLACED = ["muster", "default-scheduler"]
