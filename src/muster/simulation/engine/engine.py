@@ -296,8 +296,11 @@ class Engine:
 
     def settle(self) -> None:
         """Decide until there is nothing to decide at this moment."""
-        if not self._deciding:
-            return
+        if self._deciding:
+            self._decide()
+        self._readiness.plan_deadlines(self.record.now)
+
+    def _decide(self) -> None:
         unplaced, self._unplaced = self._unplaced, {}
         for job in unplaced.values():
             if job.lacking:

@@ -133,6 +133,7 @@ class ReadinessWatch:
         self._on_ready = on_ready
         self._on_late = on_late
         self._jobs: dict[str, Readiness] = {}
+        self._unplanned: dict[str, None] = {}  # those whose time-out may begin at this moment
 
     def admit(self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], now: float) -> None:
         """Follow a job from its admission on."""
@@ -142,7 +143,7 @@ class ReadinessWatch:
         job = self._jobs.setdefault(key, Readiness(settings))
         job.settings = settings
         job.admit(self._moment(now))
-        self._expect_deadline(key, job, now)
+        self._unplanned[key] = None
 
     def begin(self, key: str, now: float, startup: float) -> None:
         """Record that all pods of a job have nodes. startup: after how many seconds they are ready."""
@@ -159,7 +160,7 @@ class ReadinessWatch:
         if (job := self._jobs.get(key)) is not None and job.conditions:
             job.ready_at = None
             job.turn(self._moment(now), ready=False)
-            self._expect_deadline(key, job, now)
+            self._unplanned[key] = None
 
     def follows(self, key: str) -> bool:
         """Return whether a job is followed, so that its pods may get ready."""
@@ -179,10 +180,13 @@ class ReadinessWatch:
             job.turn(self._moment(at), ready=True)
             self._on_ready(key)
 
-    def _expect_deadline(self, key: str, job: Readiness, now: float) -> None:
-        if job.deadline is not None:
-            at = (job.deadline - self._start).total_seconds()
-            self._agenda.plan(max(at, now), Rank.ARRIVAL, partial(self._expire, key, job.deadline))
+    def plan_deadlines(self, now: float) -> None:
+        """Plan the time-outs of the jobs whose pods wait since this moment; most are ready within it."""
+        for key in self._unplanned:
+            if (job := self._jobs.get(key)) is not None and job.deadline is not None:
+                at = (job.deadline - self._start).total_seconds()
+                self._agenda.plan(max(at, now), Rank.ARRIVAL, partial(self._expire, key, job.deadline))
+        self._unplanned.clear()
 
     def _expire(self, key: str, deadline: datetime) -> None:
         if (job := self._jobs.get(key)) is not None and job.deadline == deadline:
