@@ -5,15 +5,18 @@ server is ready to answer on it. Pods always get the address on loopback, wherev
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
 from muster.cluster.apiserver.access.control import Trust
+from muster.cluster.apiserver.front.application import identify_user
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.front.listener import AddressUnusable, bound
+from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.identity.credentials import Credentials
-from muster.cluster.apiserver.identity.users import ADMIN
+from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
@@ -25,6 +28,12 @@ from muster.runtime.ids import Ids
 from muster.runtime.manager import Manager
 from muster.runtime.reconciler import Reconciler
 
+# Returns the user with a certificate, an authorization header or a Unix user id. Raises `ApiError` (401, 403).
+Identify = Callable[[User | None, str, int | None], Awaitable[User]]
+# Makes what is served beside the API. The last arguments are the names by which other machines reach the server, and
+# its URL on this machine.
+MakePages = Callable[[ControlPlane, Identify, Sequence[str], str], Pages]
+
 PKI = "pki"  # the directory of credentials in a cluster's home, which is made after the store
 
 
@@ -32,16 +41,25 @@ class Entrance:
     """The credentials and sockets of a server. Its methods are called in order, once the directory `home` is ours.
 
     port: 0 for any free one.
+    make_pages: makes the pages for people, beside the API.
     local: the local socket of a system server, which the users of this machine connect to; None for no such server.
     """
 
     credentials: Credentials
 
-    def __init__(self, home: Path, port: int, exposure: Exposure = UNEXPOSED, local: Path | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        port: int,
+        exposure: Exposure = UNEXPOSED,
+        local: Path | None = None,
+        make_pages: MakePages | None = None,
+    ) -> None:
         self._home = home
         self._port = port
         self._exposure = exposure
         self._local = local
+        self._make_pages = make_pages
         self._local_listener: socket.socket | None = None
         self._local_file = (0, 0)
         self._listeners: dict[tuple[str, int], socket.socket] = {}  # by the requested address
@@ -82,7 +100,11 @@ class Entrance:
         if users is not None:
             await users.share()
         find_peer = users.user_of if users is not None else None
-        front = HttpsFront(plane.server, authenticator, self.credentials.server_context(), find_peer)
+        context, pages = self.credentials.server_context(), None
+        if self._make_pages is not None:
+            identify = partial(identify_user, authenticator, find_peer)
+            pages = self._make_pages(plane, identify, self._exposure.certified, self.url)
+        front = HttpsFront(plane.server, authenticator, context, find_peer, pages)
         front.follow_credentials(plane.store)
         for listener in self._listeners.values():
             await front.listen(listener)

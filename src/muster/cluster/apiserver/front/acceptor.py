@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 
 from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
@@ -29,6 +30,7 @@ PAUSE_SECONDS = 1.0  # after the process ran out of files
 FULL_SECONDS = 0.05  # at the limit of connections
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 
+_TLS_HANDSHAKE = b"\x16"  # the type of the first record of TLS
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid, as they were at connect()
 
 log = logging.getLogger(__name__)
@@ -46,11 +48,17 @@ class Acceptor:
         context: ssl.SSLContext | None,
         connection_limit: ConnectionLimit,
         make_connection: ConnectionFactory,
+        make_plain_connection: ConnectionFactory | None = None,
     ) -> None:
+        """Make an acceptor.
+
+        make_plain_connection: for clients of this machine that begin without TLS; without it they are disconnected.
+        """
         self._listener = listener
         self._context = context
         self._connection_limit = connection_limit
         self._make_connection = make_connection
+        self._make_plain_connection = make_plain_connection
         self._loop = asyncio.get_running_loop()
         self._over_limit: socket.socket | None = None  # accepted at the limit of connections
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # clients that have sent nothing yet
@@ -160,16 +168,27 @@ class Acceptor:
         # A failed handshake (no TLS, an unknown authority, a timeout) closes the connection without an answer.
         with suppress(OSError):
             try:
+                context, make = self._context, self._make_connection
+                if context is not None and self._make_plain_connection is not None and is_plain_and_local(client):
+                    context, make = None, self._make_plain_connection
                 await self._loop.connect_accepted_socket(
-                    partial(self._make_connection, slot, self._loop.time() + seconds),
+                    partial(make, slot, self._loop.time() + seconds),
                     client,
-                    ssl=self._context,
-                    ssl_handshake_timeout=seconds if self._context else None,
-                    ssl_shutdown_timeout=CLOSE_SECONDS if self._context else None,
+                    ssl=context,
+                    ssl_handshake_timeout=seconds if context else None,
+                    ssl_shutdown_timeout=CLOSE_SECONDS if context else None,
                 )
             except BaseException:
                 self._connection_limit.release(slot)
                 raise
+
+
+def is_plain_and_local(client: socket.socket) -> bool:
+    """Return whether a client of this machine has begun to speak without TLS. Raises `OSError`."""
+    if not ip_address(client.getpeername()[0]).is_loopback:
+        return False
+    first = client.recv(1, socket.MSG_PEEK)
+    return bool(first) and first != _TLS_HANDSHAKE
 
 
 def peer_of(client: socket.socket) -> int | None:

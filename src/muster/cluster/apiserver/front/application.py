@@ -19,6 +19,7 @@ from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
 from muster.cluster.apiserver.front.flow import Flow, Shares, room_for, seats_for
 from muster.cluster.apiserver.front.incoming import Body
+from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.front.revocation import RevocableStreams
 from muster.cluster.apiserver.front.sending import respond
 from muster.cluster.apiserver.identity.users import Authenticator, User
@@ -44,16 +45,25 @@ class Application:
     """
 
     def __init__(
-        self, server: ApiServer, authenticator: Authenticator, flow: Flow, find_peer: FindPeer | None = None
+        self,
+        server: ApiServer,
+        authenticator: Authenticator,
+        flow: Flow,
+        find_peer: FindPeer | None = None,
+        pages: Pages | None = None,
     ) -> None:
         self.streams = RevocableStreams()
         self._find_peer = find_peer
         self._server = server
         self._authenticator = authenticator
         self._flow = flow
+        self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if self._pages is not None and self._pages.has(scope["path"]):
+            await self._pages.app(scope, receive, send)
+            return
         caller: Caller = scope["extensions"][EXTENSION]
         headers = dict(reversed(scope["headers"]))  # the first value of a repeated header counts
         headers[AUDIT_ID] = headers.get(AUDIT_ID, b"")[:MAX_AUDIT_ID_BYTES] or self._server.ids.uid().encode()
@@ -91,17 +101,12 @@ class Application:
         slot = caller.slot
         try:
             if slot.peer is not None:
-                slot.user = slot.user or await self._identify(slot.peer)
+                slot.user = slot.user or await identify_user(self._authenticator, self._find_peer, None, "", slot.peer)
                 return slot.user
             return self._authenticator.user(caller.user, text(headers, b"authorization"))
         except ApiError:
             self._server.not_known(request)
             raise
-
-    async def _identify(self, peer: int) -> User:
-        if self._find_peer is None:
-            raise unauthorized()
-        return await self._find_peer(peer)
 
     async def _answer(
         self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack, opened: ExitStack
@@ -160,6 +165,25 @@ class Application:
         with ExitStack() as taken:
             await _take(self._flow.readers, exchange.user, 1, caller, taken)
             return await asyncio.to_thread(ReadAhead.of, content, exchange.request.content_type)
+
+
+async def identify_user(
+    authenticator: Authenticator,
+    find_peer: FindPeer | None,
+    certificate: User | None,
+    authorization: str,
+    peer: int | None,
+) -> User:
+    """Return the user with these credentials. Raises `ApiError` (401, 403).
+
+    certificate: the user of a client certificate that TLS has verified. authorization: the header of a request.
+    peer: the id of the Unix user at the other end of a local socket.
+    """
+    if peer is None:
+        return authenticator.user(certificate, authorization)
+    if find_peer is None:
+        raise unauthorized()
+    return await find_peer(peer)
 
 
 async def _take(shares: Shares, user: str, count: int, caller: Caller, taken: ExitStack) -> None:

@@ -25,6 +25,7 @@ class ConnectionSlot:
     address: the host of the client.
     peer: the id of the Unix user at the other end of a local socket; None for any other connection.
     user: the API user of the peer, once the application has looked it up.
+    is_secure: whether the connection is under TLS.
     """
 
     close: Callable[[], object]
@@ -33,6 +34,7 @@ class ConnectionSlot:
     address: str = ""
     peer: int | None = None
     user: User | None = None
+    is_secure: bool = False
 
 
 class ConnectionLimit:

@@ -10,6 +10,7 @@ from muster.api.core import SECRET, SERVICE_ACCOUNT
 from muster.cluster.apiserver.front.application import Application, FindPeer
 from muster.cluster.apiserver.front.flow import Flow, Limits
 from muster.cluster.apiserver.front.listener import Listener
+from muster.cluster.apiserver.front.pages import Pages, PlainFront
 from muster.cluster.apiserver.identity.users import Authenticator
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.store import Change, Store
@@ -26,12 +27,17 @@ class HttpsFront(Listener):
         authenticator: Authenticator,
         context: ssl.SSLContext,
         find_peer: FindPeer | None = None,
+        pages: Pages | None = None,
     ) -> None:
-        """Make a front that listens nowhere yet. find_peer: returns the user at the other end of a local socket."""
+        """Make a front that listens nowhere yet.
+
+        find_peer: returns the user at the other end of a local socket. pages: what is served beside the API, to clients
+        of this machine without TLS, too.
+        """
         self.flow = Flow(server.metrics, LIMITS)
-        application = Application(server, authenticator, self.flow, find_peer)
+        application = Application(server, authenticator, self.flow, find_peer, pages)
         self._streams = application.streams
-        super().__init__(application, context, server.stop)
+        super().__init__(application, context, server.stop, PlainFront(pages) if pages is not None else None)
 
     def follow_credentials(self, store: Store) -> None:
         """End each stream of a service account from now on once its token is void."""
