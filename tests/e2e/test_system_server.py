@@ -257,6 +257,22 @@ def test_a_notice_of_a_job_runs_as_its_user(world: World) -> None:
     assert told.stat().st_uid == world.ada.uid
 
 
+def test_a_job_opens_no_gpu_that_it_has_not(world: World) -> None:
+    device = Path("/dev/nvidia77")  # the driver's files have such names; here is no driver
+    device.write_text("a GPU of another user")
+    device.chmod(0o666)
+    try:
+        assert world.ada.do(device.read_text)  # outside a job the machine decides
+        script = (
+            'cat /dev/nvidia77; umount /dev/nvidia77; unshare -Urm umount /dev/nvidia77; echo "[$(cat /dev/nvidia77)]"'
+        )
+        world.ada.run_pod("gpu", script, container={"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "77"}]})
+        assert world.ada.output_of("gpu").splitlines()[-1] == "[]"
+        assert "a GPU of another user" not in world.ada.output_of("gpu")
+    finally:
+        device.unlink()
+
+
 # -- what others see
 
 

@@ -32,8 +32,11 @@ def root(tmp_path):
 def test_they_are_found_in_the_order_of_the_driver(root):
     first, second = amd.discover(root)
     place = str(root / "sys/class/drm/renderD128/device")
-    assert first == Gpu(AMD, 0, "AMD Instinct MI300X", 206141652992, "GPU-9e376e357264004d", place)
+    assert first == Gpu(
+        AMD, 0, "AMD Instinct MI300X", 206141652992, "GPU-9e376e357264004d", place, "/dev/dri/renderD128"
+    )
     assert (second.number, second.model, second.memory, second.uuid) == (1, "gfx942", 0, "")
+    assert second.file == "/dev/dri/renderD136"
 
 
 def test_a_machine_without_the_driver_has_none(tmp_path):
