@@ -23,10 +23,11 @@ from muster.dashboard.boards import Boards
 from muster.dashboard.compression import compress
 from muster.dashboard.pages import ROUTES
 from muster.dashboard.rendering import Renderer
+from muster.dashboard.root import ROOT
 from muster.dashboard.statics import PREFIX, answer_static
 from muster.dashboard.viewing.hosts import Host, Proof, Viewer
 from muster.dashboard.viewing.sessions import SESSION_LIFETIME, Session, Sessions, is_form_key
-from muster.dashboard.visits import ROOT, Deed, Download, Page, PageError, Route, Router, Visit, address
+from muster.dashboard.visits import Deed, Download, Page, PageError, Route, Router, Visit, address
 from muster.operator.routes import InboundRequest
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random

@@ -1,18 +1,26 @@
-"""Puts the dashboard beside the API of `muster up`, at the same address."""
+"""Puts the dashboard beside the API of `muster up`, at the same address.
 
+The pages are loaded with the first request for one: many servers are never looked at.
+"""
+
+import asyncio
 from collections.abc import Sequence
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from muster.api.ours.unixusers import UNIX_PREFIX, namespace_of
+from muster.cluster.apiserver.front.asgi import Receive, Scope, Send
 from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.identity.users import User, account_of
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.entrance import Identify
-from muster.dashboard.app import Dashboard
-from muster.dashboard.viewing.hosts import EmbeddedHost, Proof
-from muster.dashboard.viewing.sessions import Sessions
-from muster.dashboard.visits import ROOT
+from muster.dashboard.root import ROOT
+
+if TYPE_CHECKING:
+    from muster.dashboard.app import Dashboard
+    from muster.dashboard.viewing.hosts import Proof
 
 SESSIONS = "dashboard-sessions.json"
 """The file in a home that lets open pages go on when the server starts again."""
@@ -20,17 +28,48 @@ SESSIONS = "dashboard-sessions.json"
 
 def make_pages(home: Path, plane: ControlPlane, identify: Identify, names: Sequence[str], url: str) -> Pages:
     """Return the pages of a server. names: those by which other machines reach it. url: of the API on this machine."""
-    clock, random = plane.inputs.clock, plane.inputs.random
+    embedded = _Embedded(home, plane, identify, names, url.replace("https:", "http:", 1))
+    return Pages(ROOT, embedded.answer, embedded.close)
 
-    async def find_user(proof: Proof) -> User:
-        return await identify(proof.certificate, proof.authorization, proof.peer)
 
-    host = EmbeddedHost(find_user, lambda user: plane.client(user, "muster-dashboard"), find_namespace)
-    # Browsers send a cookie to every server of a host, whatever its port, so each server's has a name of its own.
-    name = f"muster-{sha256(str(home.absolute()).encode()).hexdigest()[:8]}"
-    sessions, address = Sessions(clock, home / SESSIONS), url.replace("https:", "http:", 1)
-    dashboard = Dashboard(host, sessions, clock, random, hosts=names, name=name, address=address)
-    return Pages(ROOT, dashboard)
+class _Embedded:
+    """The dashboard of one server, which is made when somebody looks."""
+
+    def __init__(self, home: Path, plane: ControlPlane, identify: Identify, names: Sequence[str], address: str) -> None:
+        self._home, self._plane = home, plane
+        self._identify, self._names, self._address = identify, names, address
+        self._dashboard: Dashboard | None = None
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        dashboard = self._dashboard or await self._open()
+        await dashboard(scope, receive, send)
+
+    async def close(self) -> None:
+        """End all that is followed for viewers."""
+        if self._dashboard is not None:
+            await self._dashboard.close()
+
+    async def _open(self) -> "Dashboard":
+        await asyncio.to_thread(import_module, "muster.dashboard.app")
+        if self._dashboard is None:  # another request may have been faster
+            self._dashboard = self._make()
+        return self._dashboard
+
+    def _make(self) -> "Dashboard":
+        from muster.dashboard.app import Dashboard
+        from muster.dashboard.viewing.hosts import EmbeddedHost
+        from muster.dashboard.viewing.sessions import Sessions
+
+        clock, random = self._plane.inputs.clock, self._plane.inputs.random
+        host = EmbeddedHost(self._find_user, lambda user: self._plane.client(user, "muster-dashboard"), find_namespace)
+        # Browsers send a cookie to every server of a host, whatever its port, so each server's has a name of its own.
+        name = f"muster-{sha256(str(self._home.absolute()).encode()).hexdigest()[:8]}"
+        sessions = Sessions(clock, self._home / SESSIONS)
+        return Dashboard(host, sessions, clock, random, hosts=self._names, name=name, address=self._address)
+
+    async def _find_user(self, proof: "Proof") -> User:
+        return await self._identify(proof.certificate, proof.authorization, proof.peer)
 
 
 def find_namespace(user: User) -> str:

@@ -9,12 +9,10 @@ import re2
 from msgspec import Struct, field
 
 from muster.cluster.apiserver.answers import Stream
+from muster.dashboard.root import ROOT
 from muster.dashboard.viewing.copy import Copy
 from muster.dashboard.viewing.hosts import Viewer
 from muster.runtime.transport import Response
-
-ROOT = "/ui"
-"""The path below which all pages are."""
 
 
 class Visit(Struct, frozen=True):

@@ -66,9 +66,9 @@ async def _serve(target: Target, port: int, read_only: bool, *, browse: bool) ->
         from muster.cluster.apiserver.front.listener import Listener
         from muster.cluster.apiserver.front.pages import Pages, PlainFront
         from muster.dashboard.app import Dashboard
+        from muster.dashboard.root import ROOT
         from muster.dashboard.viewing.hosts import OwnHost, Proof
         from muster.dashboard.viewing.sessions import Sessions
-        from muster.dashboard.visits import ROOT
     except ModuleNotFoundError as missing:
         if text := describe_missing("the dashboard", missing):
             raise click.ClickException(text) from None

@@ -37,6 +37,7 @@ class HttpsFront(Listener):
         self.flow = Flow(server.metrics, LIMITS)
         application = Application(server, authenticator, self.flow, find_peer, pages)
         self._streams = application.streams
+        self._pages = pages
         super().__init__(application, context, server.stop, PlainFront(pages) if pages is not None else None)
 
     def follow_credentials(self, store: Store) -> None:
@@ -48,6 +49,12 @@ class HttpsFront(Listener):
         if change.previous is not None:  # an object that comes makes no token void
             namespace = change.entry.key.namespace
             asyncio.get_running_loop().call_soon(self._streams.end_void, namespace)
+
+    async def stop(self, grace_seconds: float = 5.0) -> None:
+        """Take no more requests, end all streams, and wait up to `grace_seconds` until clients have their answers."""
+        await super().stop(grace_seconds)
+        if self._pages is not None:
+            await self._pages.close()
 
     async def listen(self, address: socket.socket) -> int:
         """Listen on a bound socket, and return its port. Raises `OSError`."""

@@ -4,9 +4,15 @@ A browser knows no authority that a server made for itself, and warns of its cer
 ask for the pages without TLS. Nothing else is answered without it.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from muster.cluster.apiserver.front.asgi import App, Receive, Scope, Send
+
+
+async def _do_nothing() -> None:
+    """Do nothing."""
+
 
 _NEEDS_TLS = b"Client sent an HTTP request to an HTTPS server.\n"  # as Go's servers say it
 
@@ -15,11 +21,12 @@ _NEEDS_TLS = b"Client sent an HTTP request to an HTTPS server.\n"  # as Go's ser
 class Pages:
     """An application for all paths below one. It knows its viewers by itself.
 
-    root: the path, without a slash at its end.
+    root: the path, without a slash at its end. close: called when the server has stopped listening.
     """
 
     root: str
     app: App
+    close: Callable[[], Awaitable[None]] = _do_nothing
 
     def has(self, path: str) -> bool:
         """Return whether a path is one of the pages."""
