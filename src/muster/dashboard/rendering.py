@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
+from muster.charts.markup import Markup, element
 from muster.dashboard.statics import url_of_static
 from muster.dashboard.visits import address
 from muster.insight.text import format_age, format_span
@@ -48,19 +48,18 @@ class Renderer:
 def render_age(moment: datetime | None, now: datetime) -> Markup:
     """Return how long ago something was, as an element that the page keeps up to date by itself."""
     if moment is None:
-        return Markup("")
+        return Markup()
     since = moment.astimezone(UTC).isoformat(timespec="seconds")
-    return Markup('<time class="age" datetime="{}">{}</time>').format(since, format_age(moment, now))
+    return element("time", {"class": "age", "datetime": since}, format_age(moment, now))
 
 
 def render_moment(moment: datetime | None) -> Markup:
     """Return a moment in UTC, which the page shows in the viewer's own time zone."""
     if moment is None:
-        return Markup("")
+        return Markup()
     at = moment.astimezone(UTC)
-    return Markup('<time class="moment" datetime="{}">{}</time>').format(
-        at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    )
+    since = at.isoformat(timespec="seconds")
+    return element("time", {"class": "moment", "datetime": since}, at.strftime("%Y-%m-%d %H:%M:%S UTC"))
 
 
 def render_span(seconds: float | None) -> str:
