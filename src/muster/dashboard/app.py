@@ -187,6 +187,9 @@ class Dashboard:
         )
 
     def _ask_to_sign_in(self, request: InboundRequest) -> Response:
+        if request.method == "GET" and request.header("sec-fetch-site") == "cross-site":
+            # A browser keeps the cookie back from a link of another site, and sends it when the page asks by itself.
+            return self._html("again.html", {})
         values = {"takes_tokens": self._host.takes_tokens, "to": request.path if request.method == "GET" else ""}
         return self._html("signin.html", values, 401)
 
