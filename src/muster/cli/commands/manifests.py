@@ -45,7 +45,9 @@ _KINDS = ("kueue", "jobset", "podgroups")
     help="Let the API server store what it is given, unasked. Objects that it has stored as v1beta1 lose fields.",
 )
 @click.option("--cert-manager", is_flag=True, help="Let cert-manager make the certificates.")
-@click.option("--monitoring", is_flag=True, help="Add what the Prometheus operator needs to scrape the engine.")
+@click.option(
+    "--monitoring", is_flag=True, help="Add what the Prometheus operator and Grafana need: rights, alerts, charts."
+)
 @click.option("--uninstall", is_flag=True, help="Print how it is removed instead, as a script.")
 def command(
     namespace: str | None,
