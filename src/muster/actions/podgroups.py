@@ -15,9 +15,9 @@ from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.reader.jobs import plain_pods, pods_of
 from muster.insight.reader.queues import list_or_none
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
+from muster.runtime.realclock import Clock
 from muster.runtime.tasks import together
 
 _DELETED = Ending(1, "it was deleted")

@@ -30,8 +30,8 @@ from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.record import JobRecord, record_of
 from muster.mpi.identity import make_identity
 from muster.runtime.client import Client
-from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
+from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 

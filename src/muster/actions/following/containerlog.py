@@ -21,8 +21,8 @@ from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.pods import is_sidecar
 from muster.api.status import ApiError
 from muster.runtime.client import Client, lines
-from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import STDERR, STDOUT, Attempt, Missing, Run, read_raw
+from muster.runtime.realclock import Clock
 from muster.runtime.transport import Request, TransportError
 
 # The pause before a broken log stream is opened again.

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from muster.actions.following.queuewatch import labels_of
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD
@@ -14,9 +14,11 @@ from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.records import filled
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
-from muster.runtime.clock import RealClock
-from muster.runtime.ids import Random
-from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.eventloop import enter_loop
+from muster.runtime.realclock import RealClock
+
+if TYPE_CHECKING:
+    from muster.runtime.kube.https import HttpsTransport
 
 # Opens a client of the worker cluster of a name while the context lasts. Raises `OutOfReachError`.
 Reach: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
@@ -62,7 +64,7 @@ def reaching(client: Client) -> Reach:
 
 
 @asynccontextmanager
-async def tunneling(client: Client, name: str) -> AsyncIterator[HttpsTransport]:
+async def tunneling(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
     """Open a transport to a worker cluster that also reaches into pods. Raises `OutOfReachError`."""
     cluster = await get_or_none(client, MULTI_KUEUE_CLUSTER, name)
     if cluster is None:
@@ -70,6 +72,10 @@ async def tunneling(client: Client, name: str) -> AsyncIterator[HttpsTransport]:
     config = await connection_to(client, cluster, await engine_namespace(client))
     if isinstance(config, str):
         raise OutOfReachError(f"{_advise(name)}: {config}")
+    await enter_loop()
+    from muster.runtime.ids import Random
+    from muster.runtime.kube.https import HttpsTransport  # it takes long to load, and most jobs run here
+
     transport = HttpsTransport(config, RealClock(), Random())
     try:
         yield transport

@@ -33,11 +33,11 @@ from muster.insight.reader.queues import is_embedded
 from muster.insight.record import JobRecord, container_statuses, record_of
 from muster.jobs.interruption import ENDED_WITH_CLUSTER
 from muster.runtime.client import Client, error_of
-from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import KeptPod
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
+from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import Request, TransportError
 

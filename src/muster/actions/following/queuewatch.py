@@ -7,8 +7,8 @@ from muster.api.kueue.names import JOB_UID_LABEL
 from muster.insight.quota.state import QuotaState, find_quota_state, index_by_owner
 from muster.insight.reader.queues import Visibility, list_or_none
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
+from muster.runtime.realclock import Clock
 from muster.runtime.transport import TransportError
 
 # The interval at which a waiting job's position is read, and the last position that is shown.

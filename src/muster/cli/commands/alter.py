@@ -60,7 +60,7 @@ def command(job: str, limit: int | None, queue: str, priority: str, force: bool,
 
 async def _alter(target: Target, name: str, limit: int | None, queue: str, priority: str, *, force: bool) -> None:
     from muster.actions.altering import Alteration, alter
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         for sentence in await alter(session, name, Alteration(limit, queue, priority, force), RealClock().now()):

@@ -47,7 +47,7 @@ def command(patterns: tuple[str, ...], all_namespaces: bool, output: str | None,
 
     `muster ps` lists unfinished jobs, and `muster ps -a` lists both. NAME may have stars: 'train-*'.
     """
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     now = RealClock().now().astimezone()
     limits = {which: _parse_moment(which, options[which], now) for which in ("since", "until")}

@@ -9,7 +9,7 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, run, target_options
 
 if TYPE_CHECKING:
     from muster.actions.following.excerpt import Excerpt
@@ -47,7 +47,7 @@ def command(job: str, follow: bool, attempt: int | None, previous: bool, **optio
     if (attempt is not None) + previous + follow > 1:
         raise click.UsageError("--attempt, --previous and --follow exclude each other")
     target = Target.of(options)
-    sys.exit(run(_logs(target, job, options, attempt, follow=follow, previous=previous)))
+    sys.exit((run if follow else ask)(_logs(target, job, options, attempt, follow=follow, previous=previous)))
 
 
 async def _logs(
@@ -59,8 +59,8 @@ async def _logs(
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.readers import while_read
-    from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)
@@ -96,7 +96,7 @@ def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
     from muster.cli.names.moments import moment
     from muster.insight.jobs.state import parse_ranks
     from muster.insight.jobs.trials import rank_of_trial
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     index = wanted["index"]
     try:

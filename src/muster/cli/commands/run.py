@@ -197,7 +197,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
         return await submit_cron_job(session, gang, on_this_machine=embedded)
     if options["replace"]:
         from muster.actions.replacing import remove_ended
-        from muster.runtime.clock import RealClock
+        from muster.runtime.realclock import RealClock
 
         await remove_ended(session.client, gang, RealClock())
     named, detach = bool(options["name"]), options["detach"]
@@ -372,8 +372,8 @@ async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveL
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.progress import Progress
     from muster.cli.terminal.stdin import Feeding, read
-    from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
+    from muster.runtime.realclock import RealClock
 
     name, namespace, workers = gang.name, gang.namespace, gang.most_workers
     several = workers > 1 or gang.sweep is not None
@@ -417,7 +417,7 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
     from muster.actions.mpi import secret
     from muster.cli.terminal.output import dump
     from muster.mpi.identity import make_identity
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     gang = _make_gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
     gang = set_default_cpus(gang, read_default(os.environ), ())

@@ -172,7 +172,7 @@ def _make_clusters_table(clusters: Any) -> str:
     from muster.cli.terminal.output import terminal_width
     from muster.insight.clusters import make_table
     from muster.insight.text import format_table
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     header, lines = make_table(clusters, RealClock().now())
     return format_table(header, lines, width=terminal_width())

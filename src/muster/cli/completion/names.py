@@ -4,7 +4,6 @@ Where there is no cluster, or it does not answer, or it refuses, the callbacks r
 message would appear in the middle of the line that the user types.
 """
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -94,12 +93,13 @@ def _list_names(
     from muster.actions.errors import UserError
     from muster.actions.session import Target, connection
     from muster.cli.completion import asking
+    from muster.runtime.eventloop import drive
     from muster.runtime.transport import TransportError
 
     target = Target.of(dict(ctx.params))
     try:
         config = connection(target)
         where = f"/namespaces/{target.namespace or config.namespace}" if namespaced else ""
-        return asyncio.run(asking.names(config, f"{group}{where}/{resource}", labels))
+        return drive(asking.names(config, f"{group}{where}/{resource}", labels))
     except (UserError, TransportError, HTTPException, OSError, ValueError):
         return []

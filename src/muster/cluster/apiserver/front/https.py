@@ -7,7 +7,8 @@ import ssl
 import sys
 
 from muster.api.core import SECRET, SERVICE_ACCOUNT
-from muster.cluster.apiserver.front.application import Application, FindPeer
+from muster.cluster.apiserver.front.application import Application
+from muster.cluster.apiserver.front.connectionlimit import FindPeer
 from muster.cluster.apiserver.front.flow import Flow, Limits
 from muster.cluster.apiserver.front.listener import Listener
 from muster.cluster.apiserver.identity.users import Authenticator
@@ -20,16 +21,10 @@ LIMITS = Limits()
 class HttpsFront(Listener):
     """The listener that serves the API over HTTPS. It ends all watches before it shuts connections down."""
 
-    def __init__(
-        self,
-        server: ApiServer,
-        authenticator: Authenticator,
-        context: ssl.SSLContext,
-        find_peer: FindPeer | None = None,
-    ) -> None:
-        """Make a front that listens nowhere yet. find_peer: returns the user at the other end of a local socket."""
+    def __init__(self, server: ApiServer, authenticator: Authenticator, context: ssl.SSLContext) -> None:
+        """Make a front that listens nowhere yet."""
         self.flow = Flow(server.metrics, LIMITS)
-        application = Application(server, authenticator, self.flow, find_peer)
+        application = Application(server, authenticator, self.flow)
         self._streams = application.streams
         super().__init__(application, context, server.stop)
 
@@ -43,10 +38,10 @@ class HttpsFront(Listener):
             namespace = change.entry.key.namespace
             asyncio.get_running_loop().call_soon(self._streams.end_void, namespace)
 
-    async def listen(self, address: socket.socket) -> int:
-        """Listen on a bound socket, and return its port. Raises `OSError`."""
+    async def listen(self, address: socket.socket, find_peer: FindPeer | None = None) -> int:
+        """Listen on a bound socket as `Listener.listen` does. Raises `OSError`."""
         tune_allocator()
-        return await super().listen(address)
+        return await super().listen(address, find_peer)
 
 
 def tune_allocator() -> None:
