@@ -22,7 +22,7 @@ from muster.api.batch import CRON_JOB, JOB, Job
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
-from muster.api.managed.jobs import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError

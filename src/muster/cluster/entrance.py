@@ -73,7 +73,7 @@ class Entrance:
                 self._listeners[host, number] = bound(host, number)
         if self._local is not None:
             self._local_socket = LocalSocket.bind(self._local, FOR_ALL)
-        self._home_socket = _bind_in_home(self._home)
+        self._home_socket = bind_in_home(self._home)
         return variables(LOOPBACK, self._port)
 
     def announcers(self, manager: Manager) -> Sequence[Reconciler]:
@@ -124,7 +124,7 @@ async def find_owner(uid: int) -> User:
     return ADMIN
 
 
-def _bind_in_home(home: Path) -> LocalSocket | None:
+def bind_in_home(home: Path) -> LocalSocket | None:
     """Bind the socket by which the user's own commands come; None where the system allows none.
 
     The commands then come over TLS: the path of a socket has at most 107 bytes, and some file systems have no sockets.

@@ -4,13 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from muster.actions.following.queuewatch import labels_of
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD
 from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL, MULTI_KUEUE_ORIGIN_UID
 from muster.api.status import ApiError, Status
 from muster.insight.quota.state import index_by_owner
 from muster.insight.reader.clusters import connection_to, engine_namespace, origin
-from muster.insight.reader.queues import get_or_none, list_or_none
+from muster.insight.reader.queues import get_or_none, labels_of, list_or_none
 from muster.insight.reader.records import filled
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client

@@ -13,7 +13,7 @@ from muster.actions.choices import get_job
 from muster.actions.following.containerlog import ContainerLog, has_log
 from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_of, copy_of
 from muster.actions.following.excerpt import WHOLE, Excerpt
-from muster.actions.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
+from muster.actions.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.jobset import JOB_SET, JobSet
@@ -29,7 +29,7 @@ from muster.insight.jobs.failures import describe_absent
 from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state
 from muster.insight.jobs.tally import Tally, count_workers
 from muster.insight.reader.history import recalled_job
-from muster.insight.reader.queues import is_embedded
+from muster.insight.reader.queues import is_embedded, labels_of
 from muster.insight.record import JobRecord, container_statuses, record_of
 from muster.jobs.interruption import ENDED_WITH_CLUSTER
 from muster.runtime.client import Client, error_of

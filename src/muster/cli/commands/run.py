@@ -172,7 +172,7 @@ async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
     from muster.actions.choices import check_secrets, priority_classes, queue_to_name
     from muster.actions.deferring import check_dependencies
-    from muster.api.managed.jobs import DEFAULT_QUEUE
+    from muster.api.kueue.names import DEFAULT_QUEUE
     from muster.cli.actions.notifying import fit_notify
     from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded

@@ -21,9 +21,11 @@ _NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 def terminal_width() -> int:
     """Return the width of the terminal that stdout writes to; 0 if stdout is no terminal."""
+    if not sys.stdout.isatty():
+        return 0
     import shutil  # it loads every compressor
 
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    return shutil.get_terminal_size().columns
 
 
 def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:

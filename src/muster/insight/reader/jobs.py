@@ -16,7 +16,7 @@ from muster.api.jobset.names import JOBSET_UID
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.pods import group_name
+from muster.api.managed.podgroup import group_name
 from muster.insight.history.build import nodes_of, times
 from muster.insight.history.runs import Run
 from muster.insight.jobs.obstacles import with_obstacle

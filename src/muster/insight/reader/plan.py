@@ -21,7 +21,8 @@ from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS, PodSet
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.pods import group_name, is_managed
+from muster.api.managed.podgroup import group_name
+from muster.api.managed.pods import is_managed
 from muster.api.meta import ObjectMeta
 from muster.api.ours.elastic import bounds_of
 from muster.api.status import ApiError, forbidden
