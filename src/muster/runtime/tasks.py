@@ -61,10 +61,7 @@ async def ended_in_order(works: Iterable[Coroutine[Any, Any, T]], most: int) -> 
             await asyncio.wait([running[0]])
             yield running.popleft()
     finally:
-        await cancel(running)
-        for task in running:
-            if not task.cancelled():
-                task.exception()  # nobody else asks, and asyncio would print it
+        await cancel(running)  # asyncio prints no error of a cancelled task that nobody asks for
 
 
 async def in_daemon(work: Callable[[], T], name: str) -> T:

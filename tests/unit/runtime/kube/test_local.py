@@ -60,7 +60,7 @@ class Server:
         with client:
             for one in answers:
                 if one is None:
-                    self._over.wait(10)
+                    self._over.wait(30)
                     return
                 if isinstance(one, float):
                     time.sleep(one)
@@ -232,8 +232,8 @@ def test_a_closed_transport_ends_what_waits_and_takes_no_more(tmp_path: Path) ->
         while not server.connections:
             await asyncio.sleep(0.01)
         await client.close()
-        with pytest.raises(ClosedError, match="the client is closed"):
-            await waiting
+        await asyncio.wait([waiting], timeout=5)  # the server keeps the connection for longer
+        assert isinstance(waiting.exception(), ClosedError)
         with pytest.raises(ClosedError):
             await client.request(GET)
 
