@@ -38,10 +38,10 @@ from muster.insight.forecasts.plan import ObjectPlan, Subject, plan_subjects
 from muster.insight.forecasts.quotaplan import QuotaPlan, plan_quota
 from muster.insight.forecasts.rehearsal import ClusterReadings
 from muster.insight.jobs.state import Verdict
-from muster.insight.reader.job import ADMITTED_BY, snapshot_of
 from muster.insight.reader.jobsetplan import of_jobset
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.room import survey
+from muster.insight.reader.waiting import ADMITTED_BY, snapshot_of
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.terms import Terms
