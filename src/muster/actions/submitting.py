@@ -28,7 +28,6 @@ from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.record import JobRecord, record_of
-from muster.mpi.identity import make_identity
 from muster.runtime.client import Client
 from muster.runtime.ids import Ids
 from muster.runtime.realclock import RealClock
@@ -133,6 +132,8 @@ async def _create_identity(client: Client, gang: Gang) -> bool:
     name.
     """
     try:
+        from muster.mpi.identity import make_identity  # it loads the whole of cryptography
+
         await client.create(SECRET.seen_as(dict), secret(gang, make_identity(RealClock().now())), gang.namespace)
     except ApiError as error:
         if not is_refusal(error, "AlreadyExists"):

@@ -169,19 +169,24 @@ async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target
         return await _submit(session, arguments, options)
 
 
+async def _sends_away(session: Session, queue: str) -> bool:
+    from muster.api.kueue.names import DEFAULT_QUEUE
+    from muster.insight.reader.clusters import sends_away  # it loads MultiKueue, and few jobs ask
+
+    return await sends_away(session.client, session.namespace, queue or DEFAULT_QUEUE)
+
+
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
     from muster.actions.choices import check_secrets, priority_classes, queue_to_name
     from muster.actions.deferring import check_dependencies
-    from muster.api.kueue.names import DEFAULT_QUEUE
     from muster.cli.actions.notifying import fit_notify
-    from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded
 
     # A Job that names a missing queue or priority class would wait for ever.
     embedded = await is_embedded(session.client)
     queue = await queue_to_name(session.client, session.namespace, options["queue"], embedded=embedded)
     options = options | {"queue": queue} | await priority_classes(session.client, options["priority"])
-    if options["stdin"] and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
+    if options["stdin"] and await _sends_away(session, options["queue"]):
         _warn_of_unread_input(options)
         options = options | {"stdin": False}
     gang = _make_gang(arguments, options, session.namespace, on_this_machine=embedded)
@@ -189,7 +194,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     await check_dependencies(session.client, gang.name, session.namespace, gang.deferral)
     gang = fit_notify(gang, embedded=embedded and not session.own, is_batch=options["batch"] is not None)
     complaint = _explain_bound_to_cluster(gang)
-    if complaint and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
+    if complaint and await _sends_away(session, options["queue"]):
         raise click.UsageError(complaint)
     if gang.schedule:
         from muster.cli.actions.scheduling import submit_cron_job
