@@ -39,6 +39,8 @@ QUESTIONS = (
     ("ps", "no-such-job"),
     ("status",),
     ("why", "done"),
+    ("logs", "done"),
+    ("logs", "waits", "--tail", "3"),
     ("cancel", "no-such-job"),
     ("hold", "waits"),
     ("release", "waits"),
