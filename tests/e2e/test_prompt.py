@@ -62,6 +62,13 @@ def test_a_question_loads_no_slow_module(cluster: Muster, arguments: tuple[str, 
     assert done.stderr.splitlines()[-1] == ""
 
 
+def test_completion_asks_over_the_socket_and_loads_no_slow_module(cluster: Muster) -> None:
+    words = {"_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": "muster logs d", "COMP_CWORD": "2"}
+    program = [sys.executable, "-c", PROBE, ",".join((*SLOW, "socket"))]
+    done = subprocess.run(program, env=cluster.env() | words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("plain,done\n", "socket\n")
+
+
 def test_the_socket_serves_its_owner_alone(cluster: Muster) -> None:
     path = cluster.home / "server.sock"
     assert path.is_socket()

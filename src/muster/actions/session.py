@@ -116,7 +116,7 @@ def connection(target: Target) -> "ConnectionConfig":
     return load(os.environ, path=path)
 
 
-def _reach(target: Target) -> "ConnectionConfig":
+def reach(target: Target) -> "ConnectionConfig":
     """Return how commands reach the target: by the socket of the home, if it has one, else as `connection` says."""
     home = Home.find(os.environ)
     if not names_another(target, home) and home.server_pid() is not None and home.is_reached_by_socket():
@@ -141,7 +141,7 @@ def _find_restarted(target: Target) -> "ConnectionConfig | None":
     if names_another(target, Home.find(os.environ)):
         return None
     try:
-        return _reach(target)
+        return reach(target)
     except (UserError, KubeconfigError, OSError):
         return None
 
@@ -152,13 +152,14 @@ def _make_transport(server: "ConnectionConfig") -> "LocalTransport | HttpsTransp
     if server.cluster.local_socket:
         from muster.runtime.kube.local import LocalTransport
 
-        return LocalTransport(server, RealClock(), _make_random)
+        return LocalTransport(server, RealClock(), make_random)
     from muster.runtime.kube.https import HttpsTransport
 
-    return HttpsTransport(server, RealClock(), _make_random())
+    return HttpsTransport(server, RealClock(), make_random())
 
 
-def _make_random() -> "Random":
+def make_random() -> "Random":
+    """Return a source of jitter."""
     from muster.runtime.ids import Random  # it takes long to load, and few commands retry anything
 
     return Random()
@@ -180,7 +181,7 @@ async def connect(
     from muster.runtime.client import Client
     from muster.runtime.eventloop import enter_loop
 
-    config = _reach(target)
+    config = reach(target)
     if not config.cluster.local_socket:
         before_https()
         await enter_loop()

@@ -88,18 +88,16 @@ def _filter_by_prefix(incomplete: str, names: list[str]) -> list[str]:
 def _list_names(
     ctx: click.Context, group: str, resource: str, *, namespaced: bool = True, labels: str = ""
 ) -> list[str]:
-    from http.client import HTTPException
-
     from muster.actions.errors import UserError
-    from muster.actions.session import Target, connection
+    from muster.actions.session import Target, reach
     from muster.cli.completion import asking
     from muster.runtime.eventloop import drive
     from muster.runtime.transport import TransportError
 
     target = Target.of(dict(ctx.params))
     try:
-        config = connection(target)
+        config = reach(target)
         where = f"/namespaces/{target.namespace or config.namespace}" if namespaced else ""
         return drive(asking.names(config, f"{group}{where}/{resource}", labels))
-    except (UserError, TransportError, HTTPException, OSError, ValueError):
+    except (UserError, TransportError, OSError, ValueError):
         return []
