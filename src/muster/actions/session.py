@@ -179,13 +179,14 @@ async def connect(
     from muster.actions.relocating import Relocating
     from muster.actions.warnings import Warnings
     from muster.runtime.client import Client
-    from muster.runtime.eventloop import enter_loop
+    from muster.runtime.eventloop import enter_loop, has_loop
 
     config = reach(target)
     if not config.cluster.local_socket:
         before_https()
         await enter_loop()
-    moving = Relocating(_make_transport, config, lambda: _find_restarted(target))
+    # Another server may need a loop, and a command without one ends with its server.
+    moving = Relocating(_make_transport, config, lambda: _find_restarted(target) if has_loop() else None)
     tunnels = PlainRefusals(moving)
     transport = Warnings(Patience(tunnels, say), say)
     try:
