@@ -4,12 +4,11 @@ The error for an unknown name lists the known names.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from muster.actions.errors import UserError
-from muster.actions.gang import SecretVariables
 from muster.api.batch import JOB
 from muster.api.core import NODE, SECRET, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS
@@ -17,7 +16,7 @@ from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
-from muster.api.managed.jobs import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
 from muster.api.status import ApiError
@@ -27,6 +26,9 @@ from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
+
+if TYPE_CHECKING:
+    from muster.actions.gang import SecretVariables
 
 _MOST_NAMES = 500  # existing names that an unknown name is compared with
 _MOST_NODES = 500  # nodes whose capacity is read
@@ -63,7 +65,7 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
     return f"there is no job {name}{where}" + (f"; did you mean {similar}?" if similar else "")
 
 
-async def check_secrets(client: Client, namespace: str, asked: Iterable[SecretVariables]) -> None:
+async def check_secrets(client: Client, namespace: str, asked: "Iterable[SecretVariables]") -> None:
     """Raise `UserError` if a Secret or its key is missing; a Secret that the user may not read passes."""
     for one in asked:
         try:

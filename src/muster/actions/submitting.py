@@ -22,16 +22,15 @@ from muster.api.batch import CRON_JOB, JOB, Job
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
-from muster.api.managed.jobs import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.record import JobRecord, record_of
-from muster.mpi.identity import make_identity
 from muster.runtime.client import Client
-from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
+from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 
@@ -133,6 +132,8 @@ async def _create_identity(client: Client, gang: Gang) -> bool:
     name.
     """
     try:
+        from muster.mpi.identity import make_identity  # it loads the whole of cryptography
+
         await client.create(SECRET.seen_as(dict), secret(gang, make_identity(RealClock().now())), gang.namespace)
     except ApiError as error:
         if not is_refusal(error, "AlreadyExists"):

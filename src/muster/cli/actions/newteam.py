@@ -23,7 +23,7 @@ from muster.cli.actions.newqueue import documents
 from muster.cli.actions.queueoptions import read_new_queue, read_quotas
 from muster.cli.session import connect
 from muster.cli.terminal.output import print_documents, say
-from muster.runtime.clock import RealClock
+from muster.runtime.realclock import RealClock
 
 
 async def create_team(target: Target, name: str, options: dict[str, Any]) -> None:

@@ -114,7 +114,7 @@ def elastic_bounds(text: str) -> Bounds | None:
 def deferral(begin: str, after: Sequence[str]) -> Deferral:
     """Return what has to happen before the job starts."""
     from muster.actions.deferring import parse_begin
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     try:
         begin_at = parse_begin(begin, RealClock().now()) if begin else None

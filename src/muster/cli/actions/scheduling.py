@@ -7,7 +7,7 @@ from muster.actions.gang import Gang
 from muster.actions.session import Session
 from muster.api.values.schedules import parse
 from muster.cli.terminal.output import say
-from muster.runtime.clock import RealClock
+from muster.runtime.realclock import RealClock
 
 
 async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool) -> int:

@@ -21,7 +21,7 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
     import msgspec
 
     from muster.mpi.remote_shell import ENVIRONMENT
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
     from muster.slurm.allocation import Allocation, file_name, pattern_values, variables
     from muster.slurm.files import redirect
     from muster.slurm.ledger import LEDGER, make_ledger

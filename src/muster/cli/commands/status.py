@@ -11,7 +11,7 @@ import click
 from muster.actions.home import Home
 from muster.actions.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 # How many nodes in a state the line of nodes names.
 _MOST_NAMES = 5
@@ -31,7 +31,7 @@ def command(**options: Any) -> None:
     if not has_cluster(target):
         click.echo(f"not running ({home.path}); start it with: muster up --detach")
         sys.exit(1)
-    sys.exit(run(_status(target, home)))
+    sys.exit(ask(_status(target, home)))
 
 
 async def _status(target: Target, home: Home) -> int:
@@ -47,7 +47,7 @@ async def _status(target: Target, home: Home) -> int:
     from muster.insight.reader.jobs import job_rows
     from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
     from muster.insight.text import escape_controls
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
     from muster.runtime.transport import Request
 
     async with connect(target) as session:

@@ -8,7 +8,7 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
@@ -24,7 +24,7 @@ def command(job: str, output: str | None, *, history: bool, **options: Any) -> N
     For a PodGroup the command describes each of its pods, as `muster podgroups describe` does. With --history the
     command tells the life of JOB, also after JOB was deleted.
     """
-    run((_tell_life if history else _why)(Target.of(options), job, output or ""))
+    ask((_tell_life if history else _why)(Target.of(options), job, output or ""))
 
 
 async def _tell_life(target: Target, name: str, output: str) -> None:
@@ -48,7 +48,7 @@ async def _why(target: Target, name: str, output: str) -> None:
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.queues import say_if_not_led
     from muster.insight.why.answer import make_document, render_lines
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         now = RealClock().now()
