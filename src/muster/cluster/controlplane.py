@@ -37,6 +37,7 @@ from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runti
 from muster.cluster.apiserver.admission.plugins.submitter import note_submitters
 from muster.cluster.apiserver.admission.plugins.tenancy import require_tenancy
 from muster.cluster.apiserver.admission.plugins.userqueue import give_queues, require_team
+from muster.cluster.apiserver.admission.plugins.userwrites import limit_user_writes
 from muster.cluster.apiserver.admission.plugins.waitinglimits import WaitingLimits
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
@@ -221,6 +222,7 @@ async def control_plane(
                 require_definitions_kept(own),
                 OwnerPermission(registry, access.rbac.require),
                 *([require_tenancy(find_account)] if find_account is not None else []),
+                *([limit_user_writes(access.rbac.require)] if find_account is not None else []),
                 *access.judging,
             ),
             last=(WaitingLimits(chosen(integrations, configuration)), QuotaAdmission(ledger), NameSettlement(clock)),
