@@ -80,6 +80,9 @@ def test_a_user_of_no_team_is_told_whom_to_ask():
         assert said == f'jobs.batch "j" is forbidden: {why}muster queue edit vision --add-users bob'
         said = await box.lands(ADA, queue="default")
         assert said.endswith("work outside the queues of teams does not run here: use queue vision")
+        said = await box.lands(BOB, queue="vision", name="j")
+        advice = "an administrator may run: muster queue edit vision --add-users bob"
+        assert said == f'jobs.batch "j" is forbidden: queue vision is for ada, and not for bob; {advice}'
         admin = await api.call("POST", JOBS, job())
         assert admin.json["metadata"]["labels"][QUEUE] == "default"
 

@@ -15,7 +15,7 @@ from muster.jobs.job.conditions import CANCELLED, FAILED, FAILURE_TARGET, Verdic
 VERDICT = Verdict(False, CANCELLED, "It was cancelled")
 SUSPENDED = {"type": "Suspended", "status": "False"}
 TARGET = {"type": FAILURE_TARGET, "status": "True", "reason": "x"}
-RUNNING = {"active": 1, "ready": 1, "conditions": [SUSPENDED]}
+RUNNING: dict[str, Any] = {"active": 1, "ready": 1, "conditions": [SUSPENDED]}
 MANAGER = {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}
 
 
