@@ -277,6 +277,14 @@ def test_no_user_is_added_whose_jobs_would_be_refused(world: World) -> None:
     world.muster("user", "remove", "grace")
 
 
+def test_no_machine_joins(world: World) -> None:
+    kubeconfig = str(world.muster.home / "kubeconfig")
+    refused = world.muster("nodes", "--kubeconfig", kubeconfig, "--nodes", "process", "--name", "box-b", check=False)
+    assert refused.returncode == 1
+    assert 'nodes "box-b" is forbidden: this server runs each pod as the user of its job' in refused.stderr
+    assert world.root.ask("GET", "/api/v1/nodes/box-b")[0] == 404
+
+
 def test_nothing_runs_as_root(world: World) -> None:
     marks = {"muster.dev/unix-user": "root", "muster.dev/unix-uid": "0"}
     world.root.create("/api/v1/namespaces", {"metadata": {"name": "of-root", "annotations": marks}})
