@@ -23,6 +23,7 @@ from muster.cluster.apiserver.admission.managed import (
     queue_of_nobody,
     require_readable,
 )
+from muster.cluster.apiserver.admission.plugins.jobparts import refuse_forged_parts
 from muster.cluster.apiserver.admission.plugins.jobsetclaims import require_claims_meant
 from muster.cluster.apiserver.admission.plugins.jobsetplacement import place_exclusively
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
@@ -215,6 +216,7 @@ async def control_plane(
             judging=(
                 require_readable(configuration, integrations),
                 require_team(queued, settings_of(configuration)),
+                refuse_forged_parts(queued),
                 require_bounds_of_pods,
                 require_limits_kept,
                 require_overhead_of_class,
