@@ -83,8 +83,10 @@ def test_a_day_of_a_shared_box(box: Box) -> None:
     # Root divides the machine. Who has been here before gets the queue, too.
     said = box.root(f"queue create vision --share 2 --gpus 4 --users {ada.name},{eve.name}")
     assert f"jobs of {ada.name}, {eve.name} that name no queue go to vision" in said
+    assert "only teams run jobs now" in said
     said = box.root(f"queue create speech --share 1 --gpus 2 --users {bob.name},{eve.name}")
     assert f"{eve.name} is in vision, too: jobs that name no queue go to vision" in said
+    assert "only teams run jobs now" not in said, "they did before"
     refused = box.muster("queue", "create", "more", "--gpus", "3", "--users", bob.name, check=False)
     assert refused.stderr.startswith(f"Error: more cannot get 3 {GPU}, and 2 is left (speech has 2, vision has 4);")
 
