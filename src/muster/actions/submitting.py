@@ -5,13 +5,13 @@ An MPI gang also gets a Secret, which is deleted with the job.
 """
 
 import os
-import pwd
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from muster.actions.caller import find_account_name
 from muster.actions.choices import gpu_resource, node_cpus, queue_lacks_cpus
 from muster.actions.defaultcpus import needs_default, read_default, set_default_cpus
 from muster.actions.errors import UserError
@@ -165,9 +165,8 @@ def signed(manifest: dict[str, Any]) -> dict[str, Any]:
     annotations = meta.get("annotations") or {}
     if SUBMITTER_ANNOTATION in annotations:
         return manifest
-    try:
-        account = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
+    account = find_account_name()
+    if not account:
         return manifest
     return manifest | {"metadata": meta | {"annotations": {**annotations, SUBMITTER_ANNOTATION: account}}}
 

@@ -5,6 +5,7 @@ All functions run on the loop of `background`.
 
 import asyncio
 import logging
+import os
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from muster.actions.cancelling import cancel as cancel_job
 from muster.actions.choices import get_job, priority_classes, queue_to_name
+from muster.actions.delivering import explain_unsent
 from muster.actions.errors import UserError
 from muster.actions.explaining import explain
 from muster.actions.following.elsewhere import reaching
@@ -202,6 +204,9 @@ async def _submit(
     options = {**options, "queue": queue}
     classes = await priority_classes(client, options.get("priority", ""))
     gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)
+    notices = local and not session.own
+    if gang.notify and (complaint := explain_unsent(gang.notify, os.environ.get("PATH", os.defpath), embedded=notices)):
+        raise UserError(f"notify=: {complaint}")
     if sweep is not None:
         gang = replace(gang, sweep=sweep)
     submitting = asyncio.create_task(_create(session, gang, named=bool(options.get("name"))), name="submit")

@@ -3,8 +3,8 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,8 +13,13 @@ from muster.actions.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
 from muster.cli.session import ask, connect, target_options
 
+if TYPE_CHECKING:
+    from muster.api.core import Node
+
 # How many nodes in a state the line of nodes names.
 _MOST_NAMES = 5
+# What a process node names before its release.
+_RUNTIME = "process://"
 
 
 @click.command(
@@ -35,6 +40,8 @@ def command(**options: Any) -> None:
 
 
 async def _status(target: Target, home: Home) -> int:
+    from importlib.metadata import version as version_of_package
+
     import msgspec
 
     from muster.api.core import NODE
@@ -66,6 +73,8 @@ async def _status(target: Target, home: Home) -> int:
             say(f"jobs are those of namespace {session.namespace}: you may not list others")
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
+    if pid and (upgrade := describe_upgrade(nodes or (), version_of_package("muster-batch"))):
+        click.echo(f"upgrade  {upgrade}")
     well = sum(map(is_ready, nodes or ()))
     cordoned = [node.metadata.name for node in nodes or () if node.spec.unschedulable]
     takes_pods = not nodes or any(is_ready(node) and not node.spec.unschedulable for node in nodes)
@@ -84,6 +93,21 @@ async def _status(target: Target, home: Home) -> int:
     if ready.status != 200:
         click.echo(ready.body.decode(errors="replace").rstrip())
     return 0 if ready.status == 200 and led and well == len(nodes or ()) and takes_pods else 1
+
+
+def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
+    """Return what to do about a server that runs another release than the installed one; "" if it is the same.
+
+    nodes: the server's own process nodes, which say its release, are among them.
+    """
+    from muster.api.ours.embedded import NODE_IDENTITY
+
+    own = (one for one in nodes if NODE_IDENTITY not in one.metadata.annotations)  # the others have joined
+    runtimes = [one.status.node_info.container_runtime_version for one in own]
+    running = {one.removeprefix(_RUNTIME) for one in runtimes if one.startswith(_RUNTIME)}
+    if not running or running == {installed}:
+        return ""
+    return f"the server runs Muster {', '.join(sorted(running))}, and {installed} is installed: muster restart"
 
 
 def _describe_cordoned(names: Sequence[str]) -> str:
