@@ -14,6 +14,7 @@ from muster.api.core import EVENT
 from muster.api.kinds import Kind, Page
 from muster.api.meta import ListMeta
 from muster.api.status import ApiError
+from muster.dashboard.viewing.answers import Answers
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -52,6 +53,7 @@ class Copy(Client):
     """A client of one viewer whose lists come from memory. `close` ends all watches.
 
     revision: grows with every change of a list that is followed.
+    answers: to what no watch keeps up to date.
     """
 
     def __init__(self, client: Client, clock: Clock, random: Random) -> None:
@@ -63,6 +65,7 @@ class Copy(Client):
         self._followed: dict[_Key, _Followed] = {}
         self._changed = asyncio.Event()
         self._outage = Outage()
+        self.answers = Answers(clock, self._tell)
 
     async def list(
         self,
@@ -98,7 +101,8 @@ class Copy(Client):
         return bool(self._followed)
 
     async def close(self) -> None:
-        """End all watches."""
+        """End all watches and questions."""
+        await self.answers.close()
         await self._drop([*self._followed])
 
     def _follow(self, key: _Key) -> _Followed:
