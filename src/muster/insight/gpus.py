@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from muster.api.core import Node, Pod
 from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, parse_gpus
-from muster.api.pods import is_finished, job_of, pod_requests
-from muster.api.values.quantity import QuantityError, ResourceList, value
+from muster.api.pods import is_finished, job_of
+from muster.api.values.quantity import ResourceList, value
 from muster.insight.text import format_quantity
 
 HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
@@ -75,27 +75,20 @@ class GpuCount(Struct, frozen=True):
         return max(0, self.total - self.ill - (self.used or 0)) if self.used is not None else 0
 
 
-def count_gpus(nodes: Iterable[Node], pods: Iterable[Pod] | None) -> GpuCount:
-    """Return the GPUs by state: a node's capacity counts the ill ones, and what pods may have of it does not."""
+def count_gpus(nodes: Iterable[Node], used: int | None) -> GpuCount:
+    """Return the GPUs by state: a node's capacity counts the ill ones, and what pods may have of it does not.
+
+    used: how many pods request; None if the reader may not see all pods.
+    """
     healthy = capacity = 0
     for node in nodes:
         healthy += _sum_gpus(node.status.allocatable)
         capacity += max(_sum_gpus(node.status.capacity), _sum_gpus(node.status.allocatable))
-    used = None if pods is None else sum(_count_requested(pod) for pod in pods)
     return GpuCount(capacity, capacity - healthy, used)
 
 
 def _sum_gpus(resources: ResourceList) -> int:
     return sum(value(quantity) for resource, quantity in resources.items() if is_gpu(resource))
-
-
-def _count_requested(pod: Pod) -> int:
-    if not pod.spec.node_name or is_finished(pod):
-        return 0
-    try:
-        return sum(number for resource, number in pod_requests(pod.spec).items() if is_gpu(resource))
-    except QuantityError:
-        return 0
 
 
 def _find_users(pods: Iterable[Pod]) -> dict[tuple[str, str], str]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from muster.api.core import Node, Pod
 from muster.api.kueue import COHORT
 from muster.api.nodes import is_ready
+from muster.api.ours.gpus import is_gpu
 from muster.dashboard.meters import draw_share
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Page, Visit, address
@@ -40,8 +41,8 @@ class Tile(Struct, frozen=True):
 async def view_overview(visit: Visit) -> Mapping[str, Any]:
     """Return the state of the cluster, as far as the viewer may see it."""
     unseen: list[str] = []
+    pods = await list_or_none(visit.copy, POD_LINES)  # before the jobs, whose pods are among these
     scene = await read_scene(visit.copy, visit.viewer.namespace, visit.now, unseen.append)
-    pods = await list_or_none(visit.copy, POD_LINES)
     cohorts = await list_or_none(visit.copy, COHORT)
     tree = list_quota_nodes(scene.cluster_queues or (), cohorts or ())
     queues = [one for one in tree if one.row is not None]
@@ -93,11 +94,13 @@ def _list_node_tiles(nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Itera
     cordoned = sum(node.spec.unschedulable for node in nodes)
     ready = sum(map(is_ready, nodes))
     yield Tile("Nodes ready", f"{ready} of {len(nodes)}", f"{cordoned} cordoned" if cordoned else "", link)
-    for amount in sum_cluster(nodes, pods):
+    amounts = sum_cluster(nodes, pods)
+    for amount in amounts:
         title = {"cpu": "CPUs requested", "memory": "Memory requested"}.get(amount.resource)
         if title is not None:
             yield Tile(title, _format_share(amount), _describe_share(amount), link)
-    if (gpus := count_gpus(nodes, pods)).total:
+    used = None if pods is None else sum(one.used or 0 for one in amounts if is_gpu(one.resource))
+    if (gpus := count_gpus(nodes, used)).total:
         yield Tile("GPUs", _format_gpus(gpus), _describe_gpus(gpus), link)
 
 
