@@ -1,8 +1,8 @@
 """Decides which requests reach a page, and which headers every answer carries. Pure."""
 
+import re
 from collections.abc import Collection, Mapping
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 # The pages run no script and show nothing but what this server sends, and no other page may frame them.
 HEADERS: Mapping[str, str] = {
@@ -18,6 +18,7 @@ HEADERS: Mapping[str, str] = {
     "cache-control": "no-store",
 }
 
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::[0-9]{1,5})?")
 _FROM_HERE = ("", "same-origin", "none")
 
 
@@ -26,7 +27,10 @@ def is_known_host(host: str, names: Collection[str]) -> bool:
 
     host: the header. names: the names and addresses of the server beside those of loopback, in lower case.
     """
-    name = (urlsplit(f"//{host}").hostname or "") if host and not set("/?#@\\") & set(host) else ""
+    found = _HOST.fullmatch(host.lower())
+    if found is None:
+        return False
+    name = found[1].strip("[]")
     return name == "localhost" or name in names or _is_loopback(name)
 
 
@@ -46,4 +50,4 @@ def is_from_here(host: str, origin: str, site: str) -> bool:
         return False
     if not origin:
         return bool(site)
-    return urlsplit(origin).netloc.lower() == host.lower()
+    return origin.partition("://")[2].lower() == host.lower()
