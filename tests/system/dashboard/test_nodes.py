@@ -97,6 +97,16 @@ async def test_one_node_says_what_is_on_it(world: World) -> None:
 
 
 @virtual
+async def test_pods_are_in_the_order_of_their_ranks(world: World) -> None:
+    await world.node("big", cpu="16")
+    await world.job("train", 11)
+    await world.settle(5)
+    async with viewing(world) as viewer:
+        pods = (await viewer.text("/nodes/big")).partition("Requests")[2]
+        assert pods.index("train default 2 train-2-") < pods.index("train default 10 train-10-")
+
+
+@virtual
 async def test_a_node_is_cordoned_and_uncordoned(world: World) -> None:
     await racks(world)
     node = (await world.nodes_of("train"))[0]

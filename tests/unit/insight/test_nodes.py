@@ -84,6 +84,12 @@ def test_a_row_has_what_is_requested_and_the_largest_job_first() -> None:
     assert row.load == 0.5
 
 
+def test_a_node_full_of_small_pods_is_not_loaded() -> None:
+    [row] = make_node_rows([make_node("n1")], [make_pod(f"a-{number}", "n1", cpu="10m") for number in range(110)])
+    assert row.amounts[1].share == 1.0
+    assert row.load == 1100 / 8000
+
+
 def test_of_pods_that_cannot_all_be_seen_nothing_is_said() -> None:
     [row] = make_node_rows([make_node("n1")], None)
     assert [one.used for one in row.amounts] == [None, None]
@@ -112,6 +118,9 @@ def test_the_cluster_is_the_sum_of_its_nodes() -> None:
     assert sum_cluster(nodes, None)[0].used is None
 
 
+HOST: dict[str, Any] = {"kubernetes.io/hostname": "n1"}
+
+
 def topology(name: str, *labels: str) -> Topology:
     return msgspec.convert(
         {"metadata": {"name": name}, "spec": {"levels": [{"nodeLabel": label} for label in labels]}}, Topology
@@ -119,7 +128,7 @@ def topology(name: str, *labels: str) -> Topology:
 
 
 def test_places_are_those_of_topologies_whose_labels_nodes_have() -> None:
-    nodes = [make_node("n1", rack="r1", block="b1"), make_node("n2", **dict[str, Any]({ZONE_LABEL: "z"}))]
+    nodes = [make_node("n1", rack="r1", block="b1", **HOST), make_node("n2", **dict[str, Any]({ZONE_LABEL: "z"}))]
     topologies = [topology("dc", "block", "rack", "kubernetes.io/hostname"), topology("other", "row")]
     assert list_levels(nodes, topologies) == {"dc": ("block", "rack"), ZONE_LABEL: (ZONE_LABEL,)}
     assert list_levels(nodes[:1], ()) == {}

@@ -27,6 +27,7 @@ from muster.insight.text import format_owner, format_quantity
 from muster.insight.usage import CurrentUsage, format_cpus, format_memory, usage_by_pod
 
 _USAGE_SECONDS = 10.0
+_MOST_DIGITS = 10
 _INFO = (
     ("System", "os_image"),
     ("Kernel", "kernel_version"),
@@ -129,7 +130,11 @@ def _make_pod_rows(
                 meta.namespace, meta.name, meta.uid, job, rank_of(pod), owner, pod.status.phase, requests, cpus, memory
             )
         )
-    return sorted(rows, key=lambda row: (row.namespace, row.job, row.name))
+    return sorted(rows, key=lambda row: (row.namespace, row.job, _order_rank(row.rank), row.name))
+
+
+def _order_rank(rank: str) -> int:
+    return int(rank) if rank.isascii() and rank.isdecimal() and len(rank) < _MOST_DIGITS else 0
 
 
 def _is_bad(condition: str, status: str) -> bool:
