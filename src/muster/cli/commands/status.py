@@ -24,6 +24,8 @@ _IN_LINES = ("engine", "nodes")
 def command(**options: Any) -> None:
     """Say whether the cluster runs, how its nodes are, and what its jobs do. The exit code is 1 if it is unhealthy.
 
+    Each line `mend` is something that is configured wrongly or stopped, with what to do about it.
+
     A cluster is unhealthy if a node is not ready, or if no node takes pods as all are cordoned.
     """
     target = Target.of(options)
