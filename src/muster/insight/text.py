@@ -123,9 +123,15 @@ def group_alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     names: dict[str, list[str]] = {}
     for name, text in said:
         names.setdefault(text, []).append(name)
-    return [(_list_names(names_of_text), text) for text, names_of_text in names.items()]
+    return [(list_names(names_of_text), text) for text, names_of_text in names.items()]
 
 
-def _list_names(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are: `a, b and 3 more`."""
     more = len(names) - _LISTED
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def count_things(number: int, one: str, many: str) -> str:
+    """Return a number with its noun: `1 node`, `3 nodes`."""
+    return f"{number} {one if number == 1 else many}"
