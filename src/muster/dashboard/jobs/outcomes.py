@@ -1,7 +1,8 @@
 """Says what will happen to a job if its viewer changes it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from muster.actions.scaling import Part
 from muster.insight.forecasts.plan import ObjectPlan
@@ -14,20 +15,33 @@ from muster.insight.why.quota import describe_quota
 
 def describe_cancel(readings: JobReadings, *, is_embedded: bool) -> list[str]:
     """Return what becomes of a job that is cancelled. is_embedded: whether the cluster keeps cancelled jobs."""
-    said = [*_describe_workers(readings, "ends"), *_describe_given_back(readings)]
+    said = [*_describe_workers(readings), *_describe_given_back(readings)]
     kept = "The record and the output of the job stay as long as those of a job that ended by itself."
     return [*said, kept if is_embedded else "This cluster deletes the job, with its output."]
 
 
 def describe_hold(readings: JobReadings) -> list[str]:
     """Return what becomes of a job that is held."""
-    said = [*_describe_workers(readings, "ends, and starts from its beginning once the job is released")]
+    said = [*_describe_workers(readings, ", and starts from its beginning once the job is released")]
     return [*said, *_describe_given_back(readings), "The job does not start until somebody releases it."]
 
 
 def describe_release(plan: ObjectPlan | None, now: datetime) -> list[str]:
     """Return what becomes of a job that is released. plan: None where nothing can be foreseen."""
     return ["The job queues again.", *(describe_forecast(plan, now) if plan is not None else ())]
+
+
+def remove_gates(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest without the gates with which the queue keeps pods from starting before it admits them."""
+    if "schedulingGates" in manifest:
+        return {key: value for key, value in manifest.items() if key != "schedulingGates"}
+    return {key: _remove_gates_below(value) for key, value in manifest.items()}
+
+
+def _remove_gates_below(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return remove_gates(value)
+    return [_remove_gates_below(one) for one in value] if isinstance(value, list) else value
 
 
 def describe_scale(part: Part) -> list[str]:
@@ -42,19 +56,20 @@ def describe_scale(part: Part) -> list[str]:
 
 def describe_forecast(plan: ObjectPlan, now: datetime) -> list[str]:
     """Return a forecast of `muster plan` as sentences."""
-    said = [f"{'Then it' if plan.verdict == 'starts' else 'It'} {describe_verdict(plan)}."]
-    return said + [f"{about}: {text}" if about else text for about, text in describe_plan(plan, now)]
+    return [f"It {describe_verdict(plan)}."] + [
+        f"{about}: {text}" if about else text for about, text in describe_plan(plan, now)
+    ]
 
 
-def _describe_workers(readings: JobReadings, becomes: str) -> list[str]:
-    """Return what becomes of the workers that run, with the time that they have for it."""
+def _describe_workers(readings: JobReadings, becomes: str = "") -> list[str]:
+    """Return how the workers that run end, and what becomes of them then."""
     live = readings.live
     if not live:
         return ["None of its workers runs."]
     seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in live), default=0)
     time = f" within {format_span(seconds)}" if seconds else " at once"
     who = "Its worker" if len(live) == 1 else f"Each of its {len(live)} workers"
-    return [f"{who} {becomes.replace('ends', f'ends{time}', 1)}{_name_nodes(readings)}."]
+    return [f"{who}{_name_nodes(readings)} ends{time}{becomes}."]
 
 
 def _name_nodes(readings: JobReadings) -> str:

@@ -21,6 +21,7 @@ from muster.dashboard.jobs.outcomes import (
     describe_hold,
     describe_release,
     describe_scale,
+    remove_gates,
 )
 from muster.dashboard.pages.job import read_names
 from muster.dashboard.visits import Deed, PageError, Visit, address
@@ -52,7 +53,7 @@ def _make_deed(
     async def view(visit: Visit) -> Mapping[str, Any]:
         readings = await _read_job(visit)
         if choice not in [one.name for one in list_choices(readings, visit.now)]:
-            why = f"{readings.name} is {readings.state.word.lower()} now."
+            why = f"The state of {readings.name} is {readings.state.word}."
             raise PageError("This cannot be done to the job now", why, _CONFLICT)
         will, fields = await ask(visit, readings)
         about = {"title": title.format(readings.name), "will": will, "fields": fields, "button": button}
@@ -100,11 +101,11 @@ async def _ask_hold(_visit: Visit, readings: JobReadings) -> Will:
 
 
 async def _ask_release(visit: Visit, readings: JobReadings) -> Will:
-    job, forecast = readings.job, None
-    if job is not None:
-        document = await visit.viewer.client.get(job.kind.seen_as(dict), readings.name, readings.namespace)
-        forecast = await _plan(visit, job.kind, document)
-    return describe_release(forecast, visit.now), []
+    job = readings.job
+    if job is None:
+        return describe_release(None, visit.now), []
+    document = await visit.viewer.client.get(job.kind.seen_as(dict), readings.name, readings.namespace)
+    return describe_release(await _plan(visit, job.kind, remove_gates(document)), visit.now), []
 
 
 async def _set_active(_visit: Visit, session: Session, name: str, _form: Mapping[str, str], *, active: bool) -> str:

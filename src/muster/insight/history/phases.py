@@ -71,5 +71,8 @@ def _find_phase(moment: Moment, before: Sequence[tuple[PhaseName, datetime]]) ->
 
 def _make_phase(number: int, phases: Sequence[tuple[PhaseName, datetime]], end: datetime | None) -> Phase:
     name, start = phases[number]
-    until = phases[number + 1][1] if number + 1 < len(phases) else end
+    following = phases[number + 1] if number + 1 < len(phases) else None
+    until = following[1] if following is not None else end
+    if name == "starting" and until is not None and (following is None or following[0] != "running"):
+        name = "running"  # only the last start is known; before that, pods with nodes ran as far as anybody can say
     return Phase(name, start, max(until, start) if until is not None else None)
