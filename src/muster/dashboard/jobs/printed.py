@@ -14,10 +14,8 @@ _LINE_CHARACTERS = 2_000
 # Of an unfinished line so much is kept, which is more than is shown of it.
 _LINE_BYTES = 32 * 1024
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?", re.DOTALL)
-# Pictures of control characters, so that binary output is seen as what it is; tabs stay.
-_CONTROLS = (
-    {code: 0x2400 + code for code in range(32) if code != 9} | {127: 0x2421} | dict.fromkeys(range(128, 160), "�")
-)
+# Control characters are marked, so that binary output is seen as what it is; tabs stay.
+_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
 _MEGABYTE = 1_000_000
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from muster.actions.choices import no_job
 from muster.actions.explaining import explain
 from muster.api.kueue import WORKLOAD
+from muster.api.server.metrics import PodMetrics
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_label, dns_subdomain
 from muster.api.values.yaml_encode import dump_yaml
@@ -45,6 +46,7 @@ _COLOR_BY_PHASE = {
     "quota": "waiting", "nodes": "placing", "starting": "starting", "running": "running", "stopping": "stopping",
 }  # fmt: skip
 _SHOWN_MOMENTS = 200
+_USAGE_SECONDS = 5.0
 
 
 async def view_job(visit: Visit) -> Mapping[str, Any]:
@@ -191,11 +193,21 @@ async def _view_workers(visit: Visit, readings: JobReadings) -> dict[str, Any]:
     workers = list_workers(job, readings.pods)
     listing = cut(workers, read_list_query(visit))
     is_any_running = any(one.state == "Running" for one in listing.items)
-    usage = usage_by_pod(await read_usage(visit.viewer.client, readings.namespace, _ignore)) if is_any_running else {}
+    usage = await _find_usage(visit, readings.namespace) if is_any_running else {}
     rows = [{"worker": one, "usage": _render_usage(one, usage)} for one in listing.items]
     has_gpus = knows_gpus(usage.get((one.namespace, one.pod)) for one in listing.items)
     shown = {"rows": rows, "listing": listing, "has_usage": bool(usage), "has_gpus": has_gpus}
     return {"trials": None, "workers": shown}
+
+
+async def _find_usage(visit: Visit, namespace: str) -> Mapping[Name, CurrentUsage]:
+    """Return what the pods of a namespace use, by namespace and name; nothing while it is not known yet."""
+
+    async def find() -> Sequence[PodMetrics]:
+        return await read_usage(visit.viewer.client, namespace, _ignore)
+
+    metrics: Sequence[PodMetrics] | None = await visit.copy.answers.ask(("usage", namespace), _USAGE_SECONDS, find)
+    return usage_by_pod(metrics or ())
 
 
 def _ignore(_sentence: str) -> None:

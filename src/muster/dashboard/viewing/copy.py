@@ -14,6 +14,8 @@ from muster.api.core import EVENT
 from muster.api.kinds import Kind, Page
 from muster.api.meta import ListMeta
 from muster.api.status import ApiError
+from muster.dashboard.viewing.answers import Answers
+from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -28,6 +30,7 @@ IDLE_SECONDS = 60.0
 # A list that the server refused is asked for again after this time.
 _REFUSED_SECONDS = 10.0
 _MOST_FOLLOWED = 100
+_MOST_MEMOS = 10
 
 
 class _Key(NamedTuple):
@@ -52,9 +55,11 @@ class Copy(Client):
     """A client of one viewer whose lists come from memory. `close` ends all watches.
 
     revision: grows with every change of a list that is followed.
+    answers: to what no watch keeps up to date.
     """
 
     def __init__(self, client: Client, clock: Clock, random: Random) -> None:
+        self._memos: dict[str, Memo] = {}
         super().__init__(client.transport, field_manager="muster-dashboard")
         self.revision = 0
         self.trouble = ""
@@ -63,6 +68,7 @@ class Copy(Client):
         self._followed: dict[_Key, _Followed] = {}
         self._changed = asyncio.Event()
         self._outage = Outage()
+        self.answers = Answers(clock, self._tell)
 
     async def list(
         self,
@@ -83,6 +89,12 @@ class Copy(Client):
         metadata = ListMeta(resource_version=followed.informer.version)
         return Page(metadata=metadata, items=followed.informer.all())
 
+    def memo(self, namespace: str) -> Memo:
+        """Return what was decided before about the jobs of a namespace ("": of all)."""
+        while namespace not in self._memos and len(self._memos) >= _MOST_MEMOS:
+            del self._memos[next(iter(self._memos))]
+        return self._memos.setdefault(namespace, Memo())
+
     async def wait_for_change(self, revision: int) -> int:
         """Wait until the copy is newer than a revision, and return the new one."""
         while self.revision <= revision:
@@ -98,7 +110,8 @@ class Copy(Client):
         return bool(self._followed)
 
     async def close(self) -> None:
-        """End all watches."""
+        """End all watches and questions."""
+        await self.answers.close()
         await self._drop([*self._followed])
 
     def _follow(self, key: _Key) -> _Followed:
