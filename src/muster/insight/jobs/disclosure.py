@@ -7,6 +7,7 @@ import re2
 
 HIDDEN = "(hidden)"
 
+_COUNT_DIGITS = 6
 _MANAGED = ("managedFields",)
 # The annotation with which kubectl keeps the whole manifest, values of variables included.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -56,18 +57,20 @@ def _hide_words(words: list[Any]) -> list[Any]:
     shown, is_secret = [], False
     for word in words:
         text = word if isinstance(word, str) else ""
-        shown.append(HIDDEN if is_secret and not text.startswith("-") else hide_in_text(text) if text else word)
+        is_value = is_secret and not text.startswith("-") and not (text.isdecimal() and len(text) <= _COUNT_DIGITS)
+        shown.append(HIDDEN if is_value else hide_in_text(text) if text else word)
         is_secret = text.startswith("-") and bool(_NAME_OF_SECRET.search(text))
     return shown
 
 
 def hide_in_text(text: str) -> str:
-    """Return a text without the values that it gives to tokens and passwords."""
-    for pattern, instead in (
-        (_BEARER, rf"\1{HIDDEN}"),
-        (_ASSIGNED, rf"\1{HIDDEN}"),
-        (_OPTION, rf"\1{HIDDEN}"),
-        (_IN_URL, rf"\1{HIDDEN}\3"),
-    ):
-        text = pattern.sub(instead, text)
+    """Return a text without the values that it gives to tokens and passwords. A short number is a count of tokens."""
+    for pattern in (_BEARER, _ASSIGNED, _OPTION, _IN_URL):
+        text = pattern.sub(_hide_value, text)
     return text
+
+
+def _hide_value(match: Any) -> str:
+    before, value, *behind = match.groups()
+    is_count = value.isdecimal() and len(value) <= _COUNT_DIGITS
+    return "".join((before, value if is_count else HIDDEN, *behind))
