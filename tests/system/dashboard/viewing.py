@@ -11,9 +11,10 @@ from tests.system.plane import World
 from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.dashboard.pages import ROUTES
 from muster.dashboard.rendering import Renderer
+from muster.dashboard.root import ROOT
 from muster.dashboard.viewing.copy import Copy
 from muster.dashboard.viewing.hosts import Viewer
-from muster.dashboard.visits import ROOT, Deed, Page, Router, Visit
+from muster.dashboard.visits import Deed, Page, Router, Visit
 from muster.runtime.client import Client
 
 

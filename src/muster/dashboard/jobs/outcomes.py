@@ -1,8 +1,7 @@
 """Says what will happen to a job if its viewer changes it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from muster.actions.scaling import Part
 from muster.insight.forecasts.plan import ObjectPlan
@@ -29,19 +28,6 @@ def describe_hold(readings: JobReadings) -> list[str]:
 def describe_release(plan: ObjectPlan | None, now: datetime) -> list[str]:
     """Return what becomes of a job that is released. plan: None where nothing can be foreseen."""
     return ["The job queues again.", *(describe_forecast(plan, now) if plan is not None else ())]
-
-
-def remove_gates(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest without the gates with which the queue keeps pods from starting before it admits them."""
-    if "schedulingGates" in manifest:
-        return {key: value for key, value in manifest.items() if key != "schedulingGates"}
-    return {key: _remove_gates_below(value) for key, value in manifest.items()}
-
-
-def _remove_gates_below(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return remove_gates(value)
-    return [_remove_gates_below(one) for one in value] if isinstance(value, list) else value
 
 
 def describe_scale(part: Part) -> list[str]:

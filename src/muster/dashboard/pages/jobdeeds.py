@@ -21,7 +21,6 @@ from muster.dashboard.jobs.outcomes import (
     describe_hold,
     describe_release,
     describe_scale,
-    remove_gates,
 )
 from muster.dashboard.pages.job import read_names
 from muster.dashboard.visits import Deed, PageError, Visit, address
@@ -105,7 +104,7 @@ async def _ask_release(visit: Visit, readings: JobReadings) -> Will:
     if job is None:
         return describe_release(None, visit.now), []
     document = await visit.viewer.client.get(job.kind.seen_as(dict), readings.name, readings.namespace)
-    return describe_release(await _plan(visit, job.kind, remove_gates(document)), visit.now), []
+    return describe_release(await _plan(visit, job.kind, document), visit.now), []
 
 
 async def _set_active(_visit: Visit, session: Session, name: str, _form: Mapping[str, str], *, active: bool) -> str:
