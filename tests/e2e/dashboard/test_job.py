@@ -22,6 +22,7 @@ def cluster(shared_muster: Muster) -> Muster:
 
 def test_the_life_of_a_job_is_watched_and_ended_on_its_page(cluster: Muster, visit: Visit) -> None:
     visitor = visit(cluster)
+    visitor.complaints.clear()
     cluster("run", "--detach", "--name", "brief", "--workers", "2", "--", "sleep", "1000")
     page = visitor.open("/ui/jobs")
     page.get_by_role("link", name="brief", exact=True).click()
@@ -34,7 +35,7 @@ def test_the_life_of_a_job_is_watched_and_ended_on_its_page(cluster: Muster, vis
     title.get_by_text("Running").wait_for()
     page.get_by_role("link", name="Cancel").click()
     page.get_by_role("button", name="Cancel the job").click()
-    page.get_by_text("brief cancelled").wait_for()
+    page.get_by_text("brief cancelled", exact=True).wait_for()
     title.get_by_text("Cancelled").wait_for()
     assert page.get_by_role("link", name="Hold").count() == 0
     page.get_by_text("cancelled", exact=True).wait_for()  # the last moment of its life
@@ -43,14 +44,17 @@ def test_the_life_of_a_job_is_watched_and_ended_on_its_page(cluster: Muster, vis
 
 def test_output_is_followed_searched_and_downloaded(cluster: Muster, visit: Visit) -> None:
     visitor = visit(cluster)
+    visitor.complaints.clear()
     page = visitor.open("/ui/jobs/default/talk/output?rank=0")
     lines = page.locator("#output-lines > div")
     page.get_by_text("<img src=x onerror=alert(1)>").wait_for()
     page.locator("#output .err").get_by_text("careful").wait_for()
     assert page.evaluate("document.images.length") == 0
     assert lines.count() == 202
-    at_end = "(() => { const o = document.getElementById('output'); return o.scrollHeight - o.scrollTop - o.clientHeight < 5 })()"
-    assert page.evaluate(at_end), "the page follows the end"
+    to_the_end = page.evaluate(
+        "(o => o.scrollHeight - o.scrollTop - o.clientHeight)(document.getElementById('output'))"
+    )
+    assert to_the_end < 5, "the page follows the end"
     page.get_by_label("Search").fill("step 1.0$")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**search=**")
