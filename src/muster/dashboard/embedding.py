@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SESSIONS = "dashboard-sessions.json"
 """The file in a home that lets open pages go on when the server starts again."""
+SIMULATIONS = "simulations"
+"""The folder in a home with a folder for each report of a simulation."""
 
 
 def make_pages(home: Path, plane: ControlPlane, identify: Identify, names: Sequence[str], url: str) -> Pages:
@@ -62,7 +64,12 @@ class _Embedded:
         from muster.dashboard.viewing.sessions import Sessions
 
         clock, random = self._plane.inputs.clock, self._plane.inputs.random
-        host = EmbeddedHost(self._find_user, lambda user: self._plane.client(user, "muster-dashboard"), find_namespace)
+        host = EmbeddedHost(
+            self._find_user,
+            lambda user: self._plane.client(user, "muster-dashboard"),
+            find_namespace,
+            self._home / SIMULATIONS,
+        )
         # Browsers send a cookie to every server of a host, whatever its port, so each server's has a name of its own.
         name = f"muster-{sha256(str(self._home.absolute()).encode()).hexdigest()[:8]}"
         sessions = Sessions(clock, self._home / SESSIONS)

@@ -40,12 +40,22 @@ def read_list_query(visit: Visit) -> ListQuery:
 
 def cut(items: Sequence[Any], query: ListQuery) -> Listing:
     """Return a part of a list, the last one for a number that is too high."""
-    pages = max(1, -(-len(items) // PER_PAGE))
-    page = min(query.page, pages)
-    first = (page - 1) * PER_PAGE
+    first = find_first(len(items), query)
+    return make_listing(items[first : first + PER_PAGE], len(items), query)
+
+
+def find_first(total: int, query: ListQuery) -> int:
+    """Return the index of the first item of a part of a list that is as long as this."""
+    return (min(query.page, max(1, -(-total // PER_PAGE))) - 1) * PER_PAGE
+
+
+def make_listing(items: Sequence[Any], total: int, query: ListQuery) -> Listing:
+    """Return a part of a list that has been cut already."""
+    first = find_first(total, query)
+    page, pages = first // PER_PAGE + 1, max(1, -(-total // PER_PAGE))
     return Listing(
-        items[first : first + PER_PAGE],
-        len(items),
+        items,
+        total,
         first + 1,
         _address_of(query.visit, page - 1) if page > 1 else "",
         _address_of(query.visit, page + 1) if page < pages else "",

@@ -100,8 +100,10 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(file: Path | None = None, *, read_only: bool = False) -> AsyncIterator[Site]:
-    """Serve a dashboard within the context. file: of the sessions."""
+async def serving(
+    file: Path | None = None, *, read_only: bool = False, simulations: Path | None = None
+) -> AsyncIterator[Site]:
+    """Serve a dashboard within the context. file: of the sessions. simulations: the folder of reports."""
     clock = MovedClock()
     async with control_plane(MemoryJournal(), ExternalInputs(RealClock(), Ids(), Random())) as plane:
         users = {"admin-token": ADMIN}
@@ -112,7 +114,8 @@ async def serving(file: Path | None = None, *, read_only: bool = False) -> Async
                 raise unauthorized()
             return user
 
-        host = EmbeddedHost(identify, lambda user: plane.client(user, "muster-dashboard"))
+        connect = lambda user: plane.client(user, "muster-dashboard")  # noqa: E731
+        host = EmbeddedHost(identify, connect, simulations=simulations)
         dashboard = Dashboard(host, Sessions(clock, file), clock, Random(), read_only=read_only)
         listener = Listener(PlainFront(Pages(ROOT, dashboard)), None)
         port = await listener.start("127.0.0.1", 0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.dashboard.listing import PER_PAGE, cut, read_list_query
+from muster.dashboard.listing import PER_PAGE, cut, find_first, make_listing, read_list_query
 from muster.dashboard.visits import Visit
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,3 +37,11 @@ def test_what_is_no_number_of_a_part_is_the_first(said):
 def test_a_number_that_is_too_high_is_the_last():
     assert part(2 * PER_PAGE, page="999").first == PER_PAGE + 1
     assert [*part(0, page="7").items] == []
+
+
+def test_a_part_that_was_cut_elsewhere_is_told_alike():
+    query = read_list_query(Visit(NOBODY, NOBODY, "/jobs", {"page": "3"}, NOW))
+    total = 2 * PER_PAGE + 50
+    assert find_first(total, query) == 2 * PER_PAGE
+    assert make_listing(range(2 * PER_PAGE, total), total, query) == cut(range(total), query)
+    assert find_first(0, query) == 0

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from muster.actions.editedqueue import QueueEdit
 from muster.actions.queues import create_all
 from muster.actions.session import Session, Target
 from muster.actions.teams import (
@@ -18,7 +19,6 @@ from muster.actions.teams import (
 )
 from muster.api.kueue import CLUSTER_QUEUE
 from muster.api.ours.teams import QUOTA_OF
-from muster.cli.actions.editedqueue import QueueEdit
 from muster.cli.actions.newqueue import documents
 from muster.cli.actions.queueoptions import read_new_queue, read_quotas
 from muster.cli.session import connect

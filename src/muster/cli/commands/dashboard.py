@@ -66,6 +66,7 @@ async def _serve(target: Target, port: int, read_only: bool, *, browse: bool) ->
         from muster.cluster.apiserver.front.listener import Listener
         from muster.cluster.apiserver.front.pages import Pages, PlainFront
         from muster.dashboard.app import Dashboard
+        from muster.dashboard.embedding import SIMULATIONS
         from muster.dashboard.root import ROOT
         from muster.dashboard.viewing.hosts import OwnHost, Proof
         from muster.dashboard.viewing.sessions import Sessions
@@ -76,9 +77,9 @@ async def _serve(target: Target, port: int, read_only: bool, *, browse: bool) ->
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Ids, Random
 
-    clock = RealClock()
+    clock, simulations = RealClock(), Home.find(os.environ).path / SIMULATIONS
     async with connect(target) as session:
-        host = OwnHost(session.client, session.namespace, _name_viewer(session), session.tunnels)
+        host = OwnHost(session.client, session.namespace, _name_viewer(session), session.tunnels, simulations)
         name = f"muster-{Ids().hexadecimal(8)}"
         dashboard = Dashboard(host, Sessions(clock), clock, Random(), name=name, read_only=read_only)
         listener = Listener(PlainFront(Pages(ROOT, dashboard)), None)

@@ -88,8 +88,6 @@ async def _history(
 
 
 def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
-    from muster.cli.terminal.runs import as_csv, as_table
-
     if output == "json":
         from muster.cli.terminal.output import dump
 
@@ -100,10 +98,13 @@ def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
         for one in rows:
             click.echo(dump_line(one))
     elif output == "csv":
-        click.echo(as_csv(rows), nl=False)
+        from muster.insight.history.csvfile import format_csv
+
+        click.echo(format_csv(rows), nl=False)
     elif not rows:
         click.echo("no such run has ended; what goes on: muster ps", err=True)
     else:
         from muster.cli.terminal.output import terminal_width
+        from muster.cli.terminal.runs import as_table
 
         click.echo(as_table(rows, everywhere=everywhere, wide=output == "wide", width=terminal_width()))

@@ -13,7 +13,7 @@ from muster.cli.names.types import name
 from muster.cli.session import connect, run, target_options
 
 if TYPE_CHECKING:
-    from muster.cli.actions.editedqueue import QueueEdit
+    from muster.actions.editedqueue import QueueEdit
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
@@ -213,7 +213,7 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
     """
     from dataclasses import replace
 
-    from muster.cli.actions.editedqueue import QueueEdit
+    from muster.actions.editedqueue import QueueEdit
     from muster.cli.actions.queueoptions import read_edit
 
     target = Target.of(options)
@@ -227,7 +227,7 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
     from functools import partial
 
     from muster.actions import queues
-    from muster.cli.actions.editedqueue import annotate, describe_excess, patch
+    from muster.actions.editedqueue import annotate, describe_excess, patch
     from muster.cli.actions.newteam import check_edit
     from muster.cli.terminal.output import dump, say
 

@@ -13,8 +13,8 @@ from muster.actions.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, run, target_options
 
-# How many nodes in a state the line of nodes names.
-_MOST_NAMES = 5
+# The troubles that have a line of their own.
+_IN_LINES = ("engine", "nodes")
 
 
 @click.command(
@@ -37,15 +37,11 @@ def command(**options: Any) -> None:
 async def _status(target: Target, home: Home) -> int:
     import msgspec
 
-    from muster.api.core import NODE
-    from muster.api.kueue import CLUSTER_QUEUE
     from muster.api.nodes import has_full_disk, is_ready
     from muster.api.ours.limits import LIMITS_ANNOTATION
-    from muster.api.status import ApiError
     from muster.cli.terminal.output import say
-    from muster.insight.quota.queues import explain_inactive
-    from muster.insight.reader.jobs import job_rows
-    from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
+    from muster.insight.attention import find_troubles
+    from muster.insight.reader.attention import read_scene
     from muster.insight.text import escape_controls
     from muster.runtime.clock import RealClock
     from muster.runtime.transport import Request
@@ -54,16 +50,8 @@ async def _status(target: Target, home: Home) -> int:
         version = msgspec.json.decode((await session.client.raw(Request("GET", "/version"))).body)["gitVersion"]
         ready = await session.client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
         now = RealClock().now()
-        led = await is_led(session.client, now)
-        nodes = await list_or_say(session.client, NODE, "", say, "nodes")
-        queues = await list_or_none(session.client, CLUSTER_QUEUE)
-        try:
-            rows = await job_rows(session.client, "", now, say)
-        except ApiError as error:
-            if error.code != 403:
-                raise
-            rows = await job_rows(session.client, session.namespace, now, say)
-            say(f"jobs are those of namespace {session.namespace}: you may not list others")
+        scene = await read_scene(session.client, session.namespace, now, say)
+    nodes = scene.nodes
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
     well = sum(map(is_ready, nodes or ()))
@@ -74,27 +62,27 @@ async def _status(target: Target, home: Home) -> int:
         click.echo(f"nodes    {well} of {len(nodes)} ready{_describe_cordoned(cordoned)}{describe_full(full)}")
         for enforcement in dict.fromkeys(filter(None, (n.metadata.annotations.get(LIMITS_ANNOTATION) for n in nodes))):
             click.echo(f"limits   {escape_controls(enforcement)}")
-    words = Counter(row["state"] for row in rows)
+    words = Counter(row["state"] for row in scene.jobs)
     click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))
-    if not led:
-        click.echo(f"queues   {NOT_LED}")
-    for queue in queues or ():
-        if why := explain_inactive(queue.status.conditions):
-            click.echo(f"queue    {queue.metadata.name}: {why}")
+    if scene.silence:
+        click.echo(f"queues   {scene.silence}")
+    for trouble in find_troubles(scene):
+        if trouble.topic not in _IN_LINES:
+            click.echo(f"mend     {escape_controls(trouble.sentence)}. {escape_controls(trouble.advice)}")
     if ready.status != 200:
         click.echo(ready.body.decode(errors="replace").rstrip())
-    return 0 if ready.status == 200 and led and well == len(nodes or ()) and takes_pods else 1
+    return 0 if ready.status == 200 and not scene.silence and well == len(nodes or ()) and takes_pods else 1
 
 
 def _describe_cordoned(names: Sequence[str]) -> str:
     """Return which nodes are cordoned, and how to undo that; "" if none is."""
-    return f"; cordoned, so no new pods start there: {_list_names(names)} (kubectl uncordon NODE)" if names else ""
+    from muster.insight.text import list_names
+
+    return f"; cordoned, so no new pods start there: {list_names(names)} (kubectl uncordon NODE)" if names else ""
 
 
 def describe_full(names: Sequence[str]) -> str:
     """Return which nodes have a full disk; "" if none has."""
-    return f"; their disk is full, so no new pods start there: {_list_names(names)}" if names else ""
+    from muster.insight.text import list_names
 
-
-def _list_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if names[_MOST_NAMES:] else "")
+    return f"; their disk is full, so no new pods start there: {list_names(names)}" if names else ""

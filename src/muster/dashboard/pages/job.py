@@ -4,8 +4,9 @@ The name may be that of a job, of a group of pods or of a job of a foreign kind,
 that was deleted is shown as the history has it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from muster.actions.choices import no_job
@@ -37,9 +38,9 @@ from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES
 from muster.insight.reader.podgroups import events_of, pod_groups
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.usage import read_usage
-from muster.insight.text import format_span
+from muster.insight.text import COLUMN_GAP, format_span
 from muster.insight.usage import CurrentUsage, Name, format_cpus, format_gpus, format_memory, knows_gpus, usage_by_pod
-from muster.insight.why import JobReadings
+from muster.insight.why import JobReadings, Level
 from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
 
 _COLOR_BY_PHASE = {
@@ -67,7 +68,7 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         "state": readings.state,
         "color_of": color_of,
         "facts": _list_facts(readings, visit.now),
-        "levels": levels if not readings.state.finished else (),
+        "levels": [(one, group_details(one)) for one in levels] if not readings.state.finished else (),
         "sentences": _list_sentences(readings),
         "choices": list_choices(readings, visit.now),
         "commands": list_commands(readings),
@@ -123,6 +124,16 @@ def _find_priority_class(readings: JobReadings) -> str:
 def _find_owner_kind(readings: JobReadings) -> str:
     owners = readings.workload.metadata.owner_references if readings.workload is not None else ()
     return owners[0].kind if len(owners) == 1 else "Workload"
+
+
+def group_details(level: Level) -> list[tuple[bool, str]]:
+    """Return the details of a level: sentences one by one, and lines in columns as one text with True."""
+    groups = groupby(level.details, lambda line: COLUMN_GAP in line)
+    return [part for in_columns, lines in groups for part in _join_lines(lines, in_columns=in_columns)]
+
+
+def _join_lines(lines: Iterable[str], *, in_columns: bool) -> list[tuple[bool, str]]:
+    return [(True, "\n".join(lines))] if in_columns else [(False, line) for line in lines]
 
 
 def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:

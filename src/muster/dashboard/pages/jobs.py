@@ -11,6 +11,7 @@ from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.reader.jobs import job_rows
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
 from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.visible import visible_job_rows
 
 _FILTERS = ("namespace", "state", "queue", "user", "text", "labels", "order")
 _BAD_REQUEST = 400
@@ -36,7 +37,12 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     unseen: list[str] = []
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     namespace = only["namespace"]
-    rows = await job_rows(visit.copy, namespace, visit.now, unseen.append, visit.copy.memo(namespace))
+    if namespace:
+        rows = await job_rows(visit.copy, namespace, visit.now, unseen.append, visit.copy.memo(namespace))
+    else:
+        rows, namespace = await visible_job_rows(
+            visit.copy, visit.viewer.namespace, visit.now, unseen.append, visit.copy.memo
+        )
     labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
     chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
     return {

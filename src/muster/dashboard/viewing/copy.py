@@ -6,7 +6,7 @@ dropped.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,6 +14,7 @@ from muster.api.core import EVENT
 from muster.api.kinds import Kind, Page
 from muster.api.meta import ListMeta
 from muster.api.status import ApiError
+from muster.api.values.selectors import parse_label_selector
 from muster.dashboard.viewing.answers import Answers
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
@@ -82,6 +83,9 @@ class Copy(Client):
         """Return the whole list from the copy, which begins with the first question. Raises what the server said."""
         if fields or transform is not None or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
+        if labels and self._follows_whole(kind, namespace):
+            whole, matcher = await self.list(kind, namespace), parse_label_selector(labels)
+            return Page(metadata=whole.metadata, items=[one for one in whole.items if matcher.matches(_labels_of(one))])
         followed = self._follow(_Key(kind, namespace, labels))
         await followed.settled.wait()
         if followed.error is not None:
@@ -113,6 +117,11 @@ class Copy(Client):
         """End all watches and questions."""
         await self.answers.close()
         await self._drop([*self._followed])
+
+    def _follows_whole(self, kind: Kind[Any], namespace: str) -> bool:
+        """Return whether all objects of a kind are here, so that those with some labels need no watch of their own."""
+        whole = self._followed.get(_Key(kind, namespace, ""))
+        return whole is not None and whole.settled.is_set() and whole.error is None
 
     def _follow(self, key: _Key) -> _Followed:
         now = self._clock.monotonic()
@@ -177,3 +186,8 @@ class Copy(Client):
     def _tell(self) -> None:
         self.revision += 1
         self._changed.set()
+
+
+def _labels_of(obj: Any) -> Mapping[str, str]:
+    labels: Mapping[str, str] = obj.metadata.labels
+    return labels

@@ -5,11 +5,12 @@ so that whoever loses the right to the API loses the pages at the same moment.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from muster.cluster.apiserver.identity.users import User
+from muster.cluster.apiserver.identity.users import MASTERS, User
 from muster.runtime.client import Client
 
 
@@ -31,6 +32,7 @@ class Viewer(Struct, frozen=True):
 
     key: tells viewers apart who see different things. client: makes requests with the viewer's rights.
     namespace: where the viewer's jobs are unless a page says otherwise. tunnels: the transport of streams into pods.
+    simulations: the folder of the reports that the viewer may read; None for none.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Viewer(Struct, frozen=True):
     client: Client
     namespace: str = "default"
     tunnels: Any = None
+    simulations: Path | None = None
 
 
 class Host(Protocol):
@@ -58,8 +61,10 @@ class OwnHost:
 
     takes_tokens = False
 
-    def __init__(self, client: Client, namespace: str, name: str, tunnels: Any = None) -> None:
-        self._viewer = Viewer(name, name, client, namespace, tunnels)
+    def __init__(
+        self, client: Client, namespace: str, name: str, tunnels: Any = None, simulations: Path | None = None
+    ) -> None:
+        self._viewer = Viewer(name, name, client, namespace, tunnels, simulations)
 
     async def recognize(self, proof: Proof) -> Viewer:
         """Return the one viewer. Raises `ApiError` (401) for a proof from elsewhere."""
@@ -74,7 +79,7 @@ class EmbeddedHost:
     """The server of `muster up`: a viewer is a user of its API.
 
     identify: returns the user with a proof. connect: returns a client that acts as a user. place: returns the namespace
-    in which a user's jobs are.
+    in which a user's jobs are. simulations: the folder of the reports of the server's owner.
     """
 
     takes_tokens = False
@@ -84,13 +89,16 @@ class EmbeddedHost:
         identify: Callable[[Proof], Any],
         connect: Callable[[User], Client],
         place: Callable[[User], str] = lambda _: "default",
+        simulations: Path | None = None,
     ) -> None:
         self._identify = identify
         self._connect = connect
         self._place = place
+        self._simulations = simulations
 
     async def recognize(self, proof: Proof) -> Viewer:
         """Return the viewer with a proof. Raises `ApiError` (401, 403)."""
         user = await self._identify(proof)
         client = self._connect(user)
-        return Viewer(user.name, user.name, client, self._place(user), client.transport)
+        simulations = self._simulations if MASTERS in user.groups else None
+        return Viewer(user.name, user.name, client, self._place(user), client.transport, simulations)

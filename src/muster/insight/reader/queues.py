@@ -136,13 +136,17 @@ class Visibility:
     client: Client
     _versions: list[str] = field(default_factory=lambda: list(VISIBILITY_VERSIONS))
 
-    async def local(self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
+    async def local(
+        self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
+    ) -> list[PendingWorkload] | None:
         """Return the pending workloads of a LocalQueue in order, or None if the server does not serve them."""
-        return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit)
+        return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit, offset)
 
-    async def cluster(self, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
+    async def cluster(
+        self, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
+    ) -> list[PendingWorkload] | None:
         """Return the pending workloads of a ClusterQueue in order, or None if the server does not serve them."""
-        return await self._ask(f"clusterqueues/{queue}", limit)
+        return await self._ask(f"clusterqueues/{queue}", limit, offset)
 
     async def positions(self, queues: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Return the positions, from 1, of all workloads that wait in LocalQueues, by their namespace and name.
@@ -155,11 +159,12 @@ class Visibility:
                 position_by_key[namespace, one.metadata.name] = one.position_in_cluster_queue + 1
         return position_by_key
 
-    async def _ask(self, path: str, limit: int) -> list[PendingWorkload] | None:
+    async def _ask(self, path: str, limit: int, offset: int) -> list[PendingWorkload] | None:
+        query = {"limit": str(limit)} | ({"offset": str(offset)} if offset else {})
         for version in tuple(self._versions):
             url = f"/apis/{VISIBILITY_GROUP}/{version}/{path}/pendingworkloads"
             with ignoring(*UNSEEN):
-                answer = await self.client.raw(Request("GET", url, {"limit": str(limit)}))
+                answer = await self.client.raw(Request("GET", url, query))
                 self._versions = [version]
                 return list(_decode(answer.body).items)
         return None
