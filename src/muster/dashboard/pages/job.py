@@ -30,7 +30,7 @@ from muster.insight.history.runs import Run, RunQuery
 from muster.insight.jobs.disclosure import hide_secrets
 from muster.insight.jobs.podgroups import make_details
 from muster.insight.jobs.trials import make_trial_rows
-from muster.insight.jobs.workers import Worker, list_workers
+from muster.insight.jobs.workers import Worker, make_worker, order_workers
 from muster.insight.reader.decisions import NO_DECISIONS, read_life
 from muster.insight.reader.events import read_events
 from muster.insight.reader.history import recorded
@@ -154,7 +154,7 @@ def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:
 async def _read_life(visit: Visit, namespace: str, name: str) -> Life | None:
     """Return the life of a job; None for one that the viewer may not see or that there never was."""
     try:
-        return await read_life(visit.viewer.client, namespace, name)
+        return await read_life(visit.copy, namespace, name)
     except ApiError as error:
         if error.code != 403:
             raise
@@ -201,12 +201,12 @@ async def _view_workers(visit: Visit, readings: JobReadings) -> dict[str, Any]:
         chosen = [row for row in rows if not wanted or row["state"] == wanted]
         states = sorted({row["state"] for row in rows})
         return {"trials": cut(chosen, read_list_query(visit)), "trial_states": states, "only": wanted, "workers": None}
-    workers = list_workers(job, readings.pods)
-    listing = cut(workers, read_list_query(visit))
-    is_any_running = any(one.state == "Running" for one in listing.items)
+    listing = cut(order_workers(job, readings.pods), read_list_query(visit))
+    workers = [make_worker(job, place) for place in listing.items]
+    is_any_running = any(one.state == "Running" for one in workers)
     usage = await _find_usage(visit, readings.namespace) if is_any_running else {}
-    rows = [{"worker": one, "usage": _render_usage(one, usage)} for one in listing.items]
-    has_gpus = knows_gpus(usage.get((one.namespace, one.pod)) for one in listing.items)
+    rows = [{"worker": one, "usage": _render_usage(one, usage)} for one in workers]
+    has_gpus = knows_gpus(usage.get((one.namespace, one.pod)) for one in workers)
     shown = {"rows": rows, "listing": listing, "has_usage": bool(usage), "has_gpus": has_gpus}
     return {"trials": None, "workers": shown}
 

@@ -40,7 +40,7 @@ async def view_output(visit: Visit) -> Mapping[str, Any]:
         "stream": "" if plain else address(*base, "stream", **only),
         "download": address(*base, "download", rank=only["rank"], index=only["index"]),
         "plain": address(*base, plain="1", **only),
-        "lines": await read_last_lines(visit.viewer.client, job, excerpt) if plain else (),
+        "lines": await read_last_lines(visit.copy, job, excerpt) if plain else (),
     }
 
 
@@ -60,7 +60,7 @@ async def answer_download(visit: Visit) -> Stream:
     chosen = "".join(f"-{one}" for one in (only["rank"] or only["index"],) if one).replace(",", "_")
     headers = {"content-disposition": f'attachment; filename="{job.metadata.name}{chosen}.log"'}
     marked = len(ranks) != 1 and job.max_ranks > 1
-    chunks = read_whole(visit.viewer.client, job, Excerpt(ranks), marked=marked)
+    chunks = read_whole(visit.copy, job, Excerpt(ranks), marked=marked)
     return Stream(chunks, "text/plain; charset=utf-8", headers=headers)
 
 

@@ -36,23 +36,36 @@ class Worker(Struct, frozen=True):
     ended: datetime | None = None
 
 
+class Place(Struct, frozen=True):
+    """A worker's newest pod. replaced: how many pods of its rank came before."""
+
+    rank: str
+    pod: Pod
+    replaced: int
+
+
 def list_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Worker]:
-    """Return the workers by rank: for each rank its newest pod, and each pod of a job whose pods have no ranks.
+    """Return the workers by rank, as `order_workers` does."""
+    return [make_worker(job, place) for place in order_workers(job, pods)]
+
+
+def order_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Place]:
+    """Return for each rank its newest pod, in the order of the ranks, and each pod of a job whose pods have no ranks.
 
     job: None for pods that no job owns.
     """
-    newest: dict[str, Pod] = {}
-    before: dict[str, int] = {}
+    newest: dict[str, Place] = {}
     for pod in sorted(pods, key=_age_key):
-        key = _rank(job, pod) if is_indexed(pod) else pod.metadata.name
-        before[key] = before[key] + 1 if key in newest else 0
-        newest[key] = pod
-    workers = [_make_worker(job, pod, before[key]) for key, pod in newest.items()]
-    return sorted(workers, key=lambda one: _rank_key(one.rank))
+        rank = _rank(job, pod)
+        key = rank if is_indexed(pod) else pod.metadata.name
+        newest[key] = Place(rank, pod, newest[key].replaced + 1 if key in newest else 0)
+    return sorted(newest.values(), key=lambda place: _rank_key(place.rank))
 
 
-def _make_worker(job: JobRecord | None, pod: Pod, replaced: int) -> Worker:
-    rank, state, statuses = _rank(job, pod), find_pod_state(pod), container_statuses(pod)
+def make_worker(job: JobRecord | None, place: Place) -> Worker:
+    """Return what a worker does. job: as for `order_workers`."""
+    rank, pod = place.rank, place.pod
+    state, statuses = find_pod_state(pod), container_statuses(pod)
     last = _find_last_end(statuses)
     return Worker(
         rank=rank,
@@ -63,7 +76,7 @@ def _make_worker(job: JobRecord | None, pod: Pod, replaced: int) -> Worker:
         state=state,
         reason=explain_pod(job, pod, state),
         exit_code=last.exit_code if last is not None else None,
-        restarts=sum(one.restart_count for one in statuses) + max(replaced, sum(failures_of_index(pod))),
+        restarts=sum(one.restart_count for one in statuses) + max(place.replaced, sum(failures_of_index(pod))),
         started=pod.status.start_time,
         ended=last.finished_at if last is not None and is_finished(pod) else None,
     )
