@@ -83,7 +83,7 @@ _RUN = ("jobs.batch", "jobsets.jobset.x-k8s.io", "pods")
 
 
 def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
-    from muster.insight.forecasts.plantext import describe_outcome, describe_plan
+    from muster.insight.forecasts.sentences import describe_outcome, describe_plan
 
     return [
         describe_outcome(plan, namespace),

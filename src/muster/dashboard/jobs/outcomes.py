@@ -5,7 +5,7 @@ from datetime import datetime
 
 from muster.actions.scaling import Part
 from muster.insight.forecasts.plan import ObjectPlan
-from muster.insight.forecasts.plantext import describe_plan, describe_verdict
+from muster.insight.forecasts.sentences import describe_plan, describe_verdict
 from muster.insight.jobs.failures import count_of
 from muster.insight.text import format_span
 from muster.insight.why import JobReadings

@@ -22,11 +22,11 @@ def test_lines_come_once_with_worker_and_stream():
 
 def test_a_line_in_parts_is_one_and_is_shown_unfinished_before():
     tray = Tray()
-    tray.add("0", STDOUT, b"hel")
-    assert [one.text for one in tray.take().unfinished] == ["hel"]
-    tray.add("0", STDOUT, b"lo\nx")
+    tray.add("0", STDOUT, b"wor")
+    assert [one.text for one in tray.take().unfinished] == ["wor"]
+    tray.add("0", STDOUT, b"ld\nx")
     batch = tray.take()
-    assert (texts(batch), [one.text for one in batch.unfinished]) == (["hello"], ["x"])
+    assert (texts(batch), [one.text for one in batch.unfinished]) == (["world"], ["x"])
     tray.finish()
     assert texts(tray.take()) == ["x"]
 
