@@ -82,9 +82,12 @@ async def test_a_page_changes_with_the_job(world: World) -> None:
     async with viewing(world) as viewer:
         await viewer.page("/jobs/default/train")
         revision = viewer.copy.revision
+        await world.client.patch(JOB, "train", {"metadata": {"annotations": {"note": "new"}}}, "default")
+        await world.settle(2)
+        assert viewer.copy.revision > revision, "the job alone has changed"
+        assert "note: new" in await viewer.page("/jobs/default/train")
         await run_pods(world, "Succeeded")
         await world.settle(10)
-        assert viewer.copy.revision > revision
         assert "train Completed" in await viewer.text("/jobs/default/train")
 
 
