@@ -28,12 +28,34 @@ class Retry:
     of: int
 
 
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A sweep that can be submitted: its manifest, and what it retries."""
+
+    retry: Retry
+    manifest: dict[str, Any]
+
+
 async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -> Retry | None:
     """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
 
     new: the name of the new sweep; "" for a generated one. Raises `ApiError`, `TransportError`, and `UserError` if the
     job is no sweep, has not ended, or the name is taken.
     """
+    made = await prepare_retry(client, name, namespace, new, ids)
+    if made is None:
+        return None
+    try:
+        await client.create(JOB.seen_as(dict), made.manifest, namespace)
+    except ApiError as error:
+        if error.reason == "AlreadyExists":
+            raise UserError(f"there is a job {made.retry.name} already: --name another") from None
+        raise
+    return made.retry
+
+
+async def prepare_retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -> Repetition | None:
+    """Return the sweep that `retry` would submit, and raise what it would raise before that."""
     job = await get_job(client, name, namespace)
     if job.array is None:
         raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")
@@ -47,14 +69,9 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
     trials = job.indexes_of(left)
     try:
         made = again(manifest, trials, new, await _template_before(client, job))
-        await client.create(JOB.seen_as(dict), signed(made), namespace)
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
-    except ApiError as error:
-        if error.reason == "AlreadyExists":
-            raise UserError(f"there is a job {new} already: --name another") from None
-        raise
-    return Retry(new, trials, len(job.array))
+    return Repetition(Retry(new, trials, len(job.array)), signed(made))
 
 
 def unfinished(job: JobRecord) -> list[int]:

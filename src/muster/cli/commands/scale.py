@@ -32,10 +32,13 @@ def command(job: str, workers: int, role: str, force: bool, **options: Any) -> N
 
 
 async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
-    from muster.actions.scaling import afterwards, scale
+    from muster.actions.scaling import ObjectionError, afterwards, scale
 
     async with connect(target) as session:
-        before = await scale(session, name, workers, role=role, force=force)
+        try:
+            before = await scale(session, name, workers, role=role, force=force)
+        except ObjectionError as error:
+            raise click.ClickException(f"{error}; --force if that is meant") from None
         click.echo(f"{name} scaled from {before.workers} to {workers}")
         if note := afterwards(before, workers):
             click.echo(note, err=True)

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from io import RawIOBase
 
-from muster.cli.terminal.carriagereturns import is_wiped, last_state, make_row, split_lines
+from muster.actions.following.carriagereturns import is_wiped, last_state, make_row, split_lines
 from muster.cli.terminal.liveline import LiveLine
 from muster.cli.terminal.output import has_colours, prefix
 from muster.cli.terminal.streams import raw_of
