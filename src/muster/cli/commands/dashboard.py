@@ -26,7 +26,7 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
         "muster dashboard --no-browser      # print the address alone",
         "muster dashboard --kubeconfig prod.yaml",
         "muster dashboard --kubeconfig prod.yaml --read-only --port 8080",
-        "muster dashboard --kubeconfig prod.yaml --sign-in --listen 0.0.0.0:8080    # for others",
+        "muster dashboard --kubeconfig prod.yaml --sign-in --listen 0.0.0.0:8080",
     ),
 )
 @click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
