@@ -261,7 +261,7 @@ async def control_plane(
         await put_definitions(Client(transport), own)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
-        manager = Manager(Client(yielding), clock, random, registry=server.metrics)
+        manager = Manager(Client(yielding, neighbor=transport), clock, random, registry=server.metrics)
         manager.add(events)
         try:
             yield ControlPlane(
