@@ -445,8 +445,6 @@ def test_no_node_has_the_name_of_another(tmp_path):
         ("spec: {clusterQueue: q}", "spec: {clusterQueue: q, stopPolicy: Hold}", "LocalQueue q is inactive"),
         ("namespaceSelector: {}", "stopPolicy: Hold", "ClusterQueue q is inactive"),
         ("namespaceSelector: {}", "namespaceSelector: {matchLabels: {a: b}}", "namespace doesn't match"),
-        ("spec: {clusterQueue: q}", "spec: {clusterQueue: gone}", "ClusterQueue gone doesn't exist"),
-        (FLAVOR, "", "flavor default not found"),
         ('cpu: "1"', 'memory: "1"', "resource memory unavailable"),
     ],
 )

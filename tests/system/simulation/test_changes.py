@@ -112,7 +112,8 @@ def test_the_changes_of_the_page_are_changes(tmp_path):
             when = "" if action == "fail" else "at: 1, "
             change = f"{{{when}{action}: {{{fields}}}}}"
             text = scenario([change], burst(queued=""), until="1h").replace("name: n\n", "name: gpu\n")
-            play(tmp_path, text.replace("rack: a", "rack: r1").replace("name: q}", "name: team}"))
+            text = text.replace("rack: a", "rack: r1").replace("name: q}", "name: team}")
+            play(tmp_path, text.replace("clusterQueue: q}", "clusterQueue: team}"))
 
 
 # Nodes.

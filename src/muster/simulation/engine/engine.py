@@ -88,7 +88,7 @@ class Engine:
         if self._tree.ledger.in_use:
             for one in site.nodes:
                 self._tree.ledger.set_node(one)
-        self._definitions = Definitions(site, self._tree)
+        self._definitions = Definitions(site, self._tree, self._flavors)
         self._queues = self._definitions.make_queues()
         self._configuration = configuration
         templates = [site.templates[work.name] for work in spec.work]
@@ -207,9 +207,11 @@ class Engine:
         why = self._queues.why(job.workload.key) if job.workload.queue else None
         if job.given_up:
             why = PendingReason(REQUEUING_LIMIT_EXCEEDED, "its pods were not ready in time too often")
-        if why is not None:
-            return Waiting(job.submission.name, why.message, never=self._is_hopeless(why))
+        if why is not None and self._is_hopeless(why):
+            return Waiting(job.submission.name, why.message, never=True)
         never = self._lacks_nodes(job, lacking)
+        if why is not None and not never:
+            return Waiting(job.submission.name, why.message, never=False)
         if job.workload.key in self._queues and not never:
             return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
         return Waiting(job.submission.name, "the nodes have no room for it", never=never)
@@ -225,7 +227,7 @@ class Engine:
         """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
         if self._machines is None:
             return False
-        shapes = self._asks.count_shapes(job, None)
+        shapes = self._asks.count_shapes(job, _drop_places(job.assignment))
         key = frozenset(shapes.items())
         if key not in known:
             known[key] = not self._machines.takes_ever(shapes)
@@ -557,6 +559,13 @@ class Engine:
 
 def _do_nothing() -> None:
     """Let a moment come at which jobs are tried again."""
+
+
+def _drop_places(assignment: Assignment | None) -> Assignment | None:
+    """Return an assignment of flavors without the domains of a topology."""
+    if assignment is None:
+        return None
+    return replace(assignment, podsets=tuple(replace(one, places=None) for one in assignment.podsets))
 
 
 def _resize(podset: PodSet, count: int) -> PodSet:

@@ -8,7 +8,7 @@ from random import Random
 
 from msgspec import Struct
 
-from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
+from muster.simulation.scenario.draws import PARSERS, Draw, DrawError, draw_arrivals, make_draw
 from muster.simulation.scenario.logs.jobs import MOST, OrderedJobs, Role
 from muster.simulation.scenario.logs.opening import HISTORY
 from muster.simulation.scenario.model import Trace, Work
@@ -76,9 +76,8 @@ def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Itera
 
 def _make_draw(reading: Reading, name: str, work: Work) -> Draw | None:
     value = getattr(work, name)
-    parse = parse_seconds if name in ("run_time", "limit", "startup") else parse_number
     try:
-        return None if value is None else make_draw(value, parse, reading.samples)
+        return None if value is None else make_draw(value, PARSERS[name], reading.samples)
     except DrawError as error:
         shown = "runTime" if name == "run_time" else name
         raise DrawError(f".{shown}{error.path}", error.why) from None

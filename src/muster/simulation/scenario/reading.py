@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
-from muster.simulation.scenario.draws import DrawError, parse_number, parse_seconds
+from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds
 from muster.simulation.scenario.logs.cells import parse_time
 from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
 from muster.simulation.scenario.logs.opening import (
@@ -64,6 +64,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
 _VARIANT = re.compile(r"[\w.-]{1,100}")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -349,8 +350,7 @@ def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
 
 def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
     """Return the values of work that may be drawn, each with the function that parses it."""
-    times = ((value, parse_seconds) for value in (work.run_time, work.limit, work.startup))
-    return [*times, *((value, parse_number) for value in (work.size, work.priority))]
+    return [(getattr(work, name), parse) for name, parse in PARSERS.items()]
 
 
 def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
@@ -365,7 +365,7 @@ def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
 
 
 def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).isdigit()
+    return _NUMBER.fullmatch(text) is not None
 
 
 def _read_state(file: Path) -> ClusterState:
