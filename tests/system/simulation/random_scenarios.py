@@ -1,5 +1,6 @@
 """Random scenarios of everything that both engines play. A feature is a method that adds to the documents."""
 
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,6 +11,9 @@ Document = dict[str, Any]
 
 ZONES = ("a", "b")
 LONGEST = 20_000  # seconds: so that moments are seldom close to each other
+LEVELS = (("rack",), ("rack", "kubernetes.io/hostname"))  # of a Topology
+PLACES = (None, "required", "preferred", "unconstrained")  # as pods ask for them
+PRIORITIES = {"low": 10, "middle": 20, "high": 30}  # of pods
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
 
 
@@ -21,6 +25,7 @@ class RandomScenario:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
+        self._more = Random(f"{seed}/more")  # for what was added later: a scenario without it stays as it was
         self.spec: Document = {"seed": seed, "work": []}
         self.objects: list[Document] = []
         self.files: dict[str, str] = {}
@@ -33,6 +38,12 @@ class RandomScenario:
         self._queues = [self._add_queue(name, cohorts) for name in "pqrs"[: self._random.randint(1, 4)]]
         if self._chance(0.6):
             self._add_nodes()
+        self._racked = "nodes" in self.spec and self._zoned and self._more.random() < 0.3
+        if self._racked:
+            self._add_topology()
+        self._classes = "nodes" in self.spec and not self._racked and self._more.random() < 0.3
+        if self._classes:
+            self._add_classes()
         for number in range(self._random.randint(2, 4)):
             self._add_work(number)
 
@@ -128,6 +139,28 @@ class RandomScenario:
             pools.append({"name": zone, "count": self._random.randint(1, 4), "template": template})
         self.spec["nodes"] = pools
 
+    def _add_topology(self) -> None:
+        """Make two racks of each zone, and give places to all pods."""
+        levels = [{"nodeLabel": name} for name in self._more.choice(LEVELS)]
+        self._add("Topology", "t", {"levels": levels})
+        for one in self.objects:
+            if one["kind"] == "ResourceFlavor":
+                one["spec"]["topologyName"] = "t"
+        pools = []
+        for pool in self.spec["nodes"]:
+            for rack in ("x", "y"):
+                template = deepcopy(pool["template"])
+                template["metadata"]["labels"]["rack"] = f"{pool['name']}{rack}"
+                pools.append({"name": f"{pool['name']}{rack}", "count": pool["count"], "template": template})
+        self.spec["nodes"] = pools
+
+    def _add_classes(self) -> None:
+        """Let jobs of some works take the nodes of others."""
+        for name, value in PRIORITIES.items():
+            policy = "Never" if self._more.random() < 0.2 else "PreemptLowerPriority"
+            head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+            self.objects.append(head | {"value": value, "preemptionPolicy": policy})
+
     # Its work.
 
     def _add_work(self, number: int) -> None:
@@ -184,8 +217,13 @@ class RandomScenario:
             spec["nodeSelector"] = {"zone": self._random.choice(ZONES)}
         if self._zoned and self._chance(0.6):
             spec["tolerations"] = [{"key": "zone", "operator": "Exists"}]
-        size = self._random.randint(1, 3)
-        return {"completionMode": "Indexed", "parallelism": size, "completions": size, "template": {"spec": spec}}
+        size, meta = self._random.randint(1, 3), {}
+        if self._racked and (asked := self._more.choice(PLACES)) is not None:
+            meta["annotations"] = {f"kueue.x-k8s.io/podset-{asked}-topology": "true" if asked[0] == "u" else "rack"}
+        if self._classes:
+            spec["priorityClassName"] = self._more.choice(list(PRIORITIES))
+        template = {"metadata": meta, "spec": spec}
+        return {"completionMode": "Indexed", "parallelism": size, "completions": size, "template": template}
 
     # Draws.
 
