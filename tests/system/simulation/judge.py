@@ -57,6 +57,10 @@ class Journal(Record):
         self.events.append((self.now, "interrupt", self.names[job]))
         super().interrupt(job, lost)
 
+    def change_node(self, node, state):
+        self.events.append((self.now, "node", node))
+        super().change_node(node, state)
+
     def change(self, at, queue, flavor, resource, amount):
         self.events.append((at, "use", (queue, flavor, resource, amount)))
         super().change(at, queue, flavor, resource, amount)
@@ -78,15 +82,19 @@ def is_clear(journal: Journal) -> bool:
 
     A cluster learns of two ends, or of an end and a submission, one after the other, and decides in between.
     """
-    causes = sorted({(at, name) for at, what, name in journal.events if what in ("submit", "end")})
-    return all(later[0] - earlier[0] >= APART_SECONDS for earlier, later in pairwise(causes))
+    nodes = {name for _, what, name in journal.events if what == "node"}
+    causes = sorted({(at, name) for at, what, name in journal.events if what in ("submit", "end", "node")})
+    return all(
+        later[0] - earlier[0] >= APART_SECONDS or later[0] == earlier[0] and {earlier[1], later[1]} <= nodes
+        for earlier, later in pairwise(causes)
+    )
 
 
 class Moment(Struct):
     """What happens at one time.
 
-    order: by kind, whom it happens to, in order. Jobs that start have the order of their names: those with fewer pods
-    have them sooner. use: by how much the use of quota changes in all.
+    order: by kind, whom it happens to, in order. Jobs that start have the order of their names, because those with fewer
+    pods have them sooner, and so have nodes and what runs there. use: by how much the use of quota changes in all.
     """
 
     at: float
@@ -127,8 +135,8 @@ def list_moments(journal: Journal) -> list[Moment]:
             moments[-1].use[tuple(key)] += amount
             if amount > 0 and key[-1] == "cpu":
                 _note_admission(moments[-1].order["admit"], of)
-        elif what == "start":
-            insort(moments[-1].order["start"], of)
+        elif what in ("start", "interrupt", "node"):
+            insort(moments[-1].order[what], of)
         else:
             moments[-1].order[what].append(of)
     return [one for one in moments if one.order or any(one.use.values())]

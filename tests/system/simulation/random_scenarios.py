@@ -44,8 +44,11 @@ class RandomScenario:
         self._classes = "nodes" in self.spec and not self._racked and self._more.random() < 0.3
         if self._classes:
             self._add_classes()
+        self._changing = not self._racked and self._more.random() < 0.25
         for number in range(self._random.randint(2, 4)):
             self._add_work(number)
+        if self._changing:
+            self.spec["changes"] = [self._make_change() for _ in range(self._more.randint(1, 3))]
 
     def write(self, folder: Path) -> str:
         """Write the scenario and its files into a folder; return the name of its file."""
@@ -161,6 +164,29 @@ class RandomScenario:
             head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
             self.objects.append(head | {"value": value, "preemptionPolicy": policy})
 
+    def _make_change(self) -> Document:
+        """Return a change of the nodes or of a queue."""
+        at, lasts = self._more.randrange(5, 2 * LONGEST), self._more.randrange(LONGEST // 10, LONGEST)
+        kinds = ["lose", "drain", "cordon", "scale"] if "nodes" in self.spec else []
+        kind = self._more.choice([*kinds, "quota", "stop"])
+        queue = self._more.choice(self._queues)
+        if kind == "quota":
+            quota = {"clusterQueue": queue, "nominalQuota": {"cpu": self._more.choice([2, 4, 9])}}
+            action: Document = quota | {"flavor": self._find_flavor(queue)}
+        elif kind == "stop":
+            # A cluster requeues what a stopped queue evicted a little after its other jobs.
+            stops = ({"policy": "Hold", "for": lasts}, {"policy": "HoldAndDrain"})
+            action = {"clusterQueue": queue} | self._more.choice(stops)
+        elif kind == "scale":
+            action = {"pool": self._more.choice(ZONES), "count": self._more.randint(1, 5)}
+        else:
+            action = {"pool": self._more.choice(ZONES), "count": 1, "for": lasts}
+        return {"at": at, kind: action}
+
+    def _find_flavor(self, queue: str) -> str:
+        spec = next(one["spec"] for one in self.objects if one["metadata"]["name"] == queue and "spec" in one)
+        return self._more.choice(spec["resourceGroups"][0]["flavors"])["name"]
+
     # Its work.
 
     def _add_work(self, number: int) -> None:
@@ -174,11 +200,11 @@ class RandomScenario:
         if self._chance(0.9) or "nodes" not in self.spec:
             work["queue"] = self._random.choice(self._queues)
         jobset = self._chance(0.25)
-        if not jobset and self._chance(0.7):
+        if not jobset and self._chance(0.7) and not self._changing:
             work["size"] = {"uniform": {"from": 1, "to": self._random.choice([3, 6])}}
         if "queue" in work and self._chance(0.6):
             work["priority"] = {"uniform": {"from": 0, "to": 3}}
-        if self._chance(0.3):
+        if self._chance(0.3) and not self._changing:  # the pods of a cluster have the limit, and start again with it
             work["limit"] = self._random.choice([LONGEST // 10, LONGEST // 3])
         work["template"] = self._make_jobset() if jobset else self._make_job("queue" in work)
         self.spec["work"].append(work)
@@ -217,13 +243,14 @@ class RandomScenario:
             spec["nodeSelector"] = {"zone": self._random.choice(ZONES)}
         if self._zoned and self._chance(0.6):
             spec["tolerations"] = [{"key": "zone", "operator": "Exists"}]
-        size, meta = self._random.randint(1, 3), {}
+        size, meta = 1 if self._changing else self._random.randint(1, 3), {}
         if self._racked and (asked := self._more.choice(PLACES)) is not None:
             meta["annotations"] = {f"kueue.x-k8s.io/podset-{asked}-topology": "true" if asked[0] == "u" else "rack"}
         if self._classes:
             spec["priorityClassName"] = self._more.choice(list(PRIORITIES))
         template = {"metadata": meta, "spec": spec}
-        return {"completionMode": "Indexed", "parallelism": size, "completions": size, "template": template}
+        job = {"completionMode": "Indexed", "parallelism": size, "completions": size, "template": template}
+        return job | ({"backoffLimit": 0} if self._changing else {})  # a gang restarts whole: its pods end together
 
     # Draws.
 

@@ -17,7 +17,13 @@ from muster.simulation.engine.redefinitions import Definition
 class ChangeableEngine(Engine):
     """A cluster whose nodes, queues and engine change while it is played."""
 
-    def interrupt(self, key: str, node: str) -> None:
+    def interrupt_on(self, node: str) -> None:
+        """Take a node of all gangs that have pods there."""
+        assert self._machines is not None, "a scenario without nodes has no changes of nodes"
+        for key in self._machines.list_gangs_on(node):
+            self._interrupt(key, node)
+
+    def _interrupt(self, key: str, node: str) -> None:
         """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
         job = self._jobs[key]
         assert self._machines is not None, "a gang has nodes"

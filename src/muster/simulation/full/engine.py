@@ -22,6 +22,7 @@ from muster.simulation.engine.engine import HOPELESS
 from muster.simulation.engine.site import JobTemplate, Site, name_queue
 from muster.simulation.engine.templates import find_local_queue
 from muster.simulation.engine.world import Progress
+from muster.simulation.full.changes import ClusterChanges, list_unplayable
 from muster.simulation.full.cluster import Cluster, run_cluster
 from muster.simulation.full.manifests import Document, UnplayableError, make_manifest, require_playable
 from muster.simulation.full.observer import Observer
@@ -98,33 +99,38 @@ class FullEngine:
             integrations = [one for one in INTEGRATIONS if one.kind in {work.kind for work in self._works}]
             settings = convert.ConversionSettings.of(self._configuration)
             observer = Observer(cluster.plane.manager, integrations, self.record, settings, cluster.tell_time)
+            changes = ClusterChanges(self._reading, self._site, self.record)
             async with cluster.controlled():
                 try:
-                    await self._play(cluster, observer, progress)
+                    await self._play(cluster, observer, changes, progress)
                 finally:
                     rests = not observer.is_anything_running
                     for waiting, reason in observer.list_waiting():
                         self._waiting.append(replace(waiting, never=reason in HOPELESS or (rests and not reason)))
 
-    async def _play(self, cluster: Cluster, observer: Observer, progress: Progress | None) -> None:
+    async def _play(
+        self, cluster: Cluster, observer: Observer, changes: ClusterChanges, progress: Progress | None
+    ) -> None:
         """Submit the jobs at their times, and wait until they have ended."""
         submissions = list_submissions(self._reading)
         submission = next(submissions, None)
         ran_at = 0.0  # when a pod was last seen running
         while submission is not None or observer.unfinished:
             due = inf if submission is None else submission.at
-            await cluster.sleep_until(min(due, cluster.tell_time() + _LOOK_SECONDS, self._until))
+            await cluster.sleep_until(min(due, changes.next_at, cluster.tell_time() + _LOOK_SECONDS, self._until))
             now = cluster.tell_time()
             if observer.is_anything_running:
                 ran_at = now
             if now >= self._until:
                 self.record.now = self._until
                 return
-            if submission is not None and due <= now + _ROUNDING:
+            if changes.next_at <= now + _ROUNDING:
+                await changes.happen(cluster, now, now + _ROUNDING)
+            elif submission is not None and due <= now + _ROUNDING:
                 self.record.now = now
                 await self._submit(cluster, observer, submission)
                 submission = next(submissions, None)
-            elif submission is None and now - max(ran_at, self.record.now) >= _REST_SECONDS:
+            elif submission is None and not changes.has_more and now - max(ran_at, self.record.now) >= _REST_SECONDS:
                 return
             await cluster.delete_jobs(observer.take_ended(now - _KEEP_SECONDS))
             if progress is not None:
@@ -165,7 +171,7 @@ def _refuse_unplayable(reading: Reading) -> None:
     """
     spec = reading.scenario.spec
     fields = {
-        "spec.changes": spec.changes,
+        **dict.fromkeys(list_unplayable(reading), True),
         "spec.clusters": spec.clusters,
         "spec.state": spec.state,
         **{f"spec.work[{number}].startup": work.startup for number, work in enumerate(spec.work)},
