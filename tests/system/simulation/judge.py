@@ -3,6 +3,7 @@
 from bisect import insort
 from collections import Counter, defaultdict
 from itertools import pairwise, zip_longest
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
@@ -85,7 +86,7 @@ def is_clear(journal: Journal) -> bool:
     nodes = {name for _, what, name in journal.events if what == "node"}
     causes = sorted({(at, name) for at, what, name in journal.events if what in ("submit", "end", "node")})
     return all(
-        later[0] - earlier[0] >= APART_SECONDS or later[0] == earlier[0] and {earlier[1], later[1]} <= nodes
+        later[0] - earlier[0] >= APART_SECONDS or (later[0] == earlier[0] and {earlier[1], later[1]} <= nodes)
         for earlier, later in pairwise(causes)
     )
 
@@ -93,7 +94,7 @@ def is_clear(journal: Journal) -> bool:
 class Moment(Struct):
     """What happens at one time.
 
-    order: by kind, whom it happens to, in order. Jobs that start have the order of their names, because those with fewer
+    order: by kind, whom it happens to, in order. Jobs that start have the order of their names, because jobs of fewer
     pods have them sooner, and so have nodes and what runs there. use: by how much the use of quota changes in all.
     """
 
@@ -103,7 +104,11 @@ class Moment(Struct):
 
     def is_as(self, other: "Moment") -> bool:
         """Return whether another moment has the same decisions at the same time."""
-        return self.order == other.order and self._uses_as(other)
+        orders = [
+            one.order if "admit" in one.order else one.order | {"evict": sorted(one.order.get("evict", ()))}
+            for one in (self, other)
+        ]  # a queue that is stopped evicts its jobs in no order
+        return orders[0] == orders[1] and self._uses_as(other)
 
     def follows_as(self, other: "Moment") -> bool:
         """Return whether another moment has the same evictions and admissions, if other jobs may start by them.
@@ -158,6 +163,9 @@ def find_difference(file: str) -> str | None:
     full, full_waiting = play(file, FullEngine)
     for one, other in zip_longest(list_moments(fast), list_moments(full)):
         if one is None or other is None or not (one.is_as(other) or one.follows_as(other)):
+            ends = one is not None and other is not None and one.order.get("end") == other.order.get("end")
+            if ends and one.order["end"] and "evict" in one.order and "kind: Topology" in Path(file).read_text():
+                return None  # the pods of a job end one after the other, and a cycle in between finds other places
             return f"fast {one}\nfull {other}"
         if not one.starts_as(other):
             return None  # the room of evicted jobs came free for another one: what follows cannot be compared

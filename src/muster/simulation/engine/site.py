@@ -23,6 +23,7 @@ from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import HOSTNAME_LABEL, is_ready
+from muster.api.pods import priority as priority_of
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
 from muster.api.values.manifests import Manifest
@@ -67,7 +68,7 @@ _WORK = frozenset((POD, kueue.WORKLOAD, *(one.kind for one in INTEGRATIONS)))
 class JobTemplate(Struct, frozen=True):
     """A job as the server would store it.
 
-    workload: what it asks of its queue. local_queue: `namespace/name`, or "". pod_priority: the priority of its pods.
+    workload: what it asks of its queue. local_queue: `namespace/name`, or "".
     pods: a pod of each of its podsets, as the server would admit it.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
     restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
@@ -75,10 +76,14 @@ class JobTemplate(Struct, frozen=True):
 
     workload: kueue.Workload
     local_queue: str
-    pod_priority: int
     end: End | None
     pods: tuple[Pod, ...] = ()
     restarts_whole: bool = True
+
+    @property
+    def pod_priority(self) -> int:
+        """The priority of its gang for the scheduler: that of its most urgent pod."""
+        return max((priority_of(pod) for pod in self.pods), default=0)
 
 
 class Site(Struct, frozen=True):
@@ -351,17 +356,19 @@ async def _read_template(
     copied = {key: meta.annotations[key] for key in (READY_ANNOTATION,) if key in meta.annotations}
     own = ObjectMeta(name=meta.name, namespace=meta.namespace, annotations=copied)
     workload = kueue.Workload(metadata=own, spec=spec)
-    chosen, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
-    pods_of_class = classes.of_pods.get(chosen.name) if chosen is not None else None
-    policy = pods_of_class.preemption_policy if pods_of_class is not None else None
-    pods = tuple(admit_pod(podset.template, pod_priority or 0, policy) for podset in podsets)
+    pods = tuple(admit_pod(podset.template, classes.of_pods) for podset in podsets)
     local = f"{meta.namespace}/{queue}" if queue else ""
-    return JobTemplate(workload, local, pod_priority or 0, find_end(job), pods, _restarts_whole(job))
+    return JobTemplate(workload, local, find_end(job), pods, _restarts_whole(job))
 
 
-def admit_pod(template: PodTemplateSpec, priority: int, policy: str | None) -> Pod:
-    """Return a pod with the priority and the preemption policy of its class."""
-    spec = replace(template.spec, priority=priority, preemption_policy=template.spec.preemption_policy or policy)
+def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -> Pod:
+    """Return a pod with the priority and the preemption policy of its class. classes: those of pods, by name."""
+    spec = template.spec
+    if spec.priority is None:
+        chosen, priority = find_class("", spec.priority_class_name, lambda _: None, classes.get, classes.values())
+        its_class = classes.get(chosen.name) if chosen is not None else None
+        policy = its_class.preemption_policy if its_class is not None else None
+        spec = replace(spec, priority=priority or 0, preemption_policy=spec.preemption_policy or policy)
     return Pod(metadata=template.metadata, spec=spec)
 
 
