@@ -44,6 +44,9 @@ class RandomScenario:
         self._classes = "nodes" in self.spec and not self._racked and self._more.random() < 0.3
         if self._classes:
             self._add_classes()
+        self._by_usage = self._more.random() < 0.2
+        if self._by_usage:
+            self._order_by_usage()
         self._changing = not self._racked and self._more.random() < 0.25
         for number in range(self._random.randint(2, 4)):
             self._add_work(number)
@@ -164,6 +167,14 @@ class RandomScenario:
             head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
             self.objects.append(head | {"value": value, "preemptionPolicy": policy})
 
+    def _order_by_usage(self) -> None:
+        """Give each queue another LocalQueue, and order both by what they used."""
+        for one in [one for one in self.objects if one["kind"] == "ClusterQueue"]:
+            one["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+            name = one["metadata"]["name"]
+            weight = {"fairSharing": {"weight": str(self._more.choice([1, 1, 3]))}}
+            self._add("LocalQueue", f"{name}-more", {"clusterQueue": name} | weight)
+
     def _make_change(self) -> Document:
         """Return a change of the nodes or of a queue."""
         at, lasts = self._more.randrange(5, 2 * LONGEST), self._more.randrange(LONGEST // 10, LONGEST)
@@ -171,7 +182,7 @@ class RandomScenario:
         kind = self._more.choice([*kinds, "quota", "stop"])
         queue = self._more.choice(self._queues)
         if kind == "quota":
-            quota = {"clusterQueue": queue, "nominalQuota": {"cpu": self._more.choice([2, 4, 9])}}
+            quota = {"clusterQueue": queue, "nominalQuota": {"cpu": self._more.choice([8, 9, 12])}}
             action: Document = quota | {"flavor": self._find_flavor(queue)}
         elif kind == "stop":
             # A cluster requeues what a stopped queue evicted a little after its other jobs.
@@ -199,6 +210,8 @@ class RandomScenario:
         self.files[f"{name}.txt"] = "\n".join(str(self._random.randint(LONGEST // 50, LONGEST)) for _ in range(20))
         if self._chance(0.9) or "nodes" not in self.spec:
             work["queue"] = self._random.choice(self._queues)
+            if self._by_usage:
+                work["queue"] += self._more.choice(["", "-more"])
         jobset = self._chance(0.25)
         if not jobset and self._chance(0.7) and not self._changing:
             work["size"] = {"uniform": {"from": 1, "to": self._random.choice([3, 6])}}

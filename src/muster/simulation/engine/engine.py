@@ -37,6 +37,7 @@ from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.machines import Machines
+from muster.simulation.engine.pastuse import PastUse
 from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.takeup import Residents, TakenJob
@@ -90,6 +91,8 @@ class Engine:
                 self._tree.ledger.set_node(one)
         self._definitions = Definitions(site, self._tree, self._flavors)
         self._queues = self._definitions.make_queues()
+        self._past = PastUse(configuration, site.local_queues, self._tree, agenda, spec.start)
+        self._past.follow(self._queues)
         self._configuration = configuration
         templates = [site.templates[work.name] for work in spec.work]
         self._time_outs = TimeOuts(
@@ -310,6 +313,7 @@ class Engine:
             else:
                 self._place(job, job.assignment)
         now = self._start + timedelta(seconds=self.record.now)
+        self._past.advance(now)
         while True:
             if self._machines is not None:
                 self._settle_nodes(self._machines)
@@ -322,6 +326,7 @@ class Engine:
                 for decision in describe_cycle(outcome, self._tree, self._find_subject, decisions.is_news, now):
                     decisions.add(decision)
             self._apply(outcome)
+            self._past.settle()
         if (wake := self._queues.next_wake) is not None and wake != self._wake_at:
             self._wake_at = wake
             self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
