@@ -164,7 +164,7 @@ def find_difference(file: str) -> str | None:
     for one, other in zip_longest(list_moments(fast), list_moments(full)):
         if one is None or other is None or not (one.is_as(other) or one.follows_as(other)):
             ends = one is not None and other is not None and one.order.get("end") == other.order.get("end")
-            if ends and one.order["end"] and "evict" in one.order and "kind: Topology" in Path(file).read_text():
+            if ends and one.order.get("end") and "evict" in one.order and "kind: Topology" in Path(file).read_text():
                 return None  # the pods of a job end one after the other, and a cycle in between finds other places
             return f"fast {one}\nfull {other}"
         if not one.starts_as(other):

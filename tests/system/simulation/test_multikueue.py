@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED
-from muster.api.config.types import INCREMENTAL, IncrementalDispatcher
+from muster.api.config.types import EARLIEST_START, INCREMENTAL, IncrementalDispatcher
 from muster.simulation.scenario.reading import ScenarioError
 from muster.simulation.simulate import simulate
 
@@ -266,3 +266,26 @@ def test_the_example_plays():
     report = simulate(str(ROOT / "examples" / "simulate" / "two-clusters.yaml"))
     assert {job.cluster for job in report.jobs} == {"", "east", "west"}
     assert report.summary.total.evictions > 0
+
+
+BY_START = replace(EMBEDDED, multi_kueue=replace(EMBEDDED.multi_kueue, dispatcher_name=EARLIEST_START))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "last"), [(EMBEDDED, ("east", 100.0)), (BY_START, ("east", 360.0))], ids=["all", "by start"]
+)
+def test_a_job_goes_where_it_would_start_first(tmp_path, configuration, last):
+    """By the limits of the jobs there, west is free first; east is asked five minutes later, and was free before."""
+    works = [
+        work(2, name="long", run="100s", more="    limit: 4h\n"),
+        work(2, name="short", run="1h", at=1, more="    limit: 1h\n"),
+        work(1, name="next", run="1h", at=60),
+    ]
+    report = play(tmp_path, [cluster("east", 2), cluster("west", 2)], works, configuration=configuration)
+    homes = [(job.cluster, job.started) for job in report.jobs]
+    assert homes == [("east", 0.0), ("east", 0.0), ("west", 1.0), ("west", 1.0), last]
+
+
+def test_jobs_of_one_moment_see_those_before_them(tmp_path):
+    report = play(tmp_path, [cluster("east", 3), cluster("west", 3)], [work(6)], configuration=BY_START)
+    assert Counter((job.cluster, job.started) for job in report.jobs) == {("east", 0.0): 3, ("west", 0.0): 3}

@@ -142,7 +142,8 @@ class Observer:
         job = self._find(_number_of_pod(pod))
         if job is None or pod is None:
             return
-        if job.started is not None and not job.evicted and (interruption := interruption_of(pod)) is not None:
+        counts = job.started is not None and not job.evicted and pod.metadata.uid in job.running
+        if counts and (interruption := interruption_of(pod)) is not None:
             self._note_interruption(job, interruption)
         if new is None or new.status.phase != "Running" or is_deleting(new):
             job.running.discard(pod.metadata.uid)
