@@ -47,7 +47,7 @@ class RandomScenario:
         self._by_usage = self._more.random() < 0.2
         if self._by_usage:
             self._order_by_usage()
-        self._changing = not self._racked and self._more.random() < 0.25
+        self._changing = self._more.random() < 0.25
         for number in range(self._random.randint(2, 4)):
             self._add_work(number)
         if self._changing:
@@ -189,10 +189,13 @@ class RandomScenario:
             stops = ({"policy": "Hold", "for": lasts}, {"policy": "HoldAndDrain"})
             action = {"clusterQueue": queue} | self._more.choice(stops)
         elif kind == "scale":
-            action = {"pool": self._more.choice(ZONES), "count": self._more.randint(1, 5)}
+            action = {"pool": self._draw_pool(), "count": self._more.randint(1, 5)}
         else:
-            action = {"pool": self._more.choice(ZONES), "count": 1, "for": lasts}
+            action = {"pool": self._draw_pool(), "count": 1, "for": lasts}
         return {"at": at, kind: action}
+
+    def _draw_pool(self) -> str:
+        return self._more.choice(self.spec["nodes"])["name"]
 
     def _find_flavor(self, queue: str) -> str:
         spec = next(one["spec"] for one in self.objects if one["metadata"]["name"] == queue and "spec" in one)
@@ -208,7 +211,8 @@ class RandomScenario:
             "runTime": {"empirical": f"{name}.txt"},
         }
         self.files[f"{name}.txt"] = "\n".join(str(self._random.randint(LONGEST // 50, LONGEST)) for _ in range(20))
-        if self._chance(0.9) or "nodes" not in self.spec:
+        # A cluster may give places of a Topology away between two pods that ask for nodes at once.
+        if self._chance(0.9) or "nodes" not in self.spec or self._racked:
             work["queue"] = self._random.choice(self._queues)
             if self._by_usage:
                 work["queue"] += self._more.choice(["", "-more"])

@@ -1,13 +1,18 @@
 """Let the changes of a scenario happen to a cluster: nodes are lost, queues change, the engine stops."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
 from muster.api.kueue import ClusterQueue
+from muster.api.kueue.names import NODE_FAILURES
 from muster.api.values import durations
+from muster.controllers.queueing.replacement import DELAY_SECONDS
 from muster.gang.order.recovery import gives_back_at
+from muster.queueing.topology.replacement import describe_eviction, hosts_of, replace_in_all
 from muster.simulation.engine.agenda import Rank
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.job import SimulatedJob
@@ -16,6 +21,12 @@ from muster.simulation.engine.redefinitions import Definition
 
 class ChangeableEngine(Engine):
     """A cluster whose nodes, queues and engine change while it is played."""
+
+    def __init__(self, *shared: Any) -> None:
+        """Start empty. shared: as of `Engine`."""
+        super().__init__(*shared)
+        self._lost_hosts: dict[str, dict[str, None]] = {}  # of the places of jobs, not yet replaced
+        self._fails_fast = self._configuration.features.enabled("TASFailedNodeReplacementFailFast")
 
     def interrupt_on(self, node: str) -> None:
         """Take a node of all gangs that have pods there."""
@@ -27,10 +38,9 @@ class ChangeableEngine(Engine):
         """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
         job = self._jobs[key]
         assert self._machines is not None, "a gang has nodes"
-        if job.workload.places:  # its admission chose these nodes, and chooses again
-            self.record.interrupt(job.number, 0.0)
-            self._evict(job)
-            return
+        host = self._asks.find_host(node)
+        if host in hosts_of(job.workload.places):
+            self._lost_hosts.setdefault(key, {})[host] = None
         self._unplaced[key] = job
         if job.known.template.restarts_whole:
             job.counts_since = None  # its Jobs are created again
@@ -44,6 +54,44 @@ class ChangeableEngine(Engine):
             self._note_interruption(job, self._pause_job(job))
             self._expect_limit(job)
             self._expect_give_back(job)
+
+    def _resume(self, job: SimulatedJob) -> None:
+        hosts = self._lost_hosts.pop(job.workload.key, None)
+        if not hosts or self._replace_hosts(job, list(hosts)):
+            super()._resume(job)
+
+    def _replace_hosts(self, job: SimulatedJob, hosts: Sequence[str]) -> bool:
+        """Give a job with places another node for a lost one; return whether it keeps its quota.
+
+        Without such a node, the job goes back to its queue, at once or when there is still none later.
+        """
+        key, places = job.workload.key, None
+        if job.assignment is not None and len(hosts) == 1:
+            places = replace_in_all(job.workload, self._flavors, self._tree.ledger, hosts[0])
+        if isinstance(places, str) and not self._fails_fast:
+            self._lost_hosts[key] = dict.fromkeys(hosts)
+            again = partial(self._try_again, key, job.starts)
+            self._agenda.plan(self.record.now + DELAY_SECONDS, Rank.CHANGE, again)
+            return False
+        if places is None or isinstance(places, str):
+            self._record_eviction(job, NODE_FAILURES, describe_eviction(hosts, places or ""))
+            self._evict(job)
+            return False
+        job.workload = replace(job.workload, places=places)
+        self._tree.hold(job.workload)
+        assert job.assignment is not None, "it has places by its assignment"
+        by_name = {one.podset: one for one in places}
+        podsets = tuple(replace(one, places=by_name.get(one.name, one.places)) for one in job.assignment.podsets)
+        job.assignment = replace(job.assignment, podsets=podsets)
+        return True
+
+    def _try_again(self, key: str, starts: int) -> None:
+        if (job := self._jobs.get(key)) is not None and job.starts == starts and key in self._lost_hosts:
+            self._unplaced[key] = job
+
+    def _release_all(self, job: SimulatedJob) -> None:
+        self._lost_hosts.pop(job.workload.key, None)
+        super()._release_all(job)
 
     def _note_interruption(self, job: SimulatedJob, lost: float) -> None:
         self.record.interrupt(job.number, lost)

@@ -308,10 +308,7 @@ class Engine:
     def _decide(self) -> None:
         unplaced, self._unplaced = self._unplaced, {}
         for job in unplaced.values():
-            if job.lacking:
-                self._repair(job, job.lacking)
-            else:
-                self._place(job, job.assignment)
+            self._resume(job)
         now = self._start + timedelta(seconds=self.record.now)
         self._past.advance(now)
         while True:
@@ -330,6 +327,13 @@ class Engine:
         if (wake := self._queues.next_wake) is not None and wake != self._wake_at:
             self._wake_at = wake
             self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
+
+    def _resume(self, job: SimulatedJob) -> None:
+        """Let a job ask for the nodes that it lacks."""
+        if job.lacking:
+            self._repair(job, job.lacking)
+        else:
+            self._place(job, job.assignment)
 
     def _flush_places(self) -> None:
         self._queues.flush_places()
@@ -533,7 +537,7 @@ class Engine:
     def _repair(self, job: SimulatedJob, lacking: Mapping[Shape, int]) -> None:
         """Let a broken gang go on, once there are nodes for the pods that it lost."""
         assert self._machines is not None, "a broken gang has nodes"
-        ask = self._asks.make_ask(job, lacking, self._epoch, broken=True)
+        ask = self._asks.ask_for_rest(job, lacking, self._machines.count_guests(job.workload.key), self._epoch)
         if self._machines.ask(ask, self._epoch):
             self._begin(job)
 

@@ -250,6 +250,14 @@ class Machines:
             pods[guest.rpartition("/")[2]] += number
         return pods
 
+    def count_guests(self, key: str) -> Mapping[tuple[Shape, str], int]:
+        """Return how many pods of each shape a gang has on each node."""
+        pods: Counter[tuple[Shape, str]] = Counter()
+        held = self._held.get(key)
+        for guest, (shape, number) in held.guests.items() if held is not None else ():
+            pods[shape, guest.rpartition("/")[2]] += number
+        return pods
+
     def takes_ever(self, shapes: Mapping[Shape, int]) -> bool:
         """Return whether these pods would fit if nothing else ran."""
         return isinstance(place(self._empty, shapes), Placement)
