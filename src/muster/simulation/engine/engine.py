@@ -161,6 +161,9 @@ class Engine:
         job = self._jobs[workload.key] = SimulatedJob(
             number, submission, taken.known, workload, template.end, taken.run_time, None
         )
+        flavors = {name for names in taken.flavors or () for name in names}
+        status, annotations = template.workload.status, template.workload.metadata.annotations
+        self._readiness.take_up(workload.key, annotations, workload.queue, flavors, status)
         if taken.flavors is not None and workload.queue in self._tree.queues:
             job.flavors = taken.flavors
             self._tree.hold(workload)
