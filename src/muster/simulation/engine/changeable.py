@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -11,12 +12,16 @@ from muster.api.kueue import ClusterQueue
 from muster.api.kueue.names import NODE_FAILURES
 from muster.api.values import durations
 from muster.controllers.queueing.replacement import DELAY_SECONDS
+from muster.controllers.scheduler.decisions import describe_give_back
 from muster.gang.order.recovery import gives_back_at
 from muster.queueing.topology.replacement import describe_eviction, hosts_of, replace_in_all
 from muster.simulation.engine.agenda import Rank
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.redefinitions import Definition
+
+# The rule by which a job is interrupted.
+NODE_LOST = "NodeLost"
 
 
 class ChangeableEngine(Engine):
@@ -37,6 +42,8 @@ class ChangeableEngine(Engine):
     def _interrupt(self, key: str, node: str) -> None:
         """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
         job = self._jobs[key]
+        if self._decisions is not None:
+            self._record(self._decisions, job, "Interrupted", NODE_LOST, f"it lost its pods on node {node}")
         assert self._machines is not None, "a gang has nodes"
         host = self._asks.find_host(node)
         if host in hosts_of(job.workload.places):
@@ -108,6 +115,10 @@ class ChangeableEngine(Engine):
         """Take the nodes of a gang that is still broken, and let it ask for all of them."""
         job = self._jobs.get(key)
         if job is not None and job.lacking and job.broken_since == since and self._deciding:
+            if self._decisions is not None:
+                now, lacking = self._start + timedelta(seconds=self.record.now), sum(job.lacking.values())
+                timeout = self._configuration.muster.scheduling.recovery_timeout
+                self._decisions.add(describe_give_back(job.subject, now, lacking=lacking, timeout=timeout))
             self._stop_job(job)
             self._unplaced[key] = job
 

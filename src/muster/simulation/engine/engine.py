@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.kueue.names import PODS_READY_TIMEOUT, REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
-from muster.api.ours.decisions import Decision, Subject
+from muster.api.ours.decisions import Decision, Subject, What
 from muster.api.ours.teams import NOT_A_USER
 from muster.api.ours.users import short_user
 from muster.api.values import durations
@@ -358,8 +358,11 @@ class Engine:
     def _record_eviction(self, job: SimulatedJob, rule: str, because: str) -> None:
         """Record an eviction that is no preemption, unless it goes on already."""
         if self._decisions is not None and not job.workload.evicted:
-            now, subject = self._start + timedelta(seconds=self.record.now), job.subject
-            self._decisions.add(Decision(now, "Evicted", subject.job, subject.uid, job.workload.queue, rule, because))
+            self._record(self._decisions, job, "Evicted", rule, because)
+
+    def _record(self, decisions: DecisionLog, job: SimulatedJob, what: What, rule: str, because: str) -> None:
+        now, subject = self._start + timedelta(seconds=self.record.now), job.subject
+        decisions.add(Decision(now, what, subject.job, subject.uid, job.workload.queue, rule, because))
 
     def _find_subject(self, workload: WorkloadInfo) -> Subject:
         return self._jobs[workload.key].subject

@@ -154,7 +154,7 @@ class ReadinessWatch:
     def take_up(
         self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], status: WorkloadStatus
     ) -> None:
-        """Follow a job of another cluster as it was there: since when it waits for its pods, and how often it was late."""
+        """Follow a job as it was in another cluster: since when it waits for its pods, and how often it was late."""
         settings = self._time_outs.find(annotations, queue, flavors)
         if settings is not None or self._time_outs.blocking is not None or status.requeue_state is not None:
             conditions = tuple(one for one in status.conditions if one.type in (ADMITTED, PODS_READY))
