@@ -144,6 +144,11 @@ def simulate_all(
     return Comparing(runs, compare(runs), stopped)
 
 
+def name_folder(variant: str, seed: int) -> str:
+    """Return the name of the folder with the report of one simulation."""
+    return _UNSAFE.sub("-", f"{variant}-seed-{seed}")
+
+
 def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) -> Iterator[Run]:
     """Yield the runs as they end. look: called from time to time."""
     if processes == 1:
@@ -174,7 +179,7 @@ def _play(task: _Task, look: Callable[[], None] = lambda: None) -> Run:
     if report.stopped:
         raise KeyboardInterrupt
     if task.folder is not None:
-        own = task.folder / _UNSAFE.sub("-", f"{case.name}-seed-{task.seed}")
+        own = task.folder / name_folder(case.name, task.seed)
         write_report(report, own)
         write_page(report, own)
     never = sum(one.never for one in report.waiting)
