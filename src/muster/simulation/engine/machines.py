@@ -135,6 +135,7 @@ class Machines:
         self._freed = False  # whether room came free since the last sweep
         self._candidates: dict[str, Candidate] = {}  # of the running gangs that others may displace
         self._resistances: Counter[int] = Counter()
+        self._weakest: int | None = None  # the least of them
         self._displaced: list[str] = []
         # When the first gang loses its protection that is in the way of a waiting gang; None if there is none.
         self.protected_until: float | None = None
@@ -271,13 +272,26 @@ class Machines:
         for key in keys:  # grows meanwhile
             if (ask := self._asks.get(key)) is None:
                 continue
-            helpless = not self._may_displace(ask) and self._pending.is_of_no_help(key, ask.alike, ask.standing, now)
-            starts = not helpless and self._try(ask, now)
+            starts = not self._is_helpless(ask, now) and self._try(ask, now)
             if starts:
                 yield key
             helped = starts or self._pending.is_nominated(key)  # the next of its class may find room, or victims
             if helped and (alike := self._pending.next_alike(ask.equivalence)) is not None:
                 keys.append(alike)
+
+    def _is_helpless(self, ask: GangAsk, now: float) -> bool:
+        """Return whether another try of a waiting gang would change nothing."""
+        if self._may_displace(ask):
+            return False
+        return self._pending.is_of_no_help(ask.key, ask.alike, ask.standing, now, lacks_room=self._lacks_room(ask))
+
+    def _lacks_room(self, ask: GangAsk) -> bool:
+        """Return whether another gang with such pods has found out that there is too little room for this one."""
+        if self._record is not None or ask.pins is not None or len(ask.shapes) != 1:  # a record has each refusal
+            return False
+        ((shape, wanted),) = ask.shapes.items()
+        room = None if shape.meets_others else self.capacity.known_room(shape)
+        return room is not None and room < wanted
 
     def _try(self, ask: GangAsk, now: float) -> bool:
         """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
@@ -301,7 +315,7 @@ class Machines:
     def _may_displace(self, ask: GangAsk) -> bool:
         """Return whether a search for victims could be of use."""
         strong = ask.precedence.strength
-        if strong is None or not any(resistance < strong for resistance in self._resistances):
+        if strong is None or self._weakest is None or self._weakest >= strong:
             return False
         return self._pending.tried(ask.alike, ask.standing) is None
 
@@ -406,6 +420,8 @@ class Machines:
         if (candidate := ask.precedence.candidate(ask.key, guests, held.started)) is not None:
             self._candidates[ask.key] = candidate
             self._resistances[candidate.resistance] += 1
+            if self._weakest is None or candidate.resistance < self._weakest:
+                self._weakest = candidate.resistance
 
     def _leave_places(self, guests: Iterable[str]) -> None:
         if self._places is not None and sum(self._places.leave(guest) for guest in guests):
@@ -415,7 +431,9 @@ class Machines:
         """Take a gang from those that others may displace."""
         if (candidate := self._candidates.pop(key, None)) is not None:
             self._resistances[candidate.resistance] -= 1
-            self._resistances += Counter()  # drops the zeros
+            if not self._resistances[candidate.resistance]:
+                del self._resistances[candidate.resistance]
+                self._weakest = min(self._resistances, default=None)
 
 
 def _multiply(requests: Amounts, count: int) -> Amounts:
