@@ -9,8 +9,8 @@ from muster.api.core import Node, Pod
 from muster.gang.shapes import Shape, shape_of
 from muster.queueing.model import Assignment, FlavorSpec, PodSetAssignment
 from muster.simulation.engine.displacement import Precedence
+from muster.simulation.engine.gangask import GangAsk, make_standing
 from muster.simulation.engine.job import SimulatedJob
-from muster.simulation.engine.machines import GangAsk, make_standing
 from muster.simulation.engine.pinning import Pins, index_hosts, pin
 from muster.simulation.engine.templates import KnownTemplate
 

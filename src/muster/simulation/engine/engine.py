@@ -11,10 +11,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
-from muster.api.kueue.names import PODS_READY_TIMEOUT, REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
+from muster.api.kueue.names import PODS_READY_TIMEOUT
 from muster.api.ours.decisions import Decision, Subject, What
-from muster.api.ours.teams import NOT_A_USER
-from muster.api.ours.users import short_user
 from muster.api.values import durations
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.scheduler.decisions import POD_PRIORITY
@@ -25,7 +23,7 @@ from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
 from muster.queueing.convert import list_flavors
 from muster.queueing.decisions import describe_cycle
-from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
+from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
@@ -33,6 +31,7 @@ from muster.simulation.engine.asking import AskMaker
 from muster.simulation.engine.changes import Changes
 from muster.simulation.engine.checkpoints import Checkpoints, measure_kept
 from muster.simulation.engine.definitions import Definitions
+from muster.simulation.engine.explaining import drop_places, explain_wait
 from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.job import SimulatedJob
@@ -41,16 +40,12 @@ from muster.simulation.engine.pastuse import PastUse
 from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.takeup import Residents, TakenJob
-from muster.simulation.engine.templates import Templates, find_local_queue
+from muster.simulation.engine.templates import Templates, find_local_queue, make_workload
 from muster.simulation.outcome.nodelog import MOST_NODES
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.model import Spec
 
-# The reasons of jobs that wait for ever, unless a queue is changed.
-HOPELESS = frozenset(
-    ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER, REQUEUING_LIMIT_EXCEEDED)
-)
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
 
@@ -210,30 +205,24 @@ class Engine:
 
     def _explain(self, job: SimulatedJob, lacking: dict[Hashable, bool]) -> Waiting:
         """Return why a job has not started. lacking: the answers of `_lacks_nodes` so far."""
-        why = self._queues.why(job.workload.key) if job.workload.queue else None
-        if job.given_up:
-            why = PendingReason(REQUEUING_LIMIT_EXCEEDED, "its pods were not ready in time too often")
-        if why is not None and self._is_hopeless(why):
-            return Waiting(job.submission.name, why.message, never=True)
-        never = self._lacks_nodes(job, lacking)
-        if why is not None and not never:
-            return Waiting(job.submission.name, why.message, never=False)
-        if job.workload.key in self._queues and not never:
-            return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
-        return Waiting(job.submission.name, "the nodes have no room for it", never=never)
+        key = job.workload.key
+        return explain_wait(
+            job,
+            self._queues.why(key) if job.workload.queue else None,
+            is_pending=key in self._queues,
+            runs_anything=self._runs_anything,
+            redefines_later=self.changes is not None and self.changes.redefines_later,
+            lacks_nodes=partial(self._lacks_nodes, job, lacking),
+        )
 
-    def _is_hopeless(self, why: PendingReason) -> bool:
-        """Return whether a job waits for ever, unless a queue changes after the end of the simulation."""
-        hopeless = why.reason in HOPELESS
-        if why.reason == TOPOLOGY_PLACEMENT_FAILED:  # where nothing runs, no place will come free
-            hopeless = all(job.started is None for job in self._jobs.values())
-        return hopeless and not (self.changes is not None and self.changes.redefines_later)
+    def _runs_anything(self) -> bool:
+        return any(job.started is not None for job in self._jobs.values())
 
     def _lacks_nodes(self, job: SimulatedJob, known: dict[Hashable, bool]) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
         if self._machines is None:
             return False
-        shapes = self._asks.count_shapes(job, _drop_places(job.assignment))
+        shapes = self._asks.count_shapes(job, drop_places(job.assignment))
         key = frozenset(shapes.items())
         if key not in known:
             known[key] = not self._machines.takes_ever(shapes)
@@ -244,29 +233,13 @@ class Engine:
     def submit(self, submission: Submission) -> None:
         """Add a job, which queues or asks for nodes."""
         known = self._templates.find(submission)
-        template, base = known.template, known.base
+        template = known.template
         local = find_local_queue(submission.local_queue, template)
         namespace = local.partition("/")[0] or template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
         created = self._start + timedelta(seconds=submission.at)
-        podsets = base.podsets
-        if submission.size is not None:
-            podsets = (_resize(podsets[0], submission.size), *podsets[1:])
-        if submission.gang is not None:
-            podsets = (_resize(replace(podsets[0], least=submission.gang), podsets[0].count), *podsets[1:])
-        workload = replace(
-            base,
-            key=key,
-            uid=key,
-            queue=self._local.get(local, ""),
-            local_queue=local,
-            priority=base.priority if submission.priority is None else submission.priority,
-            created=created,
-            queued=created,
-            podsets=podsets,
-            owner=short_user(submission.user),
-        )
-        pods = sum(podset.count for podset in podsets)
+        workload = make_workload(known, submission, key, self._local.get(local, ""), local, created)
+        pods = sum(podset.count for podset in workload.podsets)
         number = self.record.submit(
             submission.name,
             submission.work,
@@ -574,15 +547,3 @@ class Engine:
 
 def _do_nothing() -> None:
     """Let a moment come at which jobs are tried again."""
-
-
-def _drop_places(assignment: Assignment | None) -> Assignment | None:
-    """Return an assignment of flavors without the domains of a topology."""
-    if assignment is None:
-        return None
-    return replace(assignment, podsets=tuple(replace(one, places=None) for one in assignment.podsets))
-
-
-def _resize(podset: PodSet, count: int) -> PodSet:
-    """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
-    return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)

@@ -4,15 +4,13 @@ A gang holds what its pods use of a node as one guest, however many pods these a
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
 
 from msgspec import Struct
 
 from muster.api.core import Node, Pod
-from muster.api.ours.decisions import Subject
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.scheduler.deciding import Kept, decide_start
 from muster.controllers.scheduler.decisions import (
@@ -22,14 +20,12 @@ from muster.controllers.scheduler.decisions import (
     describe_placement,
     describe_wait,
 )
-from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.gang import arrays as np
-from muster.gang.arrays import Ints
 from muster.gang.demands import Demand
 from muster.gang.explain import explain
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger, Running
 from muster.gang.order.preemption import Candidate, Preemption, preempt
 from muster.gang.order.reservation import MOST_OVERTAKINGS
@@ -38,65 +34,8 @@ from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape, guest_of
 from muster.queueing.topology.ledger import Ledger as PlacesLedger
-from muster.simulation.engine.displacement import PRECEDES_NONE, Precedence, find_end_of_protection
-from muster.simulation.engine.pinning import Pins, place_pinned
-
-
-class GangAsk(Struct, frozen=True, eq=False):
-    """A gang that asks for nodes.
-
-    alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
-    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
-    pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
-    subject: its job, for records.
-    """
-
-    key: str
-    alike: Hashable
-    standing: Standing
-    shapes: Mapping[Shape, int]
-    lasts: End | None
-    precedence: Precedence = PRECEDES_NONE
-    pins: Pins | None = None
-    has_places: bool = False
-    subject: Subject = Subject("")
-
-    @classmethod
-    def of(
-        cls,
-        key: str,
-        standing: Standing,
-        shapes: Mapping[Shape, int],
-        lasts: End | None,
-        precedence: Precedence = PRECEDES_NONE,
-        pins: Pins | None = None,
-        *,
-        has_places: bool = False,
-        subject: Subject = Subject(""),  # noqa: B008  (it is frozen)
-    ) -> "GangAsk":
-        """Return the ask of a gang."""
-        alike = frozenset(shapes.items() if pins is None else pins.items())
-        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places, subject)
-
-    @property
-    def equivalence(self) -> Hashable:
-        """The key of its equivalence class: its end counts too, because by it a gang may pass the head."""
-        return self.alike, self.lasts
-
-    def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
-        """Return the nodes of all pods, or why there are none."""
-        outcome = self.placing(capacity, taken)
-        return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
-
-    def placing(self, capacity: Capacity, taken: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
-        """Return the nodes of all pods for a reservation, or why there are none. effort: see `placement.place`."""
-        if self.pins is not None:
-            return place_pinned(capacity, self.pins, taken)
-        return place(capacity, self.shapes, taken=taken, effort=effort)
-
-    def end(self, now: float) -> End | None:
-        """Return when the gang ends if it starts now; None if that is unknown."""
-        return None if self.lasts is None else End(now + self.lasts.at, self.lasts.sure)
+from muster.simulation.engine.displacement import find_end_of_protection
+from muster.simulation.engine.gangask import GangAsk, tell_moment
 
 
 class _Held(Struct, frozen=True, eq=False):
@@ -375,7 +314,7 @@ class Machines:
         decisions.add(
             describe_wait(
                 ask.subject,
-                _moment(now),
+                tell_moment(now),
                 rule=rule,
                 because=because,
                 priority=ask.standing.priority,
@@ -388,7 +327,7 @@ class Machines:
         nodes: Counter[str] = Counter()
         for places in placement.nodes.values():
             nodes.update(dict(places))
-        moment, standing = _moment(now), ask.standing
+        moment, standing = tell_moment(now), ask.standing
         rule = Demand.REPAIR if standing.broken else Demand.START
         waited = (moment - standing.created).total_seconds()
         decisions.add(
@@ -438,15 +377,3 @@ class Machines:
 
 def _multiply(requests: Amounts, count: int) -> Amounts:
     return tuple((resource, amount * count) for resource, amount in requests)
-
-
-def make_standing(priority: int, tenant: str, created: float, *, broken: bool = False) -> Standing:
-    """Return the place of a gang in the order.
-
-    created: in seconds since the epoch. broken: whether it lacks some of its pods only.
-    """
-    return Standing(broken=broken, priority=priority, tenant=tenant, created=_moment(created))
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -44,7 +44,7 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
 from muster.simulation.engine.redefinitions import Redefinition, write_redefinitions
-from muster.simulation.scenario.arrivals import find_local_queue
+from muster.simulation.scenario.arrivals import translate_queue
 from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading, ScenarioError
@@ -150,7 +150,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
         templates = {}
         for number, work in enumerate(spec.work):
             path = f"spec.work[{number}].template"
-            document = name_queue(reading, path, work)
+            document = complete_template(reading, path, work)
             template = await _read_template(plane, client, reading, path, document, classes)
             _require_queues(reading, number, work, template, {key_of(one) for one in local_queues})
             templates[work.name] = template
@@ -181,7 +181,7 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
         queues = work.trace.queues | {
             queue: local
             for queue in reading.logs[work.name].queues
-            if (local := find_local_queue(work, work.trace, queue))
+            if (local := translate_queue(work, work.trace, queue))
         }
         for queue, local in queues.items():
             named[f"{path}.trace.queues.{queue}"] = local if "/" in local else f"{namespace}/{local}"
@@ -318,7 +318,7 @@ def _read_metadata(template: Mapping[str, Any], reading: Reading, path: str) -> 
     return meta
 
 
-def name_queue(reading: Reading, path: str, work: Work) -> dict[str, Any]:
+def complete_template(reading: Reading, path: str, work: Work) -> dict[str, Any]:
     """Return the manifest of the jobs of a work, with their name and their LocalQueue."""
     namespace, _, local = work.queue.rpartition("/")
     meta = _read_metadata(work.template, reading, path) | {"name": work.name}

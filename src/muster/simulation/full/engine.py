@@ -18,8 +18,8 @@ from muster.controllers.integrations.table import INTEGRATIONS
 from muster.queueing import convert
 from muster.runtime.clock import run_virtual
 from muster.runtime.objects import key_of
-from muster.simulation.engine.engine import HOPELESS
-from muster.simulation.engine.site import JobTemplate, Site, name_queue
+from muster.simulation.engine.explaining import HOPELESS
+from muster.simulation.engine.site import JobTemplate, Site, complete_template
 from muster.simulation.engine.templates import find_local_queue
 from muster.simulation.engine.world import Progress
 from muster.simulation.full.changes import ClusterChanges, list_unplayable
@@ -74,7 +74,7 @@ class FullEngine:
 
     def _read_work(self, number: int) -> _Work:
         work, path = self._reading.scenario.spec.work[number], f"spec.work[{number}].template"
-        document = name_queue(self._reading, path, work)
+        document = complete_template(self._reading, path, work)
         try:
             require_playable(document, resized=work.size is not None or work.trace is not None)
         except UnplayableError as error:

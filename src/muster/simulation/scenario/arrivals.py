@@ -128,7 +128,7 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
             {"logged": job.limit, "exact": job.run_time, "none": None}[trace.limits],
             job.roles[0].pods if bare else None,
             job.priority,
-            find_local_queue(work, trace, job.queue),
+            translate_queue(work, trace, job.queue),
             () if bare else job.roles,
             job.user,
             job.gang,
@@ -136,6 +136,6 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
         )
 
 
-def find_local_queue(work: Work, trace: Trace, queue: str) -> str:
+def translate_queue(work: Work, trace: Trace, queue: str) -> str:
     """Return the LocalQueue of the jobs of a queue of a log, or "" for that of the work."""
     return trace.queues.get(queue, queue if trace.format == HISTORY and not work.queue else "")
