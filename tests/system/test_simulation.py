@@ -11,7 +11,7 @@ import pytest
 from tests.documents import PEERS
 
 from muster.simulation.outcome.report import write_report
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[2]

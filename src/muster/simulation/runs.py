@@ -15,7 +15,8 @@ from muster.simulation.outcome.comparison import Comparison, Run, compare
 from muster.simulation.outcome.page import write_page
 from muster.simulation.outcome.report import write_report
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import ScenarioError, read_scenario
+from muster.simulation.scenario.reading import read_scenario
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import Sweep, SweepError, list_grid
 from muster.simulation.simulate import prepare, simulate
 

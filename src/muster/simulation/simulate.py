@@ -16,8 +16,9 @@ from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
+from muster.simulation.scenario.reading import Reading, read_scenario
 from muster.simulation.scenario.settings import take_configuration
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.workers import read_workers
 
 EngineName = Literal["fast", "full"]

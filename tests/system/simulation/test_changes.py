@@ -12,7 +12,8 @@ from muster.simulation.engine.site import build_site
 from muster.simulation.engine.world import World
 from muster.simulation.outcome.report import write_report
 from muster.simulation.scenario.changes import ACTIONS
-from muster.simulation.scenario.reading import ScenarioError, read_scenario
+from muster.simulation.scenario.reading import read_scenario
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -5,7 +5,7 @@ import pytest
 import yaml
 from tests.system.simulation.random_scenarios import RandomScenario
 
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 HEAD = {"apiVersion": "muster.dev/v1alpha1", "kind": "Scenario", "metadata": {"name": "s"}}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED
 from muster.api.config.types import EARLIEST_START, INCREMENTAL, IncrementalDispatcher
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -3,7 +3,7 @@
 import pytest
 from tests.system.test_simulation import FLAVOR, JOB, burst, play, queue, scenario
 
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 
 CHECK = """
 ---

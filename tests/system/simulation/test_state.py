@@ -15,7 +15,7 @@ from muster.api.core import POD
 from muster.api.ours.simulated import RUN_TIME
 from muster.insight.reader.snapshot import take_snapshot
 from muster.insight.snapshot import write_snapshot
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 SCENARIO = "apiVersion: muster.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n"

@@ -16,7 +16,7 @@ from muster.queueing.pending.activity import activity
 from muster.queueing.workload.checks import of_queue
 from muster.runtime.objects import key_of
 from muster.simulation.engine.site import Site
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 
 
 def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue]) -> None:

@@ -15,7 +15,8 @@ from muster.queueing import convert
 from muster.queueing.pending.activity import activity
 from muster.simulation.engine.manager import Route
 from muster.simulation.engine.site import Site
-from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.workers import list_names
 
 _ACTIVE = AdmissionCheckStatus(conditions=(Condition(type=ACTIVE, status="True", reason=ACTIVE),))

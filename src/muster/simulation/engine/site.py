@@ -47,7 +47,8 @@ from muster.simulation.engine.redefinitions import Redefinition, write_redefinit
 from muster.simulation.scenario.arrivals import translate_queue
 from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
-from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.state import name_object, select_objects
 
 _STRICT = {"fieldValidation": "Strict"}

@@ -29,7 +29,8 @@ from muster.simulation.full.observer import Observer
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.source import ScenarioError
 
 # The cluster is at rest once nothing has run in it or changed for so long: no back-off is longer.
 _REST_SECONDS = 3600.0
