@@ -94,10 +94,14 @@ class PastUse:
         self._queues.set_usage(key, self._accounts.score(key, weight_of(self._locals.get(key))))
 
     def _plan_sample(self, key: str) -> None:
-        """Plan the next sample, which plans the one after it, until the past has faded."""
+        """Plan the next sample, which plans the one after it, until the past has faded.
+
+        All accounts are sampled at the same moments, because each moment costs.
+        """
         assert self._decay is not None, "only accounts are sampled"
-        at = (self._now - self._start + self._decay.sampling) / timedelta(seconds=1)
-        self._agenda.plan(at, Rank.CHANGE, partial(self._take_sample, key, self._now + self._decay.sampling))
+        elapsed = ((self._now - self._start) // self._decay.sampling + 1) * self._decay.sampling
+        at = elapsed / timedelta(seconds=1)
+        self._agenda.plan(at, Rank.CHANGE, partial(self._take_sample, key, self._start + elapsed))
 
     def _take_sample(self, key: str, now: datetime) -> None:
         assert self._accounts is not None, "what is sampled has an account"
