@@ -21,6 +21,7 @@ from muster.api.meta import ObjectMeta
 from muster.controllers.decisionlog import DecisionLog
 from muster.multicluster.dispatch.decide import decide
 from muster.multicluster.dispatch.decisions import describe_dispatch
+from muster.multicluster.dispatch.nominate import count_room
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
 from muster.queueing.conditions import put
 from muster.queueing.model import Assignment
@@ -239,6 +240,8 @@ class ManagerEngine(Engine):
         name = remote.cluster
         if self._prospects is None or one.home or name in one.status.nominated_cluster_names or remote.lost_since:
             return remote
+        if not count_room(one.status, self._settings_of_dispatch, self._moment):
+            return remote  # no cluster is chosen in this look
         return replace(remote, seconds=self._prospects.estimate(one.job, name, self._moment))
 
     def _find_queue_there(self, local_queue: str, cluster: str) -> ClusterQueue | None:

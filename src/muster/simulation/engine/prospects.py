@@ -1,7 +1,7 @@
 """Estimate when a job would start in each worker cluster, for the dispatcher of the earliest start.
 
 The estimate is that of a manager (`multicluster.dispatch.earliest`). What the manager has in the clusters is read
-once for a while, as a manager does it (`multicluster.prospects`), and what is sent meanwhile is added.
+once for a while, and what is sent meanwhile is added, as a manager does it (`multicluster.prospects`).
 """
 
 from collections import Counter
@@ -12,9 +12,12 @@ from msgspec import Struct
 
 from muster.api.kueue import ClusterQueue
 from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start
-from muster.multicluster.prospects import KEPT_SECONDS, KEPT_SECONDS_PER_WORKLOAD, UNKNOWN_SECONDS
+from muster.multicluster.prospects import KEPT_SECONDS, UNKNOWN_SECONDS
 from muster.queueing.scheduling.estimate import RunTime, remaining
 from muster.simulation.engine.job import SimulatedJob
+
+# A reading is kept longer than by a manager, whose jobs come less quickly than its processor reads them.
+_KEPT_SECONDS_PER_JOB = 0.01
 
 _EMPTY = Load()
 
@@ -75,7 +78,7 @@ class Prospects:
         if self._good_until is not None and now < self._good_until:
             return
         every = list(self._list_sent())
-        self._good_until = now + timedelta(seconds=KEPT_SECONDS + KEPT_SECONDS_PER_WORKLOAD * len(every))
+        self._good_until = now + timedelta(seconds=KEPT_SECONDS + _KEPT_SECONDS_PER_JOB * len(every))
         self._loads, self._counted = {}, set()
         for sent in every:
             self.add(sent, now)
