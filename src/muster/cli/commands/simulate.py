@@ -94,7 +94,7 @@ def command(
     from muster.simulation.outcome.page import write_page
     from muster.simulation.outcome.report import write_report
     from muster.simulation.runs import list_cases, simulate_all
-    from muster.simulation.scenario.reading import ScenarioError
+    from muster.simulation.scenario.source import ScenarioError
     from muster.simulation.scenario.sweeps import SweepError, parse_sweep
     from muster.simulation.simulate import simulate
 

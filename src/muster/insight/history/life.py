@@ -229,6 +229,8 @@ _SENTENCES: Mapping[What, Callable[[Decision], str]] = {
     "Evicted": lambda one: f"gave its quota back ({one.rule}): {one.because}",
     "Unplaced": _describe_unplaced,
     "Placed": _describe_placed,
+    "Interrupted": lambda one: f"interrupted ({one.rule}): {one.because}",
+    "GaveBack": lambda one: f"gave its nodes back ({one.rule}): {one.because}",
     "Nominated": lambda one: f"offered to the clusters {_list(one.clusters)}",
     "Dispatched": lambda one: f"sent to cluster {_list(one.clusters)}",
     "Recalled": _describe_recalled,
