@@ -1,4 +1,4 @@
-"""Explains why a gang waits, in one sentence with numbers, for events, conditions and `muster why`."""
+"""Explain why a gang waits, in one sentence with numbers, for events, conditions and `muster why`."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -80,7 +80,10 @@ def _count_reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
 
 
 def _find_closed_by_pods(capacity: Capacity, shape: Shape) -> tuple[list[tuple[str, Mask]], list[tuple[str, Mask]]]:
-    """Return the nodes that other pods close, by reason: by ports, checked before room, and by everything else."""
+    """Return the nodes that other pods close, by reason: first by ports, then by all other rules.
+
+    kube-scheduler checks ports before room.
+    """
     limits = limits_of(Around(capacity), shape)
     closed = [*limits.closed, *((rule.reason, rule.closed()) for rule in limits.rules)]
     return [one for one in closed if one[0] == PORTS], [one for one in closed if one[0] != PORTS]
@@ -94,7 +97,7 @@ def _count(reasons: Counter[str], open_nodes: Mask, closed: Iterable[tuple[str, 
 
 
 def _describe_lack_on_each(capacity: Capacity, shape: Shape) -> str:
-    """Return what one pod requests that no open node has free, beside the most that one node has free."""
+    """Return the requests of one pod that no open node has free, each with the most that one node has free."""
     open_nodes = capacity.eligible(shape)
     parts = []
     for resource, wanted in _list_amounts(shape):
@@ -108,7 +111,7 @@ def _describe_lack_on_each(capacity: Capacity, shape: Shape) -> str:
 
 
 def _describe_lack_in_all(capacity: Capacity, refusal: Refusal) -> str:
-    """Return what the pods request together, beside what all open nodes have free."""
+    """Return the summed requests of the pods, each with the sum that all open nodes have free."""
     open_nodes = capacity.eligible(refusal.shape)
     parts = []
     for resource, wanted in _list_amounts(refusal.shape):
@@ -120,7 +123,7 @@ def _describe_lack_in_all(capacity: Capacity, refusal: Refusal) -> str:
 
 
 def _describe_rules(capacity: Capacity, refusal: Refusal) -> str:
-    """Return how the rules between the pods limit how many fit; "" if such rules do not."""
+    """Return how rules between the gang's pods limit how many of them fit; "" if no such rule does."""
     shape, fits = refusal.shape, refusal.fits
     limits = limits_of(Around(capacity), shape)
     for rule in limits.rules:

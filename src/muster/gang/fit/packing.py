@@ -1,7 +1,8 @@
-"""Packs pods of several shapes onto nodes exactly, unless the search takes too long.
+"""Pack pods of several shapes onto nodes exactly, unless the search takes too long.
 
 Only room counts here. The search goes from node to node. On each node it tries only the maximal fillings, to which no
-pod can be added, because a fuller node never hurts. It remembers the pods that failed to fit on the remaining nodes.
+pod can be added, because a fuller node is never worse. It remembers the sets of pods that failed to fit on the
+remaining nodes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,10 +11,10 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-# The steps of one search. A step puts some pods of one shape on a node and takes some microseconds.
+# The maximum number of steps of one search. A step puts some pods of one shape on a node and takes some microseconds.
 STEPS: Final = 5000
-# The steps of all searches of one decision: a preemption places a gang many times, and so does a topology.
-# A preemption that runs out of steps displaces more gangs than it must; a longer search would hold up all placement.
+# The maximum number of steps of all searches of one decision: a preemption or a topology places a gang many times. A
+# preemption that runs out of steps evicts more gangs than it must; a longer search would delay all placement.
 STEPS_OF_DECISION: Final = 2 * STEPS
 # The largest gangs and clusters for which a search of so many steps is likely to finish.
 MOST_PODS: Final = 64

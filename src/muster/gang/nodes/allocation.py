@@ -1,4 +1,4 @@
-"""Makes the allocation of a ResourceClaim from the devices that were picked for it."""
+"""Make the allocation of a ResourceClaim from the devices that were picked for it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime

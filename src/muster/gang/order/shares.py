@@ -1,4 +1,4 @@
-"""Tracks how much of the cluster each tenant's pods use: dominant resource fairness. Mutable, but pure."""
+"""Track how much of the cluster each tenant's pods use (dominant resource fairness). Mutable, but pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from muster.gang.shapes import Amounts
 
 
 class Shares:
-    """The amounts that pods use, by tenant. A tenant is whatever shares are compared between, such as a queue."""
+    """The amounts that pods use, by tenant. A tenant is the unit of comparison, such as a queue."""
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[str, Amounts]] = {}  # by UID
@@ -16,7 +16,7 @@ class Shares:
         self._shares: dict[str, float] = {}  # by tenant, of these totals
 
     def hold(self, uid: str, tenant: str, requests: Amounts) -> None:
-        """Record what a pod uses from now on; repeating a call changes nothing."""
+        """Record the amounts that a pod uses from now on; repeating a call changes nothing."""
         if self._pods.get(uid) == (tenant, requests):
             return
         self.release(uid)
