@@ -11,7 +11,7 @@ from muster.multicluster.mirrors.job import JobMirror
 from muster.multicluster.mirrors.jobset import JobSetMirror
 from muster.multicluster.mirrors.pods import PodMirror
 
-# Those that come with the engine.
+# The kinds that the engine supports by itself.
 MIRRORS: Final[tuple[Mirror[Any], ...]] = (JobMirror(), JobSetMirror(), PodMirror())
 
 
