@@ -1,4 +1,4 @@
-"""The worker clusters of a MultiKueue manager, as people see them. Pure."""
+"""The worker clusters of a MultiKueue manager, as shown to users. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,8 +18,11 @@ NEVER_LOOKED_AT = "no manager has looked at it yet"
 class ClusterState:
     """One worker cluster.
 
-    word: whether the manager can use it. reason: why it cannot. since: when that began.
-    jobs: the jobs that run there, as `namespace/name`. tried: how many more jobs wait for quota there.
+    word: whether the manager can use it.
+    reason: why it cannot.
+    since: when that began.
+    jobs: the jobs that run there, as `namespace/name`.
+    tried: how many more jobs wait for quota there.
     server: its address; "" if the user may not see it.
     """
 
@@ -33,7 +36,7 @@ class ClusterState:
 
 
 def find_cluster_state(cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = "") -> ClusterState:
-    """Return the state of a cluster. workloads: those of all namespaces."""
+    """Return the state of a cluster. workloads: the manager's, from all namespaces."""
     name, said = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
     open_ones = [one for one in workloads if not is_true(one.status.conditions, FINISHED)]
     running = tuple(sorted(display_name(one.metadata, "") for one in open_ones if one.status.cluster_name == name))
@@ -75,7 +78,7 @@ def clusters_of_queues(
 
 
 def format_state(state: ClusterState) -> dict[str, Any]:
-    """Return a state as JSON has it."""
+    """Return a state as values for JSON."""
     return {
         "name": state.name,
         "state": state.word,

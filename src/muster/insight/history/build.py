@@ -1,7 +1,7 @@
-"""The records of runs, built from the objects of an ended or deleted job, from its pods, or from Events.
+"""Build the records of runs from the objects of an ended or deleted job, from its pods, or from Events.
 
 `run_of` takes a job and its pods, `run_of_workload` a Workload and its pods, and `told_by_events` the Events of a
-cluster. Each gives the `Run`s. Storing the records is left to the server, and reading them to `insight.reader`.
+cluster. Each returns `Run`s. The server stores the records, and `insight.reader` reads them.
 """
 
 import shlex
@@ -51,7 +51,7 @@ _ENDINGS: dict[str, Outcome] = {
 
 
 class Trace(Struct, frozen=True):
-    """The facts that pods leave behind: their nodes, when the first of them started, and what they used."""
+    """What is recorded of pods: their nodes, when the first of them started, and their usage."""
 
     nodes: frozenset[str] = frozenset()
     started: datetime | None = None
@@ -67,7 +67,7 @@ NO_TRACE = Trace()
 
 
 def trace(pods: Iterable[Pod]) -> Trace:
-    """Return the trace of these pods."""
+    """Return the summed trace of these pods."""
     return sum(map(_trace, pods), NO_TRACE)
 
 
@@ -191,7 +191,7 @@ def run_of_workload(
 
 
 def amended(first: Run, later: Run) -> Run:
-    """Return a record with the usage that became known later.
+    """Return the first record with the usage that became known later.
 
     Everything else stays as in the first record, which was made while the pods of the job existed.
     """

@@ -1,4 +1,4 @@
-"""PodGroups as people see them: the state of each, its number of pods, and why it waits. Pure."""
+"""PodGroups as shown to users: the state of each, its number of pods, and why it waits. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -23,16 +23,16 @@ _WORDS = {
     Stage.BROKEN: "Broken",
     Stage.DONE: "Done",
 }
-MISSING = "Missing"  # pods name a group that there is not
-FAILED = "Failed"  # its policy gave it up
-HIDDEN = "Hidden"  # another group of the name has the pods
+MISSING = "Missing"  # pods name a group that does not exist
+FAILED = "Failed"  # its policy failed it
+HIDDEN = "Hidden"  # another group of the same name has the pods
 
 
 class PodGroupView(Struct, frozen=True):
-    """A PodGroup with its pods, or a group's name that pods use although no such group exists.
+    """A PodGroup with its pods, or a group name that pods use although no such group exists.
 
-    group: None if no such group exists. state, reason: the group's state and what holds it; reason is "" if nothing
-    does.
+    group: None if no such group exists.
+    state, reason: the group's state and what it waits for; reason is "" if it waits for nothing.
     """
 
     namespace: str
@@ -45,9 +45,10 @@ class PodGroupView(Struct, frozen=True):
 
 
 def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) -> list[PodGroupView]:
-    """Return the views of all groups by name, and of the names that pods use in vain.
+    """Return the views of all groups by name, and of the names of groups that do not exist.
 
-    groups: objects of the dialects; of two with one name the first has the pods. ways: how pods can name a group.
+    groups: objects of the dialects; if two have one name, the first has the pods.
+    ways: how pods can name a group.
     """
     members = defaultdict[tuple[str, str, By], list[Pod]](list)
     for pod in pods:
@@ -95,7 +96,7 @@ def _is_any_live(pods: Iterable[Pod]) -> bool:
 
 
 def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
-    """Return the line about a group, also for programs."""
+    """Return the row about a group, for tables and for JSON."""
     group, census = view.group, view.census
     return {
         "namespace": view.namespace,
@@ -114,7 +115,7 @@ def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
 
 
 def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> dict[str, Any]:
-    """Return all about a group: what it asks for, its pods, and its Events."""
+    """Return all details of a group: its requests, its pods, and its Events."""
     return make_row(view, now) | {
         "asks": _describe_demands(view.group) if view.group is not None else {},
         "members": [_member_row(pod) for pod in sorted(view.pods, key=lambda pod: pod.metadata.name)],
@@ -130,7 +131,7 @@ def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> 
 
 
 def _describe_demands(group: PodGroup) -> dict[str, str]:
-    """Return what a group asks for beyond its minimum, in words."""
+    """Return the requests of a group other than its minimum, as phrases."""
     asked = {
         "tasks": ", ".join(f"{task}: {least}" for task, least in sorted(group.roles.items())),
         "queue": group.queue,

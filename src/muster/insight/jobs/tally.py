@@ -1,4 +1,4 @@
-"""The progress of a job's workers, in numbers. Pure."""
+"""Count a job's workers by state. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from muster.insight.record import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many of the wanted workers run, are ready (and run, too), and are done."""
+    """How many of the wanted workers run, are ready (those run, too), and have finished."""
 
     wanted: int
     running: int
@@ -33,7 +33,7 @@ def _be(number: int) -> str:
 
 
 def count_workers(job: JobRecord, pods: Iterable[Pod]) -> Tally:
-    """Return the tally of a job from its present pods, or from the counts of the cluster that runs it."""
+    """Return the counts of a job's workers from its pods, or from the status of the cluster that runs it."""
     if (told := job.remote_counts) is not None:
         return Tally(job.wanted, max(told.active, told.ready), told.ready, told.succeeded)
     live = [pod for pod in pods if not is_finished(pod)]

@@ -1,4 +1,4 @@
-"""The progress of a sweep, and what each of its trials does. Pure."""
+"""The progress of a sweep, and the state of each of its trials. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _MOST_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class TrialCount:
-    """How many trials have succeeded, have failed for good, run now, are still to come, and were cancelled."""
+    """How many trials have succeeded, have failed for good, run now, have not started, and were cancelled."""
 
     done: int
     failed: int
@@ -50,7 +50,7 @@ class TrialCount:
 
 
 def count_trials(job: JobRecord, pods: Sequence[Pod]) -> TrialCount:
-    """Return the count of a sweep's trials: pods show an end before the Job's status does."""
+    """Return the count of a sweep's trials; pods show an end before the Job's status does."""
     done = job.succeeded_trials | _indexes_in_phase(pods, "Succeeded")
     failed, cancelled = job.failed_trials, job.cancelled_trials - done
     running = Indexes() if job.end is not None else _indexes_in_phase(pods, "Running")
@@ -64,7 +64,7 @@ def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
 
 
 def describe_sweep(job: JobRecord, count: TrialCount) -> str:
-    """Return what to say of a sweep that goes on, beside how many trials are done."""
+    """Return the sentence about a running sweep, beyond the number of finished trials."""
     parts = {"running": count.running, "to go": count.left}
     told = [f"{number} {what}" for what, number in parts.items() if number]
     lost = describe_failed_trials(job, job.failed_trials) if count.failed else ""
@@ -84,9 +84,10 @@ def rank_of_trial(job: JobRecord, index: str) -> str:
 
 
 def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[dict[str, Any]]:
-    """Return what each trial of a sweep does, by rank; of a trial that was tried again, the last try.
+    """Return the state of each trial of a sweep, by rank; for a retried trial, of its last attempt.
 
-    seconds: how long it has run. values: its point of the grid.
+    seconds: how long it has run.
+    values: its parameters in the grid.
     """
     assert job.array is not None, "it is a sweep"
     newest = {completion_index(pod): pod for pod in sorted(pods, key=_age_key)}
@@ -102,9 +103,9 @@ def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[
 
 
 def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
-    """Return what the history knows of a trial whose pod is gone.
+    """Return the recorded node of a trial whose pod is deleted; for a failed trial, also the reason of its failure.
 
-    The first failed trial, and the node if there was one.
+    The history has the node if the job had only one, and the reason only of the first failed trial.
     """
     nodes = job.past.nodes if job.past is not None else ()
     node = nodes[0] if len(nodes) == 1 else ""
@@ -130,7 +131,7 @@ def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> d
 
 
 def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None) -> str:
-    """Return the state of a trial that its Job has not counted as succeeded or failed."""
+    """Return the state of a trial that its Job does not count as succeeded or failed yet."""
     phase = pod.status.phase if pod is not None else ""
     if rank in job.cancelled_trials:
         return "Cancelling" if pod is not None and not is_finished(pod) else "Cancelled"
@@ -138,7 +139,7 @@ def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None) -> str:
         return "Completed"
     if job.is_cancelled and pod is not None and not is_finished(pod):
         return "Cancelling"
-    if job.is_cancelled or job.end is not None:  # the job ends before the trial does
+    if job.is_cancelled or job.end is not None:  # the job ends before the trial finishes
         return "Failed" if phase == "Failed" else "Cancelled"
     if phase == "Failed":
         return "Retrying"

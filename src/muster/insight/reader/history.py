@@ -1,4 +1,4 @@
-"""The reader of past runs: from the history of a Muster server, or else from existing objects and Events."""
+"""Read past runs: from the history of a Muster server, or else from existing objects and Events."""
 
 from collections.abc import Callable, Mapping, Sequence
 

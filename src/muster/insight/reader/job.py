@@ -1,7 +1,7 @@
-"""The reader of all facts about one job, through the API of any cluster.
+"""Read all facts about one job, through the API of any cluster.
 
-`investigate` reads the job, its pods and its Workload, and for a job that waits also the queues. Deciding what the
-facts mean is left to `insight.why` and `insight.forecasts`.
+`investigate` reads the job, its pods and its Workload, and for a waiting job also the queues. `insight.why` and
+`insight.forecasts` interpret the facts.
 """
 
 from collections.abc import Awaitable
@@ -68,7 +68,7 @@ _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 @dataclass(frozen=True, slots=True)
 class JobAndWorkload:
-    """A job and its Workload. Both are None if there is neither.
+    """A job and its Workload. Both are None if neither exists.
 
     unseen: the error because of which no Workload is visible; None if they are visible.
     """
@@ -163,12 +163,12 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
 
 
 def _is_kept_apart(pod: Pod) -> bool:
-    """Return whether a scheduler found no node for the pod because of pods that must be apart."""
+    """Return whether a scheduler found no node for the pod because of anti-affinity."""
     return not pod.spec.node_name and "anti-affinity rules" in why_unplaced([pod])
 
 
 async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:
-    """Return the facts about a waiting workload: who is ahead, what is missing, and when it starts."""
+    """Return the facts about a waiting workload: the workloads ahead, the missing quota, and when it starts."""
     namespace = workload.metadata.namespace
     if not stands.queue:
         return replace(facts, estimate=Estimate(None, Certainty.NONE, "it names no queue"))
@@ -201,7 +201,7 @@ async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]
 
 
 def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
-    """Return the facts with the position of the workload, if the list of pending workloads has it."""
+    """Return the facts with the position of the workload, if the list of pending workloads contains it."""
     mine = workload.metadata.namespace, workload.metadata.name
     places = [(one.metadata.namespace, one.metadata.name) for one in pending]
     if mine not in places:
@@ -236,7 +236,7 @@ async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: 
 
 
 def _head(facts: JobReadings, snapshot: Snapshot) -> str:
-    """Return why the workload at the head of the queue waits, or "" if none is ahead."""
+    """Return why the workload at the head of the queue waits, or "" if no workload is ahead."""
     if not facts.ahead:
         return ""
     first = facts.ahead[0].metadata

@@ -1,7 +1,7 @@
-"""The reader of the jobs of a cluster and their states, for `muster ps` and `muster status`.
+"""Read the jobs of a cluster and their states, for `muster ps` and `muster status`.
 
-`job_rows` reads jobs, pods, Workloads and Events, and gives a line for each job. The states themselves are decided in
-`insight.jobs` and `insight.quota`.
+`job_rows` reads jobs, pods, Workloads and Events, and returns a line for each job. `insight.jobs` and `insight.quota`
+decide the states themselves.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ async def _quota_states(client: Client, workloads: list[Workload]) -> dict[str, 
 
 
 async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
-    """Return the UIDs of the jobs that are in no queue. On a cluster without queues there are none.
+    """Return the UIDs of the jobs that are in no queue; on a cluster without queues, an empty set.
 
     queued: the UIDs of the jobs that have a Workload.
     """
@@ -117,7 +117,7 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
 
 
 async def _explain_closed_queues(client: Client, standings: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
-    """Return the states, with the reason why its ClusterQueue admits nothing for each job that waits for that."""
+    """Return the states; for each job whose ClusterQueue admits nothing, with the reason."""
     if not any(stand is not None and stand.closed for _, _, stand in standings):
         return standings
     queues = {one.metadata.name: one for one in await list_or_none(client, CLUSTER_QUEUE) or ()}
@@ -174,7 +174,7 @@ async def plain_pods(
 
 
 def pods_of(workload: Workload, plain: Iterable[Pod]) -> list[Pod]:
-    """Return the pods, alone or in a group, for which this Workload queues."""
+    """Return the pods, single or in a group, that this Workload queues for."""
     if not _is_of_pods(workload):
         return []
     meta, owners = workload.metadata, owner_uids(workload)

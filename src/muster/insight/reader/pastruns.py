@@ -1,4 +1,4 @@
-"""The reader of past runs on a cluster without a history: from its existing objects and its Events."""
+"""Read past runs on a cluster without a history: from its existing objects and its Events."""
 
 from collections.abc import Callable, Iterable
 
@@ -34,7 +34,7 @@ async def still_there(client: Client, wanted: RunQuery, say: Callable[[str], Non
 
 
 def _wholes(told: Iterable[Run], jobs: Iterable[JobRecord]) -> list[Run]:
-    """Return the runs without those of Jobs of JobSets, whose names begin with the name of their JobSet."""
+    """Return the runs without those of a JobSet's Jobs, which are recognized by the prefix of their names."""
     runs = list(told)
     sets = {(run.namespace, run.name) for run in runs if run.kind == JOB_SET.kind}
     sets |= {(job.metadata.namespace, job.metadata.name) for job in jobs if job.kind == JOB_SET}

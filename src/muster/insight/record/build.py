@@ -1,4 +1,4 @@
-"""Makes the records of jobs from the objects that were read. Pure."""
+"""Make the records of jobs from the objects that were read. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -28,8 +28,8 @@ def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
 def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRecord]:
     """Return the records of all JobSets, and of all Jobs that belong to none.
 
-    sets: None where the user may not see JobSets; their Jobs then count as jobs of their own.
-    A JobSet that was deleted may leave Jobs for a while: together they make one record, with `gone`.
+    sets: None if the user may not see JobSets; their Jobs then count as jobs of their own. A deleted JobSet may leave
+    Jobs for a while: together they make one record, with `gone`.
     """
     by_owner: dict[str, list[Job]] = {}
     for job in jobs:
@@ -49,7 +49,7 @@ def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRe
 
 
 def _record_of_orphans(jobs: Sequence[Job]) -> JobRecord:
-    """Return the record of a deleted JobSet from the Jobs that are left of it."""
+    """Return the record of a deleted JobSet from its remaining Jobs."""
     first = jobs[0].metadata
     owner = controller_of(first)
     assert owner is not None, "the JobSet is the Jobs' controller"

@@ -1,4 +1,4 @@
-"""Puts into sentences what became of a job's pods, and when the job will start. Pure."""
+"""Describe in sentences what happened to a job's pods, and when the job will start. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -13,9 +13,9 @@ _DAY = timedelta(days=1)
 
 
 def describe_failures(readings: JobReadings) -> list[str]:
-    """Return what is known of the pods that failed, then the cluster's own words for it.
+    """Return the known failures of pods, then the cluster's own messages.
 
-    While the job goes on, what the platform interrupted is no failure: `describe_interruptions` tells of it.
+    While the job has not ended, interrupted pods are no failures: `describe_interruptions` describes them.
     """
     if readings.job is None:
         return []
@@ -30,7 +30,7 @@ def describe_failures(readings: JobReadings) -> list[str]:
 
 
 def describe_interruptions(readings: JobReadings) -> list[str]:
-    """Return what interrupted a job that goes on: the job's own count, or else what its pods say."""
+    """Return the interruptions of a job that has not ended: the job's own count, or else those of its pods."""
     job = readings.job
     if job is None or readings.state.finished:
         return []
@@ -41,7 +41,7 @@ def describe_interruptions(readings: JobReadings) -> list[str]:
 
 
 def describe_notices(readings: JobReadings) -> str:
-    """Return why the last notice of the job that did not arrive failed; "" if all arrived."""
+    """Return why the job's last undelivered notice failed; "" if all arrived."""
     annotations = readings.job.metadata.annotations if readings.job is not None else {}
     return last_telling_line(annotations.get(NOTIFY_FAILURE_ANNOTATION, ""))
 

@@ -22,7 +22,7 @@ def describe_size(readings: JobReadings) -> Level:
         return Level("size", "none", f"{text} now, between {annotations[ELASTIC_ANNOTATION].replace(':', ' and ')}")
     if readings.job is None or readings.job.has_fixed_size:
         return Level("size", "none", f"{text}, always")
-    may_be_scaled = is_elastic(annotations) or readings.workload is None  # its queue keeps the size of any other job
+    may_be_scaled = is_elastic(annotations) or readings.workload is None  # the queue keeps the size of any other job
     return Level("size", "none", f"{text}, may be scaled" if may_be_scaled else f"{text}, always")
 
 
