@@ -1,6 +1,6 @@
-"""Records on pods which pods of a gang the scheduler binds together, and reads such records after a crash. Pure.
+"""Record on pods which pods of a gang the scheduler binds together, and read such records after a crash. Pure.
 
-Each binding of a gang's start writes the intent as an annotation of its pod, where it survives the deletion of the
+Each binding of a gang's start writes this *intent* as an annotation of its pod, where it survives the deletion of the
 gang's carrier (the Job or PodGroup). An intent may exclude pods of the same age, such as the surplus of a PodGroup
 (`leaves`). Such an intent counts only while the carrier has the same annotation. The scheduler removes it from the
 carrier when all bindings are made.

@@ -1,4 +1,4 @@
-"""Finds the priority of a job: by the label of the job, else as its pods have it, else by the cluster's default."""
+"""Find the priority of a job: by the label of the job, else by its pods, else by the cluster's default."""
 
 from collections.abc import Callable, Iterable
 
@@ -32,7 +32,7 @@ def find_class(
     of_pods: Callable[[str], PriorityClass | None],
     all_of_pods: Iterable[PriorityClass],
 ) -> tuple[PriorityClassRef | None, int | None]:
-    """Return the class that a job names and its value; None is the value of a class that does not exist.
+    """Return the class that a job names and its value; the value of a missing class is None.
 
     own, of_pods: return a class by its name.
     """
@@ -48,7 +48,7 @@ def find_class(
 
 
 def appeared(old: object | None, new: object | None) -> bool:
-    """Return whether a change of a class is its creation: jobs may have waited for it."""
+    """Return whether a class was created, for which jobs may have waited."""
     return old is None and new is not None
 
 

@@ -1,4 +1,4 @@
-"""Keeps the disruption budgets of PodGroups that ask for one."""
+"""Maintain the disruption budgets of PodGroups that request one."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +21,7 @@ from muster.runtime.refusals import ignoring
 class PodGroupBudgetController(Reconciler):
     """The reconciler of PodGroups' PodDisruptionBudgets. A key is `resource/namespace/name` of a group.
 
-    A budget has its group's name.
+    A budget has the name of its group.
     """
 
     name = "podgroup-budget"
@@ -54,7 +54,7 @@ class PodGroupBudgetController(Reconciler):
             return None
         wanted = budget_of(asked)
         if budget is None:
-            with ignoring("AlreadyExists"):  # then its cache lags, and we are called again
+            with ignoring("AlreadyExists"):  # the cache is stale, and its update triggers another reconcile
                 await self._client.create(POD_DISRUPTION_BUDGET, wanted, asked.namespace)
         elif not is_of(budget, asked):
             why = f"PodDisruptionBudget {asked.name} is there already, and not of this group"

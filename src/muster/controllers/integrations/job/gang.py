@@ -1,4 +1,4 @@
-"""Defines the gang of a Job: all pods that it wants to run side by side. Pure."""
+"""Define the gang of a Job: all pods that it wants to run side by side. Pure."""
 
 from collections.abc import Callable, Collection, Iterable
 
@@ -15,7 +15,7 @@ from muster.jobs.job.terms import Terms
 
 
 class JobGangs(OwnedGangs[Job]):
-    """The gangs of Jobs, which count done pods by their status."""
+    """The gangs of Jobs. A Job's status counts its done pods."""
 
     kind = JOB
 
@@ -26,7 +26,7 @@ class JobGangs(OwnedGangs[Job]):
     def size(self, carrier: Job, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:
         """Return its size by parallelism; a Job that grew beyond its quota starts again without the growth.
 
-        A Job that comes in waves starts its first wave whole, again if it lost all pods before one was done.
+        A Job with several waves starts its first wave whole, and does so again if it lost all pods before one was done.
         """
         done, wanted = _count_done(carrier), self.wanted(carrier)
         if comes_in_waves(carrier.spec):
@@ -49,7 +49,7 @@ class JobGangs(OwnedGangs[Job]):
         return max(map(place, pods), default=-1) + 1
 
     def most(self, carrier: Job) -> int:
-        """Return its number of indexes, or of parallel pods: anything above that was a growth if it comes back."""
+        """Return its number of indexes, or of parallel pods; members above that count as growth if they return."""
         return pods_at_once(carrier.spec)
 
     def end(self, carrier: Job, started: float) -> End | None:
@@ -57,7 +57,7 @@ class JobGangs(OwnedGangs[Job]):
         return end_of(carrier.metadata, carrier.spec.active_deadline_seconds, started)
 
     def members(self, carrier: Job, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods without those of an Indexed Job that have lost their place since it was scaled down."""
+        """Return the pods, without those of an Indexed Job whose index was removed by scaling down."""
         if carrier.spec.completion_mode != INDEXED or carrier.spec.completions is None:
             return list(pods)
         size = carrier.spec.completions

@@ -1,4 +1,4 @@
-"""Opens the gates of the pods by which a JobSet grew, once there is quota for them."""
+"""Open the gates of the pods by which a JobSet grew, once they have quota."""
 
 from collections.abc import Iterable
 
@@ -91,5 +91,5 @@ def _waiting_of(pod: Pod) -> Iterable[str]:
 
 
 def _matters(_old: Pod | None, new: Pod | None) -> bool:
-    """Return whether one more pod waits, or a pod that did not wait has gone."""
+    """Return whether one more pod waits, or a pod ended or was deleted."""
     return new is None or is_gated(new) or new.status.phase in ("Succeeded", "Failed")
