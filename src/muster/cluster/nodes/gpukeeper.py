@@ -1,4 +1,4 @@
-"""Samples what the containers of a node use of its GPUs."""
+"""Sample the use of the node's GPUs by its containers."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class GpuKeeper:
-    """The keeper of the figures of GPUs on one node. `runners` holds the runners of its pods, by key."""
+    """The sampler of GPU use on one node. `runners` has the runners of its pods, by key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], usage: Usage, clock: Clock) -> None:
         self._runners = runners

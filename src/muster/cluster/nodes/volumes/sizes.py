@@ -1,4 +1,4 @@
-"""What emptyDir volumes may hold and do hold. Reading does not follow links."""
+"""The size limits of emptyDir volumes, and their measurement. Reading does not follow links."""
 
 import contextlib
 import os
@@ -37,18 +37,18 @@ def charged_volumes(pod: Pod) -> dict[str, tuple[str, ...]]:
 
 
 def find_overfull(limits: Mapping[str, int], sources: Mapping[str, Path]) -> str:
-    """Return the first volume that holds more than its limit; "" if none does.
+    """Return the first volume that exceeds its limit; "" if none does.
 
-    sources: the directories of the volumes that are there.
+    sources: the directories of the existing volumes.
     """
     volumes = (name for name in limits if name in sources)
     return next((name for name in volumes if measure(sources[name]) > limits[name]), "")
 
 
 def measure(directory: Path) -> int:
-    """Return how many bytes of its disk a directory takes, without what we may not read.
+    """Return how many bytes of its disk a directory takes, without parts that this process may not read.
 
-    As with `du -x`, a file with several links counts once, and what is mounted there does not count.
+    As with `du -x`, a file with several links counts once, and other file systems mounted there do not count.
     """
     total, pending, disk = 0, [""], None
     linked: set[int] = set()  # the inodes of files with several links
