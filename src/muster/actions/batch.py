@@ -30,8 +30,8 @@ def script_call(gang: Gang, role: Role, script: SlurmScript) -> str:
         directory=script.directory,
         trials=None if gang.sweep is None else _describe_trials(gang.sweep),
     )
-    told = shlex.quote(msgspec.json.encode(allocation).decode())
-    return call_muster(script.muster, f"batch-job --allocation {told}", _MISSING)
+    allocation_json = shlex.quote(msgspec.json.encode(allocation).decode())
+    return call_muster(script.muster, f"batch-job --allocation {allocation_json}", _MISSING)
 
 
 def _describe_trials(sweep: Sweep) -> Trials:

@@ -90,8 +90,8 @@ async def cancel_trials(client: Client, name: str, namespace: str, indexes: str)
         patch = {"metadata": {"annotations": {CANCELLED_ANNOTATION: str(cancelled)}}}
         await client.patch_object(job.kind, job.source, patch)
         rest = ranks - open_ranks
-        said = f"goes on without {_describe_trials(job, open_ranks)}"
-        return f"{said}; {_describe_trials(job, rest)} ended already" if rest else said
+        message = f"goes on without {_describe_trials(job, open_ranks)}"
+        return f"{message}; {_describe_trials(job, rest)} ended already" if rest else message
 
     return await rewriting(client, name, namespace, mark)
 

@@ -120,7 +120,7 @@ def mail(target: str, notice: Notice, sendmail: str) -> None:
     body = {"Job": notice.job, "Namespace": notice.namespace, "State": notice.state, "Reason": notice.reason}
     message.set_content("".join(f"{name}: {value}\n" for name, value in body.items() if value))
     text = message.as_bytes(policy=SMTP.clone(linesep="\n"))
-    done = subprocess.run([sendmail, "-i", "-t"], input=text, capture_output=True, check=False)
-    if done.returncode:
-        complaint = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UserError(f"sendmail ended with exit code {done.returncode}: {complaint}")
+    result = subprocess.run([sendmail, "-i", "-t"], input=text, capture_output=True, check=False)
+    if result.returncode:
+        complaint = result.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise UserError(f"sendmail ended with exit code {result.returncode}: {complaint}")

@@ -113,8 +113,8 @@ async def deletion(session: Session, name: str) -> Deletion:
         local = [await client.get(LOCAL_QUEUE, name, namespace)]
     else:
         everywhere = await list_or_none(client, LOCAL_QUEUE)
-        known = everywhere if everywhere is not None else (await client.list(LOCAL_QUEUE, namespace)).items
-        local = [one for one in known if one.spec.cluster_queue == name]
+        local_queues = everywhere if everywhere is not None else (await client.list(LOCAL_QUEUE, namespace)).items
+        local = [one for one in local_queues if one.spec.cluster_queue == name]
     using: list[str] = []
     for queue in local:
         using += await _describe_users(client, queue, namespace)

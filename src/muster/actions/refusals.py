@@ -78,8 +78,8 @@ class PlainRefusals:
 
     async def _explain(self, error: ApiError, request: Request) -> ApiError:
         if error.code == 401:
-            said = "" if error.status.message == _BARE else f" (the server says: {error.status.message})"
-            return ApiError(replace(error.status, message=UNKNOWN_CREDENTIAL + said))
+            server_message = "" if error.status.message == _BARE else f" (the server says: {error.status.message})"
+            return ApiError(replace(error.status, message=UNKNOWN_CREDENTIAL + server_message))
         if error.code == 500:
             silent = explain_silent_webhook(str(error))
             return ApiError(replace(error.status, message=silent)) if silent else error

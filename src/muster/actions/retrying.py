@@ -40,15 +40,15 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
         raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")
     if job.end is None:
         raise UserError(f"{name} has not ended yet: retry it once it has (muster wait {name})")
-    left = unfinished(job)
-    if not left:
+    unfinished_trials = unfinished(job)
+    if not unfinished_trials:
         return None
     manifest = await client.get(JOB.seen_as(dict), name, namespace)
     new = new or name_for_retry(job.metadata.annotations.get(RETRY_ANNOTATION, name), ids.suffix())
-    trials = job.indexes_of(left)
+    trials = job.indexes_of(unfinished_trials)
     try:
-        made = again(manifest, trials, new, await _template_before(client, job))
-        await client.create(JOB.seen_as(dict), signed(made), namespace)
+        documents = again(manifest, trials, new, await _template_before(client, job))
+        await client.create(JOB.seen_as(dict), signed(documents), namespace)
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
     except ApiError as error:

@@ -170,7 +170,7 @@ def _verify(unit: Unit, text: str) -> None:
     with tempfile.TemporaryDirectory(prefix="muster-unit-") as directory:
         file = Path(directory) / unit.name
         file.write_text(text)
-        done = subprocess.run(
+        result = subprocess.run(
             ["systemd-analyze", f"--{unit.scope}", "verify", str(file)],
             capture_output=True,
             text=True,
@@ -179,10 +179,10 @@ def _verify(unit: Unit, text: str) -> None:
             timeout=_PATIENCE_SECONDS,
         )
     # systemd ignores a line that it cannot parse, and its exit code does not tell.
-    problems = [line for line in done.stderr.splitlines() if unit.name in line]
-    if done.returncode or problems:
+    problems = [line for line in result.stderr.splitlines() if unit.name in line]
+    if result.returncode or problems:
         raise UserError(
-            f"systemd refuses the unit: {(problems or done.stderr.splitlines() or ['it gives no reason'])[0]}"
+            f"systemd refuses the unit: {(problems or result.stderr.splitlines() or ['it gives no reason'])[0]}"
         )
 
 
@@ -202,11 +202,11 @@ def _name_manager(unit: Unit) -> list[str]:
 def _run(command: list[str]) -> str:
     """Return the output of a command. Raises `UserError`."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, timeout=_PATIENCE_SECONDS
         )
     except subprocess.TimeoutExpired:
         raise UserError(f"{' '.join(command)}: no answer within {_PATIENCE_SECONDS:.0f} s") from None
-    if done.returncode:
-        raise UserError(f"{' '.join(command)}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
-    return done.stdout.strip()
+    if result.returncode:
+        raise UserError(f"{' '.join(command)}: {(result.stderr.strip().splitlines() or ['failed'])[-1]}")
+    return result.stdout.strip()

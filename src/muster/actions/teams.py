@@ -128,11 +128,11 @@ async def check_users(session: Session, users: Collection[str]) -> None:
     if not users:
         return
     accounts = {one.metadata.name for one in (await session.client.list(SERVICE_ACCOUNT, USERS_NAMESPACE)).items}
-    known = accounts | {pwd.getpwuid(os.getuid()).pw_name}
+    all_accounts = accounts | {pwd.getpwuid(os.getuid()).pw_name}
     serves_all = not session.where and await session.client.find(CLUSTER_ROLE, SHARED_ROLE) is not None
-    unknown = [one for one in users if one not in known and not (serves_all and _is_unix_user(one))]
+    unknown = [one for one in users if one not in all_accounts and not (serves_all and _is_unix_user(one))]
     if unknown:
-        candidates = sorted(known | ({one.pw_name for one in pwd.getpwall()} if serves_all else set()))
+        candidates = sorted(all_accounts | ({one.pw_name for one in pwd.getpwall()} if serves_all else set()))
         similar = find_nearest(unknown[0], candidates)
         hint = f"did you mean {similar}?" if similar else f"add one with: muster user add {unknown[0]}"
         raise UserError(f"there is no user {', '.join(unknown)}; {hint}")
@@ -224,5 +224,5 @@ async def _require_queue(client: Client, namespaces: Collection[str], queue: str
     """Raise `UserError` if none of the namespaces has a LocalQueue of this name."""
     queues = [one for one in (await client.list(LOCAL_QUEUE)).items if one.metadata.namespace in namespaces]
     if queue and queue not in {one.metadata.name for one in queues}:
-        known = ", ".join(sorted({one.metadata.name for one in queues})) or "none"
-        raise UserError(f"no queue {queue} where the user works; there is: {known}")
+        names = ", ".join(sorted({one.metadata.name for one in queues})) or "none"
+        raise UserError(f"no queue {queue} where the user works; there is: {names}")

@@ -108,9 +108,9 @@ class Members(Struct, frozen=True):
 
     def count_succeeded(self) -> int:
         """Return how many members have succeeded: each pod once, whether its object, its Job or both show it."""
-        seen = Counter(owner_uid(pod) for pod in self.others if pod.status.phase == "Succeeded")
-        gone = (job.status.succeeded - seen[job.metadata.uid] for job in self.jobs)
-        return seen.total() + sum(max(0, number) for number in gone)
+        counts = Counter(owner_uid(pod) for pod in self.others if pod.status.phase == "Succeeded")
+        deleted_counts = (job.status.succeeded - counts[job.metadata.uid] for job in self.jobs)
+        return counts.total() + sum(max(0, number) for number in deleted_counts)
 
 
 class GangSource(Protocol[T_contra]):

@@ -61,5 +61,5 @@ def find_unfinished_start(carrier: ObjectMeta | None, bound: Iterable[Pod], unbo
     under_way = read_intent(carrier) if carrier is not None else None
     starts = [(intent, pod) for pod in bound if (intent := read_intent(pod.metadata)) is not None]
     starts = [(intent, pod) for intent, pod in starts if not intent.leaves or intent == under_way]
-    meant = min((intent.since for intent, _ in starts if oldest <= intent.since), default=None)
-    return [pod for intent, pod in starts if intent.since == meant]
+    first_since = min((intent.since for intent, _ in starts if oldest <= intent.since), default=None)
+    return [pod for intent, pod in starts if intent.since == first_since]

@@ -62,15 +62,15 @@ class ObjectTrimmer:
         if not part or _is_plain(part):
             return part
         key = type(part[0] if isinstance(part, tuple) else part), _encode(part)
-        known: T | None = self._shared.get(key)
-        if known is None:
-            known = self._share_parts(part)
+        cached: T | None = self._shared.get(key)
+        if cached is None:
+            cached = self._share_parts(part)
             if len(key[1]) > LONG_BYTES:
-                return known
+                return cached
             if len(self._shared) >= MOST_SHARED:
                 self._shared.clear()
-            self._shared[key] = known
-        return known
+            self._shared[key] = cached
+        return cached
 
     def _share_parts(self, part: Any) -> Any:
         if isinstance(part, tuple):
@@ -85,8 +85,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def _queues(pod: Pod) -> bool:
-    said = pod.metadata.labels.keys() | pod.metadata.annotations.keys()
-    return not said.isdisjoint(WORDS)
+    keys = pod.metadata.labels.keys() | pod.metadata.annotations.keys()
+    return not keys.isdisjoint(WORDS)
 
 
 def _trim_containers(containers: Iterable[Container]) -> tuple[Container, ...]:

@@ -76,10 +76,12 @@ class CreationWaits:
 
     def created(self, job: ObjectMeta, workload: Workload) -> None:
         """Record that the job has a Workload now. It does not count for a job that was changed since its creation."""
-        began, made = job.creation_timestamp, workload.metadata.creation_timestamp
-        if self._seconds is not None and job.generation <= 1 and began is not None and made is not None:
+        began, workload_created = job.creation_timestamp, workload.metadata.creation_timestamp
+        if self._seconds is not None and job.generation <= 1 and began is not None and workload_created is not None:
             labels = self._custom.values("LocalQueue", f"{workload.metadata.namespace}/{workload.spec.queue_name}")
-            self._seconds.labels(self._kind, *ROLE, *labels).observe(max(0.0, (made - began).total_seconds()))
+            self._seconds.labels(self._kind, *ROLE, *labels).observe(
+                max(0.0, (workload_created - began).total_seconds())
+            )
 
 
 def gate_seconds(registry: Registry, custom: CustomLabels) -> Histogram:

@@ -151,15 +151,15 @@ class _Trial:
     def vacate(self, uids: Iterable[str]) -> None:
         """Treat these pods as gone."""
         for uid in uids:
-            if (held := self.capacity.assigned(uid)) is not None:
-                self._vacated[uid] = held
+            if (assignment := self.capacity.assigned(uid)) is not None:
+                self._vacated[uid] = assignment
                 self.capacity.release(uid)
 
     def restore(self, uids: Iterable[str]) -> None:
         """Undo `vacate` for these pods."""
         for uid in uids:
-            if (held := self._vacated.pop(uid, None)) is not None:
-                self.capacity.assign(uid, *held)
+            if (assignment := self._vacated.pop(uid, None)) is not None:
+                self.capacity.assign(uid, *assignment)
 
     def fits(self, pods: Mapping[Shape, int]) -> bool:
         """Return whether these pods can be placed together."""
@@ -425,8 +425,8 @@ def _find_scarcest(capacity: Capacity, shape: Shape) -> str:
     """
     nodes = capacity.eligible(shape)
     room = {
-        resource: int((np.maximum(capacity.free_of(resource)[nodes], 0) // wanted).sum())
-        for resource, wanted in shape.requests
+        resource: int((np.maximum(capacity.free_of(resource)[nodes], 0) // amount).sum())
+        for resource, amount in shape.requests
     }
     scarcest = min(room, key=lambda resource: (room[resource], resource))
     return "room" if scarcest == "pods" else scarcest

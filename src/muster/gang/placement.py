@@ -80,22 +80,22 @@ def place(
     """
     around = Around(capacity)
     if len(gang) == 1:
-        ((shape, wanted),) = gang.items()
+        ((shape, count),) = gang.items()
         if within is not None or taken is not None or shape.meets_others:
             return _place_in_order(around, gang, list(gang), within, taken)
-        if (room := capacity.known_room(shape)) is not None and room < wanted:
-            return Refusal(shape, wanted, room, proven=True)
+        if (room := capacity.known_room(shape)) is not None and room < count:
+            return Refusal(shape, count, room, proven=True)
         outcome = _place_in_order(around, gang, list(gang))
         if isinstance(outcome, Refusal) and outcome.proven:
             capacity.note_room(shape, outcome.fits)
         return outcome
     alone: dict[Shape, int] = {}
     rooms: dict[Shape, Ints] = {}
-    for shape, wanted in gang.items():
+    for shape, count in gang.items():
         fits = rooms[shape] = _find_room(around, shape, limits_of(around, shape, mates=True), within, taken)
-        alone[shape] = int(np.minimum(fits, wanted).sum())
-        if alone[shape] < wanted:
-            return Refusal(shape, wanted, alone[shape], proven=True)
+        alone[shape] = int(np.minimum(fits, count).sum())
+        if alone[shape] < count:
+            return Refusal(shape, count, alone[shape], proven=True)
     refusal: Refusal | None = None
     for order in _list_orders(gang, alone):
         outcome = _place_in_order(around, gang, order, within, taken)

@@ -235,8 +235,8 @@ def _choose_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], order:
     full, others = order[: count - 1], order[count - 1 :]
     enough = np.ones(len(others), np.bool_)
     spare = np.zeros(len(others), np.int64)
-    for shape, wanted in gang.items():
-        enough &= totals[shape][others] >= wanted - int(totals[shape][full].sum())
+    for shape, needed_count in gang.items():
+        enough &= totals[shape][others] >= needed_count - int(totals[shape][full].sum())
         spare += totals[shape][others]
     return int(others[int(np.argmin(np.where(enough, spare, np.iinfo(np.int64).max)))])
 

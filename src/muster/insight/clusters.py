@@ -37,16 +37,16 @@ class ClusterState:
 
 def find_cluster_state(cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = "") -> ClusterState:
     """Return the state of a cluster. workloads: the manager's, from all namespaces."""
-    name, said = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
+    name, condition = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
     open_ones = [one for one in workloads if not is_true(one.status.conditions, FINISHED)]
     running = tuple(sorted(display_name(one.metadata, "") for one in open_ones if one.status.cluster_name == name))
     tried = sum(name in one.status.nominated_cluster_names for one in open_ones)
-    if said is None:
+    if condition is None:
         return ClusterState(name, "Unknown", NEVER_LOOKED_AT, None, running, tried, server)
-    if said.status == "True":
-        return ClusterState(name, "Connected", "", said.last_transition_time, running, tried, server)
-    reason = f"{said.reason}: {said.message}" if said.message else said.reason
-    return ClusterState(name, "Lost", reason, said.last_transition_time, running, tried, server)
+    if condition.status == "True":
+        return ClusterState(name, "Connected", "", condition.last_transition_time, running, tried, server)
+    reason = f"{condition.reason}: {condition.message}" if condition.message else condition.reason
+    return ClusterState(name, "Lost", reason, condition.last_transition_time, running, tried, server)
 
 
 def find_cluster_states(

@@ -34,11 +34,11 @@ class CurrentUsage(Struct, frozen=True):
     gpu_memory: int = 0
 
     def __add__(self, other: "CurrentUsage") -> "CurrentUsage":
-        known = [one.milli_gpus for one in (self, other) if one.milli_gpus is not None]
+        measured = [one.milli_gpus for one in (self, other) if one.milli_gpus is not None]
         return CurrentUsage(
             self.milli_cpus + other.milli_cpus,
             self.memory + other.memory,
-            sum(known) if known else None,
+            sum(measured) if measured else None,
             self.gpu_memory + other.gpu_memory,
         )
 

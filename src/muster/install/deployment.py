@@ -59,8 +59,8 @@ def services(options: Options) -> Iterator[Json]:
         yield _service(name, options, {"name": "webhooks", "port": 443, "targetPort": "webhooks"})
     if options.visibility:
         # Only the leader has the pending workloads.
-        shown = {"name": "visibility", "port": 443, "targetPort": "visibility"}
-        yield _service(VISIBILITY_SERVICE, options, shown, SELECTED | {LABEL: VALUE})
+        visibility_port = {"name": "visibility", "port": 443, "targetPort": "visibility"}
+        yield _service(VISIBILITY_SERVICE, options, visibility_port, SELECTED | {LABEL: VALUE})
 
 
 def api_services(options: Options) -> Iterator[Json]:

@@ -92,7 +92,7 @@ def make_notice_pod(job: Job | JobSet, notice: Notice, targets: Sequence[str], m
     muster: the shell words by which a pod calls Muster.
     """
     meta, worker = job.metadata, _find_worker(job)
-    told = {
+    variables = {
         "MUSTER_JOB": meta.name,
         "MUSTER_NAMESPACE": meta.namespace,
         "MUSTER_EVENT": str(notice.event),
@@ -100,7 +100,7 @@ def make_notice_pod(job: Job | JobSet, notice: Notice, targets: Sequence[str], m
         "MUSTER_JOB_REASON": notice.reason,
     }
     plain = {one.name: one.value for one in worker.env if one.value_from is None}
-    environment = plain | {name: escape(value) for name, value in told.items()}
+    environment = plain | {name: escape(value) for name, value in variables.items()}
     containers = [_make_container(at, target, worker, environment, muster) for at, target in enumerate(targets, 1)]
     return {
         "apiVersion": "v1",

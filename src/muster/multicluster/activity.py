@@ -59,14 +59,14 @@ def find_check_activity(
     config = configs.get(parameters.name)
     if config is None:
         return _bad_config(f'{MULTI_KUEUE_CONFIG.kind}.{MULTI_KUEUE_CONFIG.group} "{parameters.name}" not found')
-    wanted = config.spec.clusters
-    missing = [name for name in wanted if name not in clusters]
-    inactive = [name for name in wanted if not clusters.get(name, True)]
+    cluster_names = config.spec.clusters
+    missing = [name for name in cluster_names if name not in clusters]
+    inactive = [name for name in cluster_names if not clusters.get(name, True)]
     if not missing and not inactive:
         return CHECK_ACTIVE
     lists = (("Missing", missing), ("Inactive", inactive))
     message = ", ".join(f"{what} clusters: [{' '.join(names)}]" for what, names in lists if names)
-    some = len(missing) + len(inactive) < len(wanted)
+    some = len(missing) + len(inactive) < len(cluster_names)
     return Activity(some, SOME_ACTIVE_CLUSTERS if some else NO_USABLE_CLUSTERS, message)
 
 

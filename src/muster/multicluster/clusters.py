@@ -184,8 +184,8 @@ class ClusterController(Reconciler):
         self._namespace = configuration.namespace
         within = directory if features.enabled("MultiKueueKubeConfigPathValidation") else None
         self._files = kubeconfigs.Files(partial(kubeconfigs.read, directory=within))
-        said = configuration.multi_kueue.cluster_profile or ClusterProfiles()
-        self._providers = said.access_providers or said.credentials_providers
+        cluster_profiles = configuration.multi_kueue.cluster_profile or ClusterProfiles()
+        self._providers = cluster_profiles.access_providers or cluster_profiles.credentials_providers
         self._profiles: Informer[ClusterProfile] | None = None
         self._secrets: Informer[Object] | None = None
         self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)

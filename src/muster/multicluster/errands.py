@@ -147,13 +147,13 @@ class Errands:
 
     def _note_failure(self, error: Exception, cluster: str, lane: _Lane, key: str, errand: Errand) -> float:
         """Record the failure of an errand; return the seconds until it is retried."""
-        said = one_line(str(error))
+        message = one_line(str(error))
         if isinstance(error, TransportError) or is_refusal(error, "Conflict"):
-            log.info("worker cluster %s: %s: %s", cluster, key, said)
+            log.info("worker cluster %s: %s: %s", cluster, key, message)
             return RETRY_SECONDS
         if not isinstance(error, ApiError):
             log.error("worker cluster %s: %s", cluster, key, exc_info=error)
-        before, text = lane.failures.get(key), f"{type(error).__name__}: {said}"
+        before, text = lane.failures.get(key), f"{type(error).__name__}: {message}"
         times = before.times + 1 if before is not None and before.what == errand.what else 1
         pause = PAUSES.delay(times, self._random)
         lane.failures[key] = _Failure(errand.what, times, self._clock.monotonic() + pause, text)

@@ -60,8 +60,8 @@ class GarbageCollector(Reconciler):
 
     async def _is_gone(self, key: str) -> bool:
         """Return whether the workload is deleted, by the manager's server, because the cache may be stale."""
-        seen = self._workloads.get(key)
-        if seen is not None and seen.metadata.deletion_timestamp is None:
+        cached = self._workloads.get(key)
+        if cached is not None and cached.metadata.deletion_timestamp is None:
             return False
         namespace, name = split_key(key)
         workload = await self._client.find(WORKLOAD, name, namespace)

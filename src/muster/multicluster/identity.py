@@ -57,8 +57,8 @@ def identity_in(text: str) -> Identity | None:
 
 def endpoint_of(cluster: "ClusterConfig") -> str:
     """Return a digest that is equal if the address and its trusted authority are equal."""
-    said = (cluster.server.encode(), cluster.tls_server_name.encode(), cluster.certificate_authority or b"")
-    return hashlib.sha256(b"\0".join(said)).hexdigest()[:16]
+    fields = (cluster.server.encode(), cluster.tls_server_name.encode(), cluster.certificate_authority or b"")
+    return hashlib.sha256(b"\0".join(fields)).hexdigest()[:16]
 
 
 async def uid_of(client: Client) -> str:

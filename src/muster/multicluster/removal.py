@@ -21,11 +21,11 @@ async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: W
     Return whether all are gone: the clone holds its quota until the jobs' pods have ended. Raises `ApiError`,
     `TransportError`.
     """
-    left = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
-    await together(remove_job(client, kind, job) for kind, job in left)
-    if not left and clone is not None:
+    remaining = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
+    await together(remove_job(client, kind, job) for kind, job in remaining)
+    if not remaining and clone is not None:
         await remove_clone(client, clone)
-    return not left
+    return not remaining
 
 
 async def remove_job(client: Client, kind: Kind[Any], job: Any) -> None:

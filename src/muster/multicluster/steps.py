@@ -105,10 +105,10 @@ class Steps:
         what = (worker.there.name, WORKLOAD.kind, one.workload.metadata.name)
 
         async def make() -> bool:
-            made = await worker.create(one)
-            if made:
+            created = await worker.create(one)
+            if created:
                 self._metrics.dispatched(one.cluster_queue, worker.there.name)
-            return made
+            return created
 
         return await self._make_once(worker, one, what, make)
 

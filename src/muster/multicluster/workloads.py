@@ -161,12 +161,12 @@ class DispatchController(Reconciler):
         deleted = (
             there for name in self._fleet.list_names() if (there := self._fleet.get(name)) and there.lost_since is None
         )
-        left = [there for there in deleted if there.workload(key) is not None or there.jobs_of(key)]
-        if key not in self._gone or not left:
+        remaining = [there for there in deleted if there.workload(key) is not None or there.jobs_of(key)]
+        if key not in self._gone or not remaining:
             self._gone.discard(key)
             self._errands.forget(key)
             return
-        clear = {there.name: Errand("clear", partial(self._clear_in, there, key)) for there in left}
+        clear = {there.name: Errand("clear", partial(self._clear_in, there, key)) for there in remaining}
         self._errands.want(key, clear)
 
     async def _clear_in(self, there: RemoteCluster, key: str) -> Result:

@@ -50,8 +50,8 @@ async def renewer(client: Client, clock: Clock, namespace: str, name: str, said:
         f" {lasts} s"
     )
     until = clock.monotonic() + lasts
-    while (left := until - clock.monotonic()) > 0:
-        await clock.sleep(min(LOOK_SECONDS, left))
+    while (remaining := until - clock.monotonic()) > 0:
+        await clock.sleep(min(LOOK_SECONDS, remaining))
         now: Lease | None = await client.find(LEASE, name, namespace)
         if now is None:
             return ""

@@ -151,10 +151,10 @@ async def claim(client: Client, name: str, identity: str) -> None:
 async def refuse_servers_own(client: Client, names: Collection[str]) -> None:
     """Raise `NameTakenError` if the server itself simulates or runs nodes of these names. Raises `ApiError`."""
     nodes = (await client.list(NODE, labels=SERVER_MACHINE)).items if names else []
-    taken = sorted(node.metadata.name for node in nodes if node.metadata.name in names)
-    if taken:
+    clashes = sorted(node.metadata.name for node in nodes if node.metadata.name in names)
+    if clashes:
         raise NameTakenError(
-            f"the server itself has nodes of these names, such as {taken[0]}: let it play them all "
+            f"the server itself has nodes of these names, such as {clashes[0]}: let it play them all "
             "(muster up --nodes simulated:COUNT), or start it without its own"
         )
 

@@ -31,9 +31,9 @@ class Scrapers:
         """Return 200, or the status that refuses a request for the path. Raises `ApiError`, `TransportError`."""
         if not token:
             return 401
-        known = self._answers.get((token, path))
-        if known is not None and known[1] > self._clock.monotonic():
-            return known[0]
+        cached = self._answers.get((token, path))
+        if cached is not None and cached[1] > self._clock.monotonic():
+            return cached[0]
         status = await self._ask(token, path)
         if len(self._answers) >= MOST_ANSWERS:
             self._answers.clear()

@@ -77,10 +77,10 @@ def kinds(configuration: Configuration) -> tuple[set[GroupKind], set[GroupKind],
     acts |= {(one.kind.group, one.kind.kind) for one in select_serving(configuration)}
     pods = {(POD.group, POD.kind)}
     ours = [*(one.kind for one in INTEGRATIONS), *(one.kind for one in SERVING)]
-    known = {(kind.group, kind.kind) for kind in ours} | pods
+    served = {(kind.group, kind.kind) for kind in ours} | pods
     names = configuration.integrations.frameworks
     named = {(kind.group, kind.kind) for name, kind in FRAMEWORKS.items() if name in names}
-    return acts | (pods if "pod" in names else set()), known, named
+    return acts | (pods if "pod" in names else set()), served, named
 
 
 def is_kueues(configuration: Any) -> bool:

@@ -167,8 +167,11 @@ def list_flavors(
     flavors: Iterable[kueue.ResourceFlavor], topologies: Iterable[kueue.Topology], *, topology: bool
 ) -> dict[str, FlavorSpec]:
     """Convert all ResourceFlavors of a cluster. topology: whether topologies count at all."""
-    known = {one.metadata.name: one for one in topologies}
-    return {one.metadata.name: flavor_in(one, known.get(one.spec.topology_name), enabled=topology) for one in flavors}
+    topologies_by_name = {one.metadata.name: one for one in topologies}
+    return {
+        one.metadata.name: flavor_in(one, topologies_by_name.get(one.spec.topology_name), enabled=topology)
+        for one in flavors
+    }
 
 
 _DEFAULTS = ConversionSettings()

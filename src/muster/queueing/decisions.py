@@ -124,8 +124,8 @@ def _measure(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
     if node is None:
         return ()
     return tuple(
-        Amount(*fr, asked, node.quota(fr).nominal, node.usage.get(fr, 0), node.available(fr))
-        for fr, asked in list(usage.items())[:MOST_AMOUNTS]
+        Amount(*fr, requested, node.quota(fr).nominal, node.usage.get(fr, 0), node.available(fr))
+        for fr, requested in list(usage.items())[:MOST_AMOUNTS]
     )
 
 

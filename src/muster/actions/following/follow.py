@@ -431,8 +431,8 @@ def _explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
     ours: whether `muster up` starts the server. Without a server, the nodes keep running the pods of a job.
     """
     when = "start the cluster again with muster up --detach, then" if ours else "once the server answers"
-    gone = f"gave up on {name}: the server has been gone for {GONE_SECONDS:g} s"
-    return f"{gone}; the job goes on; {when}: muster logs -f {name} ({error})"
+    message = f"gave up on {name}: the server has been gone for {GONE_SECONDS:g} s"
+    return f"{message}; the job goes on; {when}: muster logs -f {name} ({error})"
 
 
 def _ends_with_cluster(pods: Iterable[Pod], *, stopped: bool) -> bool:

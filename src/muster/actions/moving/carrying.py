@@ -134,8 +134,8 @@ class Move:
             )
         except ApiError as error:
             name = f"{document['kind']} {f'{where}/' if where else ''}{meta['name']}"
-            begun = "" if not dry_run else "; nothing has been changed"
-            raise RefusedError(f"the server does not take {name}: {error}{begun}") from error
+            note = "" if not dry_run else "; nothing has been changed"
+            raise RefusedError(f"the server does not take {name}: {error}{note}") from error
 
     async def _give_back(self) -> None:
         own = identity("handback", self._inputs.ids.uid())

@@ -49,8 +49,10 @@ def plan_takeover(
     steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.webhooks]
     kueues = [each for each in seen.api_services if not is_musters(each)]
     steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in kueues]
-    gone = {key(each) for each in kueues}
-    missing = [each for each in documents if key(each) not in seen.learned.applied and not _is_there(each, seen, gone)]
+    removed_keys = {key(each) for each in kueues}
+    missing = [
+        each for each in documents if key(each) not in seen.learned.applied and not _is_there(each, seen, removed_keys)
+    ]
     if missing:
         steps.append(Install(f"install Muster: {_list_documents(missing)}", missing))
     if not seen.learned.muster_leads:

@@ -392,10 +392,10 @@ class ProcessNode:
                 kit.gpus.restore(record.uid, record.gpus)
                 if kit.cpus is not None:
                     kit.cpus.restore(record.uid, record.cpus)
-        known = {record.uid for record in records}
+        recorded_uids = {record.uid for record in records}
         for uid in running:
             pod = ours[uid]
-            if uid in known or pod.status.container_statuses:
+            if uid in recorded_uids or pod.status.container_statuses:
                 await self._resume_pod(kit, pod)
         self._remover.add(self._storage.left_over())
         self._log_keeper.tidy()
@@ -514,7 +514,7 @@ class ProcessNode:
         if plan.over or plan.status.phase in ("Succeeded", "Failed"):
             runner.give_back()
         try:
-            gone = not await self._write_status(runner, plan)
+            is_deleted = not await self._write_status(runner, plan)
         except ApiError as error:
             if not _is_too_large(error):
                 raise
@@ -523,10 +523,10 @@ class ProcessNode:
                 return 0.0
             log.warning("%s: pod %s is deleted: not even its final status fits into its object", self.node_name, key)
             await self._delete_pod(runner.pod)
-            gone = True
-        if plan.remove and not gone:
+            is_deleted = True
+        if plan.remove and not is_deleted:
             await self._delete_pod(runner.pod)
-        if gone and not plan.over:
+        if is_deleted and not plan.over:
             runner.end(Ending("gone", self._clock.monotonic(), 0.0))
         if plan.over:
             await runner.clean_up()

@@ -38,11 +38,11 @@ def pod_status_patch(pod: Pod, status: PodStatus) -> dict[str, Any] | None:
     The patch contains only differences, and keeps conditions of other writers.
     """
     before, after = to_wire(pod.status), to_wire(status)
-    known = {condition["type"]: condition for condition in before.pop("conditions", [])}
+    conditions_before = {condition["type"]: condition for condition in before.pop("conditions", [])}
     conditions = [
-        _null_missing(known.get(condition["type"], {}), condition)
+        _null_missing(conditions_before.get(condition["type"], {}), condition)
         for condition in after.pop("conditions", [])
-        if known.get(condition["type"]) != condition
+        if conditions_before.get(condition["type"]) != condition
     ]
     changes: dict[str, Any] = {name: value for name, value in after.items() if before.get(name) != value}
     changes |= {name: _replace_list(changes[name]) for name in _ADDRESSES if name in before and name in changes}

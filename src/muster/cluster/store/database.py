@@ -169,8 +169,8 @@ class Database:
 
         def forget() -> None:
             self._connection.execute("BEGIN IMMEDIATE")
-            gone = sum(self._remove_rows(condition, (start, stop)) for condition in (_REPLACED, _GONE))
-            set_meta(self._connection, stop, (removed + gone) % WRAP)
+            removed_rows = sum(self._remove_rows(condition, (start, stop)) for condition in (_REPLACED, _GONE))
+            set_meta(self._connection, stop, (removed + removed_rows) % WRAP)
 
         self._make_change(forget)
         self.checkpoint()

@@ -94,10 +94,10 @@ class CronJobController(Reconciler):
 
     async def _find_missing(self, cron_job: CronJob, jobs: Sequence[Job]) -> frozenset[str]:
         """Return the UIDs of active Jobs that are deleted or no longer its own. A Job may be too new for the cache."""
-        seen = {job.metadata.uid for job in jobs}
+        uids = {job.metadata.uid for job in jobs}
         missing = set()
         for active in cron_job.status.active:
-            if active.uid not in seen:
+            if active.uid not in uids:
                 job = await self._client.find(JOB, active.name, cron_job.metadata.namespace)
                 is_own = job is not None and _uid_of_cron_job(job) == (own_key(cron_job.metadata),)
                 if job is None or job.metadata.uid != active.uid or not is_own:
@@ -130,7 +130,7 @@ class CronJobController(Reconciler):
             refusal = await self._writer.remove(cron_job, job)
             if refusal is not None:
                 refusals.append(refusal)
-            elif (seen := self._jobs.get(key_of(job))) is not None and seen.metadata.uid == job.metadata.uid:
+            elif (cached := self._jobs.get(key_of(job))) is not None and cached.metadata.uid == job.metadata.uid:
                 self._removed.add(job.metadata.uid)
         return refusals
 

@@ -201,12 +201,12 @@ def resizing(job: Job, size: int) -> dict[str, Any]:
     meta = job.metadata
     # The world is written with the size, not later by the Job's controller at the same time. But a queued Job that
     # grows still needs quota: `jobs.world` waits for that.
-    said = world_of(meta)
-    known = said.size if said is not None else job.spec.completions or 0
-    on_credit = size > known and QUEUE_NAME_LABEL in meta.labels
+    world_before = world_of(meta)
+    size_before = world_before.size if world_before is not None else job.spec.completions or 0
+    on_credit = size > size_before and QUEUE_NAME_LABEL in meta.labels
     # Growth without quota was never announced: back at the size that the workers know, nothing has changed for them.
-    told = on_credit or (said is not None and said.size == size)
-    world = {} if told else annotations(World(size, current(job).epoch + 1))
+    is_size_known = on_credit or (world_before is not None and world_before.size == size)
+    world = {} if is_size_known else annotations(World(size, current(job).epoch + 1))
     # If the Job gives up members and gets them back later, they count as growth. The scheduler would need a separate
     # write for that.
     held = note_held_members(meta, size) if size < (held_members(meta) or 0) else {}

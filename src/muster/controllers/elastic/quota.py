@@ -193,9 +193,9 @@ class ElasticQuota(Reconciler):
         allowed = size + self._room(claim, workload, bounds.most - size)
         if allowed <= cap:
             return
-        said = {CAP_ANNOTATION: str(allowed) if allowed < bounds.most else None}
+        annotations = {CAP_ANNOTATION: str(allowed) if allowed < bounds.most else None}
         try:
-            await self._client.patch_object(JOB, job, {"metadata": {"annotations": said}})
+            await self._client.patch_object(JOB, job, {"metadata": {"annotations": annotations}})
         except ApiError as error:
             if error.code not in (403, 404, 422):
                 raise

@@ -70,8 +70,8 @@ def changed(
         document = merge.apply(document, left_out)
     if integration.lacks_injection(old) or not integration.lacks_injection(new):
         return document
-    kept = find_workload(name_of_workload(integration.kind, meta_of(old)))
-    edits = integration.keeping(new, old, kept.spec.pod_sets) if kept is not None else ()
+    workload = find_workload(name_of_workload(integration.kind, meta_of(old)))
+    edits = integration.keeping(new, old, workload.spec.pod_sets) if workload is not None else ()
     return json_patch.apply(document, msgspec.json.decode(msgspec.json.encode(edits))) if edits else document
 
 

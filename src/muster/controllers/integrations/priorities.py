@@ -41,8 +41,8 @@ def find_class(
         kind = WORKLOAD_PRIORITY_CLASS.kind
         return PriorityClassRef(group=WORKLOAD_PRIORITY_GROUP, kind=kind, name=label), found.value if found else None
     if pod_class:
-        known = of_pods(pod_class)
-        return _of_pods(pod_class), known.value if known else None
+        priority_class = of_pods(pod_class)
+        return _of_pods(pod_class), priority_class.value if priority_class else None
     default = next((one for one in all_of_pods if one.global_default), None)
     return (None, 0) if default is None else (_of_pods(default.metadata.name), default.value)
 

@@ -78,5 +78,5 @@ def _patch(
 
 def _make_map_patch(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
     """Return a merge patch that turns one map into the other."""
-    gone: dict[str, str | None] = {key: None for key in now if key not in before}
-    return gone | {key: value for key, value in before.items() if now.get(key) != value}
+    removals: dict[str, str | None] = {key: None for key in now if key not in before}
+    return removals | {key: value for key, value in before.items() if now.get(key) != value}

@@ -186,9 +186,9 @@ class Workloads:
         finalizers = workload.metadata.finalizers
         if RESOURCE_IN_USE_FINALIZER not in finalizers or home_of(workload.metadata):
             return
-        kept = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
+        finalizers_left = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
         with ignoring("NotFound"):
-            await self._client.patch_object(WORKLOAD, workload, {"metadata": {"finalizers": kept or None}})
+            await self._client.patch_object(WORKLOAD, workload, {"metadata": {"finalizers": finalizers_left or None}})
 
     def tell(self, job: Any, type: EventType, reason: str, message: str) -> None:
         """Record an event about the job."""

@@ -271,7 +271,7 @@ class JobController(Reconciler):
         finally:
             memory.storing = False
         key = key_of(job)
-        if (seen := self._jobs.get(key)) is not None and revision_of(seen) > memory.expected.owner:
+        if (cached := self._jobs.get(key)) is not None and revision_of(cached) > memory.expected.owner:
             self._controller.queue.add_after(key, SHOW_SECONDS)  # another program has changed it meanwhile
 
     async def _change_pods(self, job: Job, plan: JobPlan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:

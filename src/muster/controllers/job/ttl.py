@@ -23,14 +23,14 @@ class TtlController(Reconciler):
 
     async def _reconcile(self, key: str) -> Result:
         job = self._jobs.get(key)
-        if (left := self._seconds_left(job)) is None or left > 0:
-            return left
+        if (remaining := self._seconds_left(job)) is None or remaining > 0:
+            return remaining
         namespace, name = split_key(key)
         with ignoring("NotFound"):
             # The cache may be stale: the TTL may have been raised, or the Job may be another.
             job = await self._client.get(JOB, name, namespace)
-            if (left := self._seconds_left(job)) is None or left > 0:
-                return left
+            if (remaining := self._seconds_left(job)) is None or remaining > 0:
+                return remaining
             meta = job.metadata
             await self._client.delete(
                 JOB,

@@ -99,8 +99,8 @@ class Writer:
         }
         errors = [answer for answer in answers if not isinstance(answer, Pod)]
         self._tell(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
-        if told := [error for error in errors if not is_refusal(error, "Conflict")]:
-            self.note(job, "Warning", "FailedDelete", f"Error deleting: {told[0]}")
+        if failures := [error for error in errors if not is_refusal(error, "Conflict")]:
+            self.note(job, "Warning", "FailedDelete", f"Error deleting: {failures[0]}")
         return Report(Outcome(0, frozenset(undeleted)), errors)
 
     async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:

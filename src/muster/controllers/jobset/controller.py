@@ -187,8 +187,8 @@ class JobSetController(Reconciler):
             return self._look_at_lease()
         jobset = self._jobsets.get(key)
         if jobset is None or jobset.metadata.deletion_timestamp is not None or managed_by(jobset) != self._manages:
-            if (gone := self._memories.pop(key, None)) is not None:
-                self._starting.forget(gone.uid)
+            if (old_memory := self._memories.pop(key, None)) is not None:
+                self._starting.forget(old_memory.uid)
             return await self._ended_elsewhere(jobset) if jobset is not None else None
         memory = self._memory_of(key, jobset.metadata.uid)
         if memory is None:
@@ -234,8 +234,8 @@ class JobSetController(Reconciler):
 
     def _look_at_lease(self) -> Result:
         """Queue all JobSets once the Lease has expired; one special key in the queue stands for the Lease."""
-        if (held := self._upstream.works()) is not None:
-            return held[1]
+        if (seconds := self._upstream.works()) is not None:
+            return seconds[1]
         self._look_at_all()
         return None
 
@@ -319,8 +319,8 @@ class JobSetController(Reconciler):
         at = expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
         if at is None:
             return None
-        left = (at - self._clock.now()).total_seconds()
-        return left if left > 0 else await self._expire(jobset)
+        remaining = (at - self._clock.now()).total_seconds()
+        return remaining if remaining > 0 else await self._expire(jobset)
 
     async def _expire(self, jobset: JobSet) -> Result:
         """Delete the JobSet if it has expired, by the server's state.

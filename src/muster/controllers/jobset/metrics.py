@@ -51,7 +51,7 @@ def _wait_began(jobset: JobSet, now: datetime) -> datetime:
     """Return when the JobSet was last created, resumed or restarted."""
     began = [jobset.metadata.creation_timestamp or now]
     for type, status in ((names.SUSPENDED, "False"), (names.RESTARTING, "True")):
-        said = find(jobset.status.conditions, type)
-        if said is not None and said.status == status and said.last_transition_time is not None:
-            began.append(said.last_transition_time)
+        condition = find(jobset.status.conditions, type)
+        if condition is not None and condition.status == status and condition.last_transition_time is not None:
+            began.append(condition.last_transition_time)
     return max(began)

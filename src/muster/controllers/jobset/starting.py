@@ -66,15 +66,15 @@ class Starting:
         """Return the observed state of the present epoch."""
         meta = jobset.metadata
         group = self._groups.get((meta.namespace, meta.uid, epoch_of(jobset)))
-        seen = {job: frozenset(indexes) for job, indexes in group.jobs.items()} if group is not None else {}
-        known = self._config_maps.get(f"{meta.namespace}/{config_map_name(meta.name)}")
-        kept = known is not None and is_of(known, jobset)
-        blocked = not kept and meta.uid in self._held_up
+        started_indexes = {job: frozenset(indexes) for job, indexes in group.jobs.items()} if group is not None else {}
+        config_map = self._config_maps.get(f"{meta.namespace}/{config_map_name(meta.name)}")
+        is_own = config_map is not None and is_of(config_map, jobset)
+        blocked = not is_own and meta.uid in self._held_up
         endpoint = ""
         if jobset.spec.group_scheduling_config is not None:
-            said = known.data.get(ENDPOINT, "") if known is not None and kept else ""
-            endpoint = self._release.endpoint(meta.uid, said)
-        return GroupStanding(seen, endpoint, kept=kept, blocked=blocked)
+            written_endpoint = config_map.data.get(ENDPOINT, "") if config_map is not None and is_own else ""
+            endpoint = self._release.endpoint(meta.uid, written_endpoint)
+        return GroupStanding(started_indexes, endpoint, kept=is_own, blocked=blocked)
 
     def forget(self, uid: str) -> None:
         """Forget a deleted JobSet."""
@@ -154,12 +154,12 @@ class Starting:
     async def _keep(self, jobset: JobSet, wanted: ConfigMap, tell: Callable[[Note], None]) -> None:
         """Create or correct the ConfigMap. A ConfigMap of another owner stays, and blocks the group."""
         meta = jobset.metadata
-        known = self._config_maps.get(key_of(wanted))
-        if known is None:
-            known = await self._created_or_found(wanted, held_up=meta.uid in self._held_up)
-        if known is None:
+        existing = self._config_maps.get(key_of(wanted))
+        if existing is None:
+            existing = await self._created_or_found(wanted, held_up=meta.uid in self._held_up)
+        if existing is None:
             self._wake(key_of(jobset), 0.0)
-        elif not is_of(known, jobset):
+        elif not is_of(existing, jobset):
             if meta.uid not in self._held_up:
                 text = f'ConfigMap "{wanted.metadata.name}" does not belong to this JobSet'
                 message = f"{text}: its main containers do not start"
@@ -171,10 +171,12 @@ class Starting:
         else:
             if self._held_up.pop(meta.uid, None) is not None:
                 self._wake(key_of(jobset), 0.0)
-            labels = known.metadata.labels | wanted.metadata.labels
-            mended = replace(known, data=wanted.data, binary_data={}, metadata=replace(known.metadata, labels=labels))
-            if patch := merge_patch(mended, known):
-                self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, known, patch))
+            labels = existing.metadata.labels | wanted.metadata.labels
+            mended = replace(
+                existing, data=wanted.data, binary_data={}, metadata=replace(existing.metadata, labels=labels)
+            )
+            if patch := merge_patch(mended, existing):
+                self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, existing, patch))
 
     async def _created_or_found(self, wanted: ConfigMap, *, held_up: bool) -> ConfigMap | None:
         """Return the ConfigMap of that name, which may be another owner's; None if it was deleted again.

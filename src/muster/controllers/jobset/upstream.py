@@ -38,9 +38,9 @@ class Upstream:
             return None
         lease, since = self._held
         lasts = min(lease.spec.lease_duration_seconds or 0, BELIEVED_SECONDS)
-        left = since + lasts - self._clock.monotonic()
-        if left > 0:
-            return f"{lease.spec.holder_identity} holds the Lease {key_of(lease)}", left
+        remaining = since + lasts - self._clock.monotonic()
+        if remaining > 0:
+            return f"{lease.spec.holder_identity} holds the Lease {key_of(lease)}", remaining
         self._end("has not been renewed")
         return None
 

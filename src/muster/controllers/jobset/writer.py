@@ -105,8 +105,8 @@ class Writer:
                 break
             start, size = start + size, size * 2
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
-        if told := [error for error in errors if not is_refusal(error, "AlreadyExists")]:
-            self.tell(jobset, Note("Warning", "JobCreationFailed", str(told[0])))
+        if failures := [error for error in errors if not is_refusal(error, "AlreadyExists")]:
+            self.tell(jobset, Note("Warning", "JobCreationFailed", str(failures[0])))
         return errors
 
     async def store(self, jobset: JobSet, status: JobSetStatus, expected: Expectations) -> None:

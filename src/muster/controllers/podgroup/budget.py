@@ -46,21 +46,21 @@ class PodGroupBudgetController(Reconciler):
         group = informer.get(name)
         if group is None:
             return None
-        asked, budget = read(group), self._budgets.get(name)
-        if not asks(asked):
-            if budget is not None and is_of(budget, asked):
+        record, budget = read(group), self._budgets.get(name)
+        if not asks(record):
+            if budget is not None and is_of(budget, record):
                 with ignoring("NotFound", "Conflict"):
                     await self._client.delete_object(POD_DISRUPTION_BUDGET, budget)
             return None
-        wanted = budget_of(asked)
+        desired = budget_of(record)
         if budget is None:
             with ignoring("AlreadyExists"):  # the cache is stale, and its update triggers another reconcile
-                await self._client.create(POD_DISRUPTION_BUDGET, wanted, asked.namespace)
-        elif not is_of(budget, asked):
-            why = f"PodDisruptionBudget {asked.name} is there already, and not of this group"
+                await self._client.create(POD_DISRUPTION_BUDGET, desired, record.namespace)
+        elif not is_of(budget, record):
+            why = f"PodDisruptionBudget {record.name} is there already, and not of this group"
             self._recorder.event(reference(kind, group), "Warning", "BudgetNotCreated", why)
-        elif budget.spec != wanted.spec:
-            patch = {"spec": merge_patch(wanted.spec, budget.spec)}
+        elif budget.spec != desired.spec:
+            patch = {"spec": merge_patch(desired.spec, budget.spec)}
             with ignoring("NotFound", "Conflict"):
                 await self._client.patch_object(POD_DISRUPTION_BUDGET, budget, patch)
         return None

@@ -137,12 +137,12 @@ def decide(
         checks.append(state)
     kept = tuple(one for one in current.values() if one is not None)
     names = {one.metadata.name for one in kept}
-    taken = {one.metadata.name for one in everything}
+    used_names = {one.metadata.name for one in everything}
     return ProvisioningPlan(
         tuple(checks),
         delete=tuple(one for one in owned if one.metadata.name not in names),
         kept=kept,
-        create=tuple(one for one in create if one.request.metadata.name not in taken),
+        create=tuple(one for one in create if one.request.metadata.name not in used_names),
     )
 
 
@@ -173,8 +173,10 @@ def _attempt(request: ProvisioningRequest, workload: Workload, check: str) -> in
 def _follows(request: ProvisioningRequest, workload: Workload, config: ProvisioningRequestConfigSpec) -> bool:
     """Return whether a request has the class and parameters of the configuration, or those of annotations."""
     spec, passed = request.spec, _passed_parameters(workload)
-    wanted = {key: value for key, value in config.parameters.items() if key not in passed}
-    return spec.provisioning_class_name == config.provisioning_class_name and wanted.items() <= spec.parameters.items()
+    parameters = {key: value for key, value in config.parameters.items() if key not in passed}
+    return (
+        spec.provisioning_class_name == config.provisioning_class_name and parameters.items() <= spec.parameters.items()
+    )
 
 
 def _passed_parameters(workload: Workload) -> dict[str, str]:

@@ -111,9 +111,9 @@ class ProvisioningController(Reconciler):
         workload = await self._client.patch_object(WORKLOAD, workload, patch, subresource="status")
         for old, new in zip(before, states, strict=True):
             if old.state != new.state:
-                told = f"Admission check {new.name} updated state from {old.state} to {new.state}"
-                told += f" with message: {new.message}" if new.message else ""
-                self._recorder.event(reference(WORKLOAD, workload), "Normal", "AdmissionCheckUpdated", told)
+                message = f"Admission check {new.name} updated state from {old.state} to {new.state}"
+                message += f" with message: {new.message}" if new.message else ""
+                self._recorder.event(reference(WORKLOAD, workload), "Normal", "AdmissionCheckUpdated", message)
         return workload
 
     async def _delete(self, request: ProvisioningRequest) -> None:
@@ -125,10 +125,10 @@ class ProvisioningController(Reconciler):
             )
 
     async def _create(self, workload: Workload, attempt: Attempt) -> Result:
-        made: list[Object] = []
+        created: list[Object] = []
         for template in attempt.templates:
             try:
-                made.append(_as_object(await self._create_template(workload, template)))
+                created.append(_as_object(await self._create_template(workload, template)))
             except ApiError as error:
                 return await self._report(workload, attempt, f'PodTemplate "{template.metadata.name}"', error)
         name = attempt.request.metadata.name
@@ -137,9 +137,9 @@ class ProvisioningController(Reconciler):
         except ApiError as error:
             return await self._report(workload, attempt, f'ProvisioningRequest "{name}"', error)
         self._unseen[key_of(workload)] = revision_of(request)
-        told = f'Created ProvisioningRequest: "{name}"'
-        self._recorder.event(reference(WORKLOAD, workload), "Normal", "ProvisioningRequestCreated", told)
-        await self._hand_over(workload, request, made)
+        message = f'Created ProvisioningRequest: "{name}"'
+        self._recorder.event(reference(WORKLOAD, workload), "Normal", "ProvisioningRequestCreated", message)
+        await self._hand_over(workload, request, created)
         return None
 
     async def _create_template(self, workload: Workload, template: PodTemplate) -> PodTemplate:
@@ -150,10 +150,10 @@ class ProvisioningController(Reconciler):
             if not is_refusal(error, "AlreadyExists"):
                 raise
             meta = template.metadata
-            left = await self._client.get(POD_TEMPLATE, meta.name, meta.namespace)
-            if not _controls(workload.metadata, left):
+            existing = await self._client.get(POD_TEMPLATE, meta.name, meta.namespace)
+            if not _controls(workload.metadata, existing):
                 raise
-            await self._client.delete_object(POD_TEMPLATE, left)
+            await self._client.delete_object(POD_TEMPLATE, existing)
             return await self._client.create(POD_TEMPLATE, template)
 
     async def _report(self, workload: Workload, attempt: Attempt, what: str, error: ApiError) -> Result:

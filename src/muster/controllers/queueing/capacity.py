@@ -66,8 +66,8 @@ class NodeQuotaController(Reconciler):
         groups = queue.spec.resource_groups
         if follows(queue):
             flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
-            given = sum_parts(queue.metadata.name, self._queues.all())
-            return quota_from_nodes(groups, flavors, self._nodes.all(), given)
+            parts_quota = sum_parts(queue.metadata.name, self._queues.all())
+            return quota_from_nodes(groups, flavors, self._nodes.all(), parts_quota)
         whole = self._queues.get(_whole_of(queue))
         return cover_same(groups, whole.spec.resource_groups) if whole is not None else groups
 

@@ -39,9 +39,9 @@ class CycleRecorder:
         self._decisions.add(Decision(self._clock.now(), "Waiting", subject.job, subject.uid, queue, reason, message))
 
     def _find_subject(self, info: WorkloadInfo) -> Subject:
-        known = self._subjects.get(info.uid)  # a busy queue tries the same workloads in each cycle
-        if known is not None:
-            return known
+        cached = self._subjects.get(info.uid)  # a busy queue tries the same workloads in each cycle
+        if cached is not None:
+            return cached
         workload = self._cache.workloads.get(info.whole)
         if workload is None:
             return Subject(info.whole, info.uid)

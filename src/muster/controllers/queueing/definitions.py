@@ -177,10 +177,10 @@ class Definitions:
             roots = redefine_cohort(self._tree, cohort_spec(new))
         else:
             before = self._tree.cohorts.get(name)
-            left = (before.root,) if before is not None else ()
+            old_roots = (before.root,) if before is not None else ()
             self._tree.remove_cohort(name)
             after = self._tree.cohorts.get(name)
-            roots = tuple(dict.fromkeys((*left, after.root))) if after is not None else left
+            roots = tuple(dict.fromkeys((*old_roots, after.root))) if after is not None else old_roots
         for root in roots:
             for queue in list(root.queues()):
                 self._review(queue.name)

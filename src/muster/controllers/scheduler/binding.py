@@ -56,14 +56,14 @@ class Binder:
         held: how many members the gang has after the start; None if some of it runs already.
         intent: the intent of a start that leaves some pods unbound.
         """
-        said: dict[str, str | None] = {}
+        annotations: dict[str, str | None] = {}
         if held is not None:
-            said |= {BINDING_ANNOTATION: None, TAKEN_BACK_ANNOTATION: None}
-            said |= note_held_members(carrier.meta, held)
+            annotations |= {BINDING_ANNOTATION: None, TAKEN_BACK_ANNOTATION: None}
+            annotations |= note_held_members(carrier.meta, held)
         if intent is not None:
-            said |= note_intent(carrier.meta, intent)
-        if said:
-            await self._annotate(carrier, said)
+            annotations |= note_intent(carrier.meta, intent)
+        if annotations:
+            await self._annotate(carrier, annotations)
 
     async def record_held(self, carrier: Carrier, held: int) -> None:
         """Annotate the carrier with the number of members that its gang has after it grew or shrank."""
@@ -154,8 +154,10 @@ class Binder:
             "name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid
         }  # fmt: skip
         if intent is not None and made_by(pod, intent.since):
-            said = meta["annotations"] = note_intent(pod.metadata, intent)
-            pod = replace(pod, metadata=replace(pod.metadata, annotations=pod.metadata.annotations | said))
+            intent_annotations = meta["annotations"] = note_intent(pod.metadata, intent)
+            pod = replace(
+                pod, metadata=replace(pod.metadata, annotations=pod.metadata.annotations | intent_annotations)
+            )
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
         self._unknown.add(pod.metadata.uid)

@@ -107,9 +107,9 @@ class Halves:
         again, message = come_again(half), f"{len(half)} pods of the gang were bound, and {why}"
         if not again or may_change:
             now, patience = self._clock.monotonic(), self._said.patience(key, gang)
-            left = self._since.setdefault(key, now) + patience - now
-            if left > 0:
-                self._agenda.gang_after(key, left)
+            remaining = self._since.setdefault(key, now) + patience - now
+            if remaining > 0:
+                self._agenda.gang_after(key, remaining)
                 return
         # The carrier shows that a start is complete only after that was written.
         if carrier is not None and not self._said.half_bound(key, gang, await self._binder.read(carrier)):

@@ -59,8 +59,8 @@ class Teller:
         """Record where pods were bound: one event for a gang."""
         if carrier is not None and len(bindings) > 1:
             nodes = sorted({node for _, node in bindings})
-            shown = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")
-            message = f"Bound {len(bindings)} pods together to {len(nodes)} nodes: {shown}"
+            node_names = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")
+            message = f"Bound {len(bindings)} pods together to {len(nodes)} nodes: {node_names}"
             self.say("Scheduled", carrier, message, type="Normal")
             return
         for pod, node in bindings:

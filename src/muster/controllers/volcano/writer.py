@@ -48,18 +48,18 @@ class Writer:
 
     async def write_children(self, job: Job, children: Children, group: PodGroup | None) -> list[Refusal]:
         """Create and correct the Job's objects other than pods. group: the existing PodGroup."""
-        wanted: list[tuple[Kind[Any], Any, Any]] = [(POD_GROUP, children.pod_group, group)]
+        desired: list[tuple[Kind[Any], Any, Any]] = [(POD_GROUP, children.pod_group, group)]
         if (service := children.service) is not None:
-            wanted.append((SERVICE, service, self._services.get(key_of(service))))
+            desired.append((SERVICE, service, self._services.get(key_of(service))))
         if (hosts := children.hosts) is not None:
-            wanted.append((CONFIG_MAP, hosts, self._config_maps.get(key_of(hosts))))
-        wanted += [(PERSISTENT_VOLUME_CLAIM, claim, self._claims.get(key_of(claim))) for claim in children.claims]
-        missing = [(kind, thing) for kind, thing, existing in wanted if not _is_usable(kind, existing, thing)]
+            desired.append((CONFIG_MAP, hosts, self._config_maps.get(key_of(hosts))))
+        desired += [(PERSISTENT_VOLUME_CLAIM, claim, self._claims.get(key_of(claim))) for claim in children.claims]
+        missing = [(kind, thing) for kind, thing, existing in desired if not _is_usable(kind, existing, thing)]
         changes = [
-            (kind, existing, patch) for kind, thing, existing in wanted if (patch := _make_patch(thing, existing))
+            (kind, existing, patch) for kind, thing, existing in desired if (patch := _make_patch(thing, existing))
         ]
-        made = await self._writes.each(self._make, missing)
-        errors = [answer for answer in made if isinstance(answer, ApiError | TransportError)]
+        created = await self._writes.each(self._make, missing)
+        errors = [answer for answer in created if isinstance(answer, ApiError | TransportError)]
         errors += [answer for answer in await self._writes.each(self._change, changes) if answer is not None]
         if errors:
             self.record_event(job, Note("Warning", "FailedCreate", str(errors[0])))
@@ -170,7 +170,7 @@ def _make_patch(wanted: Any, existing: Any) -> dict[str, Any]:
     if isinstance(wanted, ConfigMap) and existing.data != wanted.data:
         return {"data": {name: None for name in existing.data if name not in wanted.data} | wanted.data}
     if isinstance(wanted, PodGroup):  # other programs may have set the rest of its spec
-        said = {name: getattr(wanted.spec, name) for name in _SAID_OF_GROUP}
-        if spec := merge_patch(msgspec.structs.replace(existing.spec, **said), existing.spec):
+        fields = {name: getattr(wanted.spec, name) for name in _SAID_OF_GROUP}
+        if spec := merge_patch(msgspec.structs.replace(existing.spec, **fields), existing.spec):
             return {"spec": spec}
     return {}

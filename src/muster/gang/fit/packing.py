@@ -95,8 +95,8 @@ class _Search:
         for way in self._list_fillings(self._bins[first], wanted):
             if self.steps < 0:
                 return None
-            left = tuple(count - taken for count, taken in zip(wanted, way, strict=True))
-            rest = self.place(first + 1, left)
+            remainder = tuple(count - taken for count, taken in zip(wanted, way, strict=True))
+            rest = self.place(first + 1, remainder)
             if rest is not None:
                 return [way, *rest]
         if self.steps < 0:
@@ -129,8 +129,8 @@ class _Search:
             self.steps -= 1
             if self.steps < 0:
                 return
-            left = tuple(has - count * amount for has, amount in zip(free, request, strict=True))
-            yield from self._fill(left, most, (*chosen, count))
+            rest = tuple(has - count * amount for has, amount in zip(free, request, strict=True))
+            yield from self._fill(rest, most, (*chosen, count))
 
     def _count_fitting(self, free: Amounts, shape: int) -> int:
         """Return how many pods of a shape fit into the free amounts."""

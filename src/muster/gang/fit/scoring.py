@@ -37,12 +37,12 @@ def worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: int) -> F
     The worth of a pod is at most that of the earlier pods on its node, so that sorting keeps their order.
     """
     shares = []
-    for resource, wanted in shape.requests:
+    for resource, amount in shape.requests:
         if resource == "pods" and len(shape.requests) > 1:
             continue
         allocatable = np.maximum(capacity.allocatable_of(resource), 1)[:, None]
         used = (capacity.allocatable_of(resource) - capacity.free_of(resource, taken))[:, None]
-        shares.append((used + wanted * np.arange(1, most + 1)) / allocatable)
+        shares.append((used + amount * np.arange(1, most + 1)) / allocatable)
     full, strategy = np.stack(shares), capacity.strategy
     if strategy is Strategy.BALANCED:
         worth = -full.std(axis=0)

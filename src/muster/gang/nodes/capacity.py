@@ -158,9 +158,9 @@ class Capacity:
         """Yield the node index and the requests of each pod whose node exists."""
         assigned, index_of = self.guests.get, self._index.get
         for uid in uids:
-            known = assigned(uid)
-            if known is not None and (index := index_of(known[0])) is not None:
-                yield index, known[1].requests
+            assignment = assigned(uid)
+            if assignment is not None and (index := index_of(assignment[0])) is not None:
+                yield index, assignment[1].requests
 
     def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
         """Return for each node how many pods of a shape it can take, in addition to the use in `taken`."""
@@ -194,11 +194,11 @@ class Capacity:
     def _count_fitting(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
         """Return for each of some nodes how many pods of a shape fit into the free amounts."""
         fits: Ints | None = None
-        for resource, wanted in shape.requests:
+        for resource, requested in shape.requests:
             row = self._row.get(resource)
             if row is None:
                 return np.zeros(len(eligible), np.int64)
-            room = free[row] // wanted if wanted > 1 else free[row]
+            room = free[row] // requested if requested > 1 else free[row]
             fits = room if fits is None else np.minimum(fits, room)
         assert fits is not None, "every shape asks for one of the pods that a node takes"
         counts: Ints = np.maximum(fits, 0) * eligible
@@ -286,13 +286,13 @@ class Capacity:
 
     def domains(self, labels: tuple[str, ...]) -> tuple[Level, ...]:
         """Return, by node, how many PreferNoSchedule taints the shape does not tolerate."""
-        known = self._domains.get(labels)
-        if known is None:
+        cached = self._domains.get(labels)
+        if cached is None:
             if len(self._domains) >= _MASKS_KEPT:
                 self._domains.clear()
             nodes = [None if traits is None else dict(traits.labels) for traits in self.traits]
-            known = self._domains[labels] = domains(nodes, labels)
-        return known
+            cached = self._domains[labels] = domains(nodes, labels)
+        return cached
 
     def places(self, *keys: str) -> Ints:
         """Return the topology domain of each node, as a number.
@@ -350,20 +350,20 @@ class Capacity:
 
     def _find_openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
         key = (shape.node_selector, shape.tolerations, shape.node_terms, shape.claims, shape.unable)
-        known = self._opennesses.get(key)
-        if known is None:
+        cached = self._opennesses.get(key)
+        if cached is None:
             if len(self._opennesses) >= _MASKS_KEPT:
                 self._opennesses.clear()
             if self.unable(shape):
-                known = np.zeros(len(self.names), np.bool_), Counter()
+                cached = np.zeros(len(self.names), np.bool_), Counter()
             else:
                 obstacles = [self._find_obstacle(traits, shape) for traits in self.traits]
                 reasons = Counter(
                     reason for reason, name in zip(obstacles, self.names, strict=True) if reason and name is not None
                 )
-                known = np.array([reason is None for reason in obstacles], dtype=np.bool_), reasons
-            self._opennesses[key] = known
-        return known
+                cached = np.array([reason is None for reason in obstacles], dtype=np.bool_), reasons
+            self._opennesses[key] = cached
+        return cached
 
     def _find_obstacle(self, traits: NodeTraits | None, shape: Shape) -> str | None:
         if (reason := obstacle(traits, shape)) is not None or traits is None:
@@ -384,9 +384,9 @@ class Capacity:
     def taking(self, shape: Shape, counts: Ints) -> Ints:
         """Return what `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
         taken = np.zeros_like(self._used)
-        for resource, wanted in shape.requests:
+        for resource, requested in shape.requests:
             if (row := self._row.get(resource)) is not None:
-                taken[row] = counts * wanted
+                taken[row] = counts * requested
         return taken
 
     def _add(self, name: str) -> int:

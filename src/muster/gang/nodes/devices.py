@@ -323,18 +323,18 @@ class Devices:
     def _find_matching(self, resource: str, node: str) -> frozenset[DeviceId]:
         if node not in self._on_node:
             return frozenset()
-        known = self._matching.get((resource, node))
-        if known is None:
+        cached = self._matching.get((resource, node))
+        if cached is None:
             selection = self._selections[resource]
             device_class = self._classes.get(selection.device_class)
             expressions = expressions_of(selection, device_class) if device_class is not None else ()
-            known = self._matching[resource, node] = frozenset(
+            cached = self._matching[resource, node] = frozenset(
                 one
                 for one, device in (self._on_node[node].items() if device_class is not None else ())
                 if all(tolerates(selection.tolerations, taint) for taint in device.taints)
                 and all(self._matches(expression, one[0], device) for expression in expressions)
             )
-        return known
+        return cached
 
     def _read_node(self, node: str) -> None:
         """Read the devices of a node again. Of each pool only the newest complete generation counts."""

@@ -72,12 +72,12 @@ class Selections:
         if wanted:
             self._wanted[key] = wanted
             self._left_out[namespace][key] = None
-        known = len(self._followed)
+        count_before = len(self._followed)
         if not self._left_out or self._follow():
-            return FollowedChange(len(self._followed) > known)
+            return FollowedChange(len(self._followed) > count_before)
         forgotten = self._forget_unused()
         self._follow()
-        return FollowedChange(len(self._followed) > known - len(forgotten), forgotten)
+        return FollowedChange(len(self._followed) > count_before - len(forgotten), forgotten)
 
     def _follow(self) -> bool:
         """Track selections of claims that were left out so far, while there are free slots.

@@ -91,9 +91,9 @@ class Ledger:
 
     def drop(self, key: str) -> None:
         """Remove a gang that no longer runs."""
-        if (known := self._gangs.pop(key, None)) is None:
+        if (entry := self._gangs.pop(key, None)) is None:
             return
-        number, first, end = known
+        number, first, end = entry
         self._vacant.append(number)
         self._pods[_GANG, first:end] = -1
         self._gone += end - first

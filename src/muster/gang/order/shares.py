@@ -29,9 +29,9 @@ class Shares:
         tenant, requests = self._pods.pop(uid, ("", ()))
         self._shares.pop(tenant, None)
         if requests:
-            held = self._held[tenant]
-            held.subtract(dict(requests))
-            if not any(held.values()):
+            usage = self._held[tenant]
+            usage.subtract(dict(requests))
+            if not any(usage.values()):
                 del self._held[tenant]
 
     def share(self, tenant: str, totals: Mapping[str, int]) -> float:
@@ -42,15 +42,15 @@ class Shares:
         if totals is not self._totals:
             self._totals = totals
             self._shares.clear()
-        known = self._shares.get(tenant)
-        if known is None:
-            known = self._shares[tenant] = self._compute_share(tenant, totals)
-        return known
+        cached = self._shares.get(tenant)
+        if cached is None:
+            cached = self._shares[tenant] = self._compute_share(tenant, totals)
+        return cached
 
     def _compute_share(self, tenant: str, totals: Mapping[str, int]) -> float:
-        held: Counter[str] | None = self._held.get(tenant)
-        if held is None:
+        usage: Counter[str] | None = self._held.get(tenant)
+        if usage is None:
             return 0.0
         return max(
-            (amount / totals[resource] for resource, amount in held.items() if totals.get(resource)), default=0.0
+            (amount / totals[resource] for resource, amount in usage.items() if totals.get(resource)), default=0.0
         )

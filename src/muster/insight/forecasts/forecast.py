@@ -138,22 +138,22 @@ class Outlook:
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
         """Return a Workload's requests for every flavor that could serve it, each beside the supply."""
-        asked: dict[str, int] = {}
+        requests: dict[str, int] = {}
         try:
             podsets = convert.workload(workload, cluster_queue, devices=devices_by_status(workload)).podsets
         except _INVALID:
             return []
         for podset in podsets:
             for resource, amount in podset.requests.items():
-                asked[resource] = asked.get(resource, 0) + amount * podset.count
-            asked[PODS] = asked.get(PODS, 0) + podset.count
+                requests[resource] = requests.get(resource, 0) + amount * podset.count
+            requests[PODS] = requests.get(PODS, 0) + podset.count
         node = self.tree.queues[cluster_queue]
         return [
-            _need(node, FlavorResource(flavor, resource), asked[resource])
+            _need(node, FlavorResource(flavor, resource), requests[resource])
             for group in node.policy.groups
             for flavor in group.flavors
             for resource in group.resources
-            if asked.get(resource)
+            if requests.get(resource)
         ]
 
     def find_holders(self, needs: Iterable[Need], workload: Workload) -> list[Holder]:

@@ -73,10 +73,10 @@ class Extent:
     @cached_property
     def capacity(self) -> Capacity:
         """The capacity of the nodes."""
-        made = Capacity()
+        total = Capacity()
         for node in self._nodes:
-            made.set_node(node)
-        return made
+            total.set_node(node)
+        return total
 
 
 class Room:
@@ -189,10 +189,10 @@ def with_verdict(subject: JobRecord | Workload, state: JobState, room: Room) -> 
 
     Otherwise, if the job's ClusterQueue admits nothing, the reason says why.
     """
-    said = judge_job(subject, state, room).sentence
-    if not said:
+    sentence = judge_job(subject, state, room).sentence
+    if not sentence:
         return with_obstacle(state, room.queues_by_name)
-    return state.with_reason("; ".join(filter(None, (said, state.progress))))
+    return state.with_reason("; ".join(filter(None, (sentence, state.progress))))
 
 
 def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:
@@ -248,15 +248,15 @@ def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]
 def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[str, str]:
     together = ask.together if fixed else ()  # in other clusters another scheduler may place the pods
     counts: dict[Shape, int] = {}
-    asked: dict[Shape, Mapping[str, int]] = {}  # the requests of one pod; shapes cap them
+    requests_by_shape: dict[Shape, Mapping[str, int]] = {}  # the requests of one pod; shapes cap them
     for podset, count in ask.podsets:
         shape = _shape_of(podset)
         if count:
-            asked.setdefault(shape, pod_requests(podset.template.spec))
+            requests_by_shape.setdefault(shape, pod_requests(podset.template.spec))
         if podset.name in together:
             counts[shape] = counts.get(shape, 0) + count
     ever = " ever" if fixed else ""
-    for shape, of_one in asked.items():
+    for shape, of_one in requests_by_shape.items():
         if lacks := _find_lacks_of_pod(capacity, shape, of_one, ever):
             return lacks
     outcome = place(capacity, {shape: count for shape, count in counts.items() if count})
@@ -264,7 +264,7 @@ def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[s
         return {"": f"its {sum(counts.values())} pods never fit at once, although those of each kind do"}
     if isinstance(outcome, Refusal) and outcome.proven:
         nodes = "the nodes have" if len(capacity) != 1 else "the node has"
-        each = f" with {words} each" if (words := _format_amounts(asked[outcome.shape])) else ""
+        each = f" with {words} each" if (words := _format_amounts(requests_by_shape[outcome.shape])) else ""
         return {"": f"its {outcome.wanted} pods{each} never fit at once; empty, {nodes} room for {outcome.fits}"}
     return {}
 
@@ -320,13 +320,13 @@ def _find_lacks_of_quota(ask: Ask, node: QuotaNode, name: str) -> dict[str, str]
     lacks: dict[str, str] = {}
     total: dict[str, int] = {}
     for podset, count in ask.podsets:
-        asked = {
+        requests = {
             resource: amount * count for resource, amount in requests_of(podset.template.spec, ResourceRules()).items()
         }
-        asked[PODS] = count
-        for resource, amount in asked.items():
+        requests[PODS] = count
+        for resource, amount in requests.items():
             total[resource] = total.get(resource, 0) + amount
-        lacks |= _find_lacks_of_podset(node, asked, name)
+        lacks |= _find_lacks_of_podset(node, requests, name)
     return _find_lacks_of_all(node, total, name) | lacks
 
 

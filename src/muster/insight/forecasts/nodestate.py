@@ -88,5 +88,5 @@ def find_lack(node: Node) -> Lack | None:
     name, states, devices = node.metadata.name, find_lapses(node), count_ill_devices(node)
     if not states and not devices:
         return None
-    said = {resource: f"{format_amount(resource, n)} {resource} of {name} (ill)" for resource, n in devices.items()}
-    return Lack(name, f"{name} ({', '.join(states)})" if states else "", said)
+    ill = {resource: f"{format_amount(resource, n)} {resource} of {name} (ill)" for resource, n in devices.items()}
+    return Lack(name, f"{name} ({', '.join(states)})" if states else "", ill)

@@ -73,8 +73,8 @@ def trace(pods: Iterable[Pod]) -> Trace:
 
 def _trace(pod: Pod) -> Trace:
     states = (state for one in pod.status.container_statuses for state in (one.state, one.last_state))
-    said = (state.running or state.terminated for state in states)
-    starts = [one.started_at for one in said if one is not None and one.started_at is not None]
+    phases = (state.running or state.terminated for state in states)
+    starts = [one.started_at for one in phases if one is not None and one.started_at is not None]
     nodes = frozenset({pod.spec.node_name} if pod.spec.node_name else ())
     return Trace(nodes, min(starts, default=None), usage_of(pod.metadata.annotations.get(USAGE_ANNOTATION, "")))
 
@@ -96,7 +96,7 @@ def run_of(
     ended = ended_at(job) if end is not None else deleted
     if ended is None:
         return None
-    left = before + trace(pods)
+    traces = before + trace(pods)
     run = Run(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -105,7 +105,7 @@ def run_of(
         state=end.word if end is not None else "Deleted",
         submitted=meta.creation_timestamp or ended,
         ended=ended,
-        started=started_at(job, left),
+        started=started_at(job, traces),
         owner=_short(owner_of(meta)),
         queue=meta.labels.get(QUEUE_NAME_LABEL, ""),
         command=command_of(job.templates[0].spec.containers if job.templates else ()),
@@ -120,7 +120,7 @@ def run_of(
             for workers, one in zip(job.workers_by_role, job.templates, strict=True)
         ),
     )
-    return _judged(_used(run, left), job, pods)
+    return _judged(_used(run, traces), job, pods)
 
 
 def _sum_requested_cpus(job: JobRecord) -> float | None:

@@ -111,17 +111,17 @@ def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Fail
     if job.array is not None:  # a retried trial may have succeeded
         lost = job.failed_trials
         pods = [pod for pod in pods if completion_index(pod) in lost]
-    told = _TOLD.search(end.message) if end.by_pods and end.job else None
-    if told is None:
+    match = _TOLD.search(end.message) if end.by_pods and end.job else None
+    if match is None:
         return find_failures(job, pods)
     stayed = [pod for pod in pods if pod.status.phase == "Failed" and not is_deleting(pod)]
-    if any(pod.metadata.name == told["failed"] for pod in stayed):
+    if any(pod.metadata.name == match["failed"] for pod in stayed):
         return find_failures(job, pods)
-    who = job.name_of_gone_pod(end.job, told["failed"] or told["deleted"])
-    if told["deleted"]:
-        first = Failure(who, _DELETED + (f": {last_telling_line(told['why'])}" if told["why"] else ""))
+    who = job.name_of_gone_pod(end.job, match["failed"] or match["deleted"])
+    if match["deleted"]:
+        first = Failure(who, _DELETED + (f": {last_telling_line(match['why'])}" if match["why"] else ""))
     else:
-        code = int(told["code"])
+        code = int(match["code"])
         first = Failure(who, describe_container_end(ContainerStateTerminated(exit_code=code)), code=code)
     return [first, *(find_failures(job, stayed) if stayed else ())]
 
@@ -140,17 +140,17 @@ def _failure_of(job: JobRecord, pod: Pod) -> Failure:
     who, ends, status = job.name_of_pod(pod), _failed_containers(pod), pod.status
     code = _shell_code(ends[0][1]) if ends else 1
     if status.reason or not ends:
-        told = ": ".join(filter(None, (status.reason, status.message)))
-        return Failure(who, _node_message(pod), upstream=told, code=code)
+        text = ": ".join(filter(None, (status.reason, status.message)))
+        return Failure(who, _node_message(pod), upstream=text, code=code)
     container, ended = ends[0]
-    told = f"{ended.reason or 'Error'}: exit code {ended.exit_code}"
+    text = f"{ended.reason or 'Error'}: exit code {ended.exit_code}"
     if container.name == GROUP_SCHEDULING_INIT:
-        return Failure(who, "had started, and waited in vain for the others", upstream=told, code=code)
+        return Failure(who, "had started, and waited in vain for the others", upstream=text, code=code)
     own = [one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name != GROUP_SCHEDULING_INIT]
     of = f" (container {container.name})" if len(own) > 1 else ""
     tells = ended.reason in _OF_THE_NODE or is_excess(ended.message)
     line = "" if tells else last_telling_line(ended.message)
-    return Failure(who, describe_container_end(ended) + of, line, told, code)
+    return Failure(who, describe_container_end(ended) + of, line, text, code)
 
 
 def describe_pod_end(pod: Pod) -> str:
@@ -176,13 +176,13 @@ def exit_code_of_start(message: str) -> int:
 
 def describe_container_end(ended: ContainerStateTerminated) -> str:
     """Return a container's end: `ended with exit code 3`, `was ended by SIGSEGV (exit code 139)`."""
-    said = last_telling_line(ended.message)
+    line = last_telling_line(ended.message)
     if ended.reason == OOM_KILLED:
-        return f"was killed: {said}" if is_excess(said) else "used more memory than it may, and was killed"
+        return f"was killed: {line}" if is_excess(line) else "used more memory than it may, and was killed"
     if ended.reason in ("StartError", "ContainerCannotRun"):
-        return f"could not be started: {said}" if said else "could not be started"
+        return f"could not be started: {line}" if line else "could not be started"
     if ended.reason == "ContainerStatusUnknown":
-        return f"was lost: {said}" if said else "was lost"
+        return f"was lost: {line}" if line else "was lost"
     by = _signal_name(ended.signal or ended.exit_code - 128)
     if by:
         return f"was ended by {by} (exit code {ended.exit_code})"
@@ -199,23 +199,23 @@ def _signal_name(number: int) -> str:
 
 def _node_message(pod: Pod) -> str:
     """Return the message of the node, or of the component that ended the pod, about the end."""
-    reason, said = pod.status.reason, last_telling_line(_REJECTED.sub("", pod.status.message))
+    reason, line = pod.status.reason, last_telling_line(_REJECTED.sub("", pod.status.message))
     where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
     disrupted = find_condition(pod, "DisruptionTarget")
     if (lacks := _LACKS.match(reason)) is not None:
         return f"was refused by {where}: it has not enough {lacks[1]} left"
     if reason == "UnexpectedAdmissionError":
-        return f"was refused by {where}: {said}"
+        return f"was refused by {where}: {line}"
     if reason == "DeadlineExceeded":
         limit = pod.spec.active_deadline_seconds
         return _out_of_time(limit)
     if reason == "Evicted":
-        return f"was evicted from {where}: {said}"
+        return f"was evicted from {where}: {line}"
     if reason in ("Terminated", "NodeShutdown"):
         return f"was ended by the shutdown of {where}"
     if disrupted is not None and disrupted.status == "True":
         return f"was ended: {last_telling_line(disrupted.message) or disrupted.reason}"
-    return f"failed: {': '.join(filter(None, (reason, said)))}" if reason or said else "failed, and nothing says why"
+    return f"failed: {': '.join(filter(None, (reason, line)))}" if reason or line else "failed, and nothing says why"
 
 
 def last_telling_line(text: str) -> str:
@@ -225,8 +225,8 @@ def last_telling_line(text: str) -> str:
     """
     split = reversed(re.split(r"[\r\n]+", _ESCAPES.sub("", text)))
     lines = list(filter(None, ("".join(char for char in line if char.isprintable()).strip() for line in split)))
-    shown = next((line for line in lines if any(map(str.isalnum, line))), lines[0] if lines else "")
-    return shown if len(shown) <= LINE_LENGTH else f"{shown[: LINE_LENGTH - 3]}..."
+    telling = next((line for line in lines if any(map(str.isalnum, line))), lines[0] if lines else "")
+    return telling if len(telling) <= LINE_LENGTH else f"{telling[: LINE_LENGTH - 3]}..."
 
 
 def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
@@ -388,7 +388,7 @@ def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str
                 f": {line}" if line else ""
             )
         else:
-            said = last_telling_line(wait.message)
-            text = f"{job.name_of_pod(pod)} {what}" + (f": {said}" if said else "")
+            detail = last_telling_line(wait.message)
+            text = f"{job.name_of_pod(pod)} {what}" + (f": {detail}" if detail else "")
         reasons.append(f"{text} ({wait.reason})" if told and wait.reason not in text else text)
     return reasons

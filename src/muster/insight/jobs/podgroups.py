@@ -55,12 +55,14 @@ def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) 
         reference = reference_of(pod, ways)
         if reference is not None and not reference.problem:
             members[_key(pod, reference)].append(pod)
-    views, seen = [], dict[tuple[str, str, By], PodGroup]()
+    views, group_of = [], dict[tuple[str, str, By], PodGroup]()
     for obj in groups:
         group = read(obj)
         key = group.namespace, group.name, group.by
-        views.append(_view_hidden_group(group, seen[key]) if key in seen else _view_group(group, members.pop(key, [])))
-        seen.setdefault(key, group)
+        views.append(
+            _view_hidden_group(group, group_of[key]) if key in group_of else _view_group(group, members.pop(key, []))
+        )
+        group_of.setdefault(key, group)
     views += [
         _view_missing_group(namespace, name, pods)
         for (namespace, name, _), pods in members.items()
@@ -132,7 +134,7 @@ def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> 
 
 def _describe_demands(group: PodGroup) -> dict[str, str]:
     """Return the requests of a group other than its minimum, as phrases."""
-    asked = {
+    demands = {
         "tasks": ", ".join(f"{task}: {least}" for task, least in sorted(group.roles.items())),
         "queue": group.queue,
         "priority": group.priority_class,
@@ -142,7 +144,7 @@ def _describe_demands(group: PodGroup) -> dict[str, str]:
         "topology wish": group.preferred_topology and f"in one {group.preferred_topology}",
         "below minimum": _describe_policy(group.policy) if group.policy is not None else "",
     }
-    return {word: value for word, value in asked.items() if value}
+    return {word: value for word, value in demands.items() if value}
 
 
 def _format_amounts(resources: Any) -> str:
@@ -160,11 +162,11 @@ def _describe_policy(policy: PodGroupPolicy) -> str:
 
 def _member_row(pod: Pod) -> dict[str, str]:
     scheduled = find(pod.status.conditions, "PodScheduled")
-    told = scheduled.message if scheduled is not None and scheduled.status == "False" else ""
-    gone = pod.metadata.deletion_timestamp is not None
+    message = scheduled.message if scheduled is not None and scheduled.status == "False" else ""
+    is_terminating = pod.metadata.deletion_timestamp is not None
     return {
         "name": pod.metadata.name,
-        "phase": "Terminating" if gone else pod.status.phase,
+        "phase": "Terminating" if is_terminating else pod.status.phase,
         "node": pod.spec.node_name,
-        "reason": pod.status.reason or told,
+        "reason": pod.status.reason or message,
     }

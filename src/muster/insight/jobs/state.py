@@ -210,8 +210,8 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
     goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
     if unplaced and not goes_on:  # a gated pod does not have its turn yet, as when a job grows in its queue
         why, progress = why_unplaced(unplaced), _describe_progress(job, live)
-        said = why or "waiting for all its pods, to be placed together"
-        reason = f"{said.rstrip('.')}; {progress}" if progress else said
+        wait_reason = why or "waiting for all its pods, to be placed together"
+        reason = f"{wait_reason.rstrip('.')}; {progress}" if progress else wait_reason
         return JobState("Pending", done, wanted, reason, bool(why), progress=progress)
     if (held_back := _state_of_stuck_pods(job, live, done, wanted)) is not None:
         return held_back
@@ -228,8 +228,8 @@ def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], d
     if is_cancelling(job, pods):
         return JobState("Cancelling", done, wanted, explain_unheard(job, live) or _describe_grace(live))
     if end is not None:
-        told = job.past.reason if job.past is not None else ""  # the reason recorded before pods were deleted
-        reason = told or explain_failure(job, end, pods) if end.word == "Failed" else ""
+        past_reason = job.past.reason if job.past is not None else ""  # the reason recorded before pods were deleted
+        reason = past_reason or explain_failure(job, end, pods) if end.word == "Failed" else ""
         cancelled = "" if end.word == "Cancelled" else describe_cancelled_trials(job)
         return JobState(end.word, job.succeeded, wanted, "; ".join(filter(None, (reason, cancelled))))
     if job.gone or job.metadata.deletion_timestamp is not None:
@@ -280,8 +280,8 @@ def _describe_gathering(job: JobRecord, live: Sequence[Pod]) -> str:
     if job.gathering is None:
         return ""
     missing = describe_absent(job, live)
-    said = f"{count_gathered(job, live)} of {job.gathering[1]} workers have started; they go on once all have"
-    return f"{said}; not yet: {missing}" if missing else said
+    sentence = f"{count_gathered(job, live)} of {job.gathering[1]} workers have started; they go on once all have"
+    return f"{sentence}; not yet: {missing}" if missing else sentence
 
 
 def _describe_progress(job: JobRecord, live: Sequence[Pod]) -> str:
@@ -291,8 +291,8 @@ def _describe_progress(job: JobRecord, live: Sequence[Pod]) -> str:
 
 def count_gathered(job: JobRecord, live: Iterable[Pod]) -> int:
     """Return how many workers of the group have started; pods show that before the JobSet's status does."""
-    told = job.gathering[0] if job.gathering is not None else 0
-    return max(told, sum(map(has_joined, live)))
+    recorded = job.gathering[0] if job.gathering is not None else 0
+    return max(recorded, sum(map(has_joined, live)))
 
 
 def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Iterable[Pod] = ()) -> JobState:

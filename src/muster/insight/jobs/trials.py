@@ -66,18 +66,18 @@ def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
 def describe_sweep(job: JobRecord, count: TrialCount) -> str:
     """Return the sentence about a running sweep, beyond the number of finished trials."""
     parts = {"running": count.running, "to go": count.left}
-    told = [f"{number} {what}" for what, number in parts.items() if number]
+    counts = [f"{number} {what}" for what, number in parts.items() if number]
     lost = describe_failed_trials(job, job.failed_trials) if count.failed else ""
     cancelled, happened = describe_cancelled_trials(job), describe_interruptions_and_restarts(job)
-    return "; ".join(filter(None, (", ".join(told), lost, cancelled, happened)))
+    return "; ".join(filter(None, (", ".join(counts), lost, cancelled, happened)))
 
 
 def rank_of_trial(job: JobRecord, index: str) -> str:
     """Return the rank of the trial with this index. Raises `ValueError` if the job has no such trial."""
     if job.array is None:
         raise ValueError(f"{job.metadata.name} is no sweep: its workers have ranks")
-    known = index.isascii() and index.isdecimal() and len(index) <= _MOST_DIGITS
-    rank = job.array.completion(int(index)) if known else None
+    is_index = index.isascii() and index.isdecimal() and len(index) <= _MOST_DIGITS
+    rank = job.array.completion(int(index)) if is_index else None
     if rank is None:
         raise ValueError(f"{job.metadata.name} has no trial {index}: they are {shorten_indexes(str(job.array))}")
     return str(rank)
@@ -111,8 +111,8 @@ def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
     node = nodes[0] if len(nodes) == 1 else ""
     if row["state"] != "Failed":
         return {"node": node}
-    told = job.past.reason.partition(f": trial {row['index']} ")[2] if job.past is not None else ""
-    return {"node": node, "reason": told or "its pod is gone"}
+    reason = job.past.reason.partition(f": trial {row['index']} ")[2] if job.past is not None else ""
+    return {"node": node, "reason": reason or "its pod is gone"}
 
 
 def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> dict[str, Any]:

@@ -183,10 +183,10 @@ def _shorten_reason(workload: Workload, reason: str) -> str:
 def say_once(message: str) -> str:
     """Return a queue's message about podsets, in which equal phrases about several podsets occur once."""
     parts = [(part[1], part[2]) for part in _OF_PODSET.finditer(message)]
-    said = group_alike(parts)
-    if len(said) == len(parts):
+    groups = group_alike(parts)
+    if len(groups) == len(parts):
         return message
-    return "; ".join(f"couldn't assign flavors to pod sets {names}: {text}" for names, text in said)
+    return "; ".join(f"couldn't assign flavors to pod sets {names}: {text}" for names, text in groups)
 
 
 def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
@@ -200,8 +200,8 @@ def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
     if evicted is not None and is_true(conditions, QUOTA_RESERVED):
         return "Evicting", evicted.message, evicted.last_transition_time
     if not workload.spec.active:
-        said = evicted.message if evicted else DEACTIVATED_MESSAGE
-        return "Held", said, evicted.last_transition_time if evicted else created
+        message = evicted.message if evicted else DEACTIVATED_MESSAGE
+        return "Held", message, evicted.last_transition_time if evicted else created
     if (admitted := find_true(conditions, ADMITTED)) is not None:
         return "Admitted", "", admitted.last_transition_time
     if (reserved := find_true(conditions, QUOTA_RESERVED)) is not None:
@@ -222,14 +222,14 @@ def _describe_checks(workload: Workload) -> str:
     waiting = [check for check in workload.status.admission_checks if check.state != CHECK_READY]
     if not waiting:
         return "waiting for its admission"
-    said = (f"{check.name} ({check.state}{f': {check.message}' if check.message else ''})" for check in waiting)
-    return f"waiting for admission checks: {', '.join(said)}"
+    sentences = (f"{check.name} ({check.state}{f': {check.message}' if check.message else ''})" for check in waiting)
+    return f"waiting for admission checks: {', '.join(sentences)}"
 
 
 def find_nominated_clusters(status: WorkloadStatus) -> tuple[tuple[str, ...], str]:
     """Return the clusters that may still admit a Workload, and why other nominated clusters cannot."""
-    said = next((check.message for check in status.admission_checks if barred_in(check.message)), "")
-    return tuple(name for name in status.nominated_cluster_names if name not in barred_in(said)), said
+    message = next((check.message for check in status.admission_checks if barred_in(check.message)), "")
+    return tuple(name for name in status.nominated_cluster_names if name not in barred_in(message)), message
 
 
 def display_name(meta: ObjectMeta, namespace: str) -> str:

@@ -125,8 +125,8 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         state = find_job_state(job, pods, stands)
         if state.word == "Pending" and not pods:
             refused = await refused_pods(client, namespace)
-            said = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
-            state = replace(state, reason=next(said, state.reason))
+            refusals = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
+            state = replace(state, reason=next(refusals, state.reason))
         if state.outside:
             state = state.with_refusal((await uncomposed(client, namespace)).get(job.metadata.uid, ""))
     elif workload is not None:
@@ -227,9 +227,9 @@ async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: 
     holders = outlook.find_holders(needs, workload)
     facts = replace(facts, needs=needs, holders=holders, names=names, owners=owners)
     facts = replace(facts, strict=outlook.is_strict(queue), head=_head(facts, snapshot))
-    told = find_condition(workload.status.conditions, QUOTA_RESERVED)
-    if told is not None and told.reason in _NOT_BY_QUOTA:
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
+    condition = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    if condition is not None and condition.reason in _NOT_BY_QUOTA:
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, condition.message))
     if facts.verdict.decides:
         return facts
     return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))

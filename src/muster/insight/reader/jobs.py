@@ -85,8 +85,10 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     for subject, state, stand in standings:
         meta = subject.metadata
         if meta.uid in uids:
-            said = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
-            row = _job_row(subject, pods[meta.uid], state, stand, next(said, "")) | times(subject, pods[meta.uid], now)
+            refusals = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
+            row = _job_row(subject, pods[meta.uid], state, stand, next(refusals, "")) | times(
+                subject, pods[meta.uid], now
+            )
             if meta.uid in free and not state.finished and state.word != "Deleting":
                 row["reason"] = "; ".join(filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota")))
         else:
@@ -232,11 +234,17 @@ def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
 
 def past_row(run: Run, now: datetime) -> dict[str, Any]:
     """Return the line of a job whose objects no longer exist."""
-    said = {"namespace": run.namespace, "name": run.name, "state": run.state, "queue": run.queue, "reason": run.reason}
+    fields = {
+        "namespace": run.namespace,
+        "name": run.name,
+        "state": run.state,
+        "queue": run.queue,
+        "reason": run.reason,
+    }
     pods = {"ready": run.workers if run.state == "Completed" else 0, "wanted": run.workers, "nodes": list(run.nodes)}
     nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": ""}
     times = {"submitted": run.submitted, "started": run.started, "ended": run.ended, "runSeconds": run.run_seconds}
-    return said | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
+    return fields | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
 
 
 def _row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:

@@ -24,12 +24,12 @@ async def still_there(client: Client, wanted: RunQuery, say: Callable[[str], Non
     jobs = await all_records(client, namespace)
     pods = await pods_by_job(client, namespace)
     runs = [run_of(job, pods[job.metadata.uid]) for job in jobs]
-    known = {uid for job in jobs for uid in (job.metadata.uid, *(one.metadata.uid for one in job.jobs))}
-    others = [one for one in await workloads_of(client, namespace, say) if not owner_uids(one) & known]
+    existing_uids = {uid for job in jobs for uid in (job.metadata.uid, *(one.metadata.uid for one in job.jobs))}
+    others = [one for one in await workloads_of(client, namespace, say) if not owner_uids(one) & existing_uids]
     runs += [run_of_workload(one, [pod for uid in owner_uids(one) for pod in pods[uid]]) for one in others]
     events = await list_or_none(client, EVENT, namespace) or []
-    told = [run for run in told_by_events(events) if run.uid not in known]
-    matching = [run for run in (*runs, *_wholes(told, jobs)) if run is not None and wanted.matches(run)]
+    from_events = [run for run in told_by_events(events) if run.uid not in existing_uids]
+    matching = [run for run in (*runs, *_wholes(from_events, jobs)) if run is not None and wanted.matches(run)]
     return sorted(matching, key=lambda run: (run.ended, run.uid), reverse=True)
 
 

@@ -36,14 +36,14 @@ def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRe
         for owner in job.metadata.owner_references:
             by_owner.setdefault(owner.uid, []).append(job)
     of_sets = [record_of(one, by_owner.pop(one.metadata.uid, ())) for one in sets or ()]
-    known = {one.metadata.uid for one in of_sets}
+    set_uids = {one.metadata.uid for one in of_sets}
     alone: list[Job] = []
     orphans: dict[str, list[Job]] = {}
     for job in jobs:
         above = controller_of(job.metadata)
-        if sets is not None and above is not None and JOB_SET.is_of(above) and above.uid not in known:
+        if sets is not None and above is not None and JOB_SET.is_of(above) and above.uid not in set_uids:
             orphans.setdefault(above.uid, []).append(job)
-        elif not known & {one.uid for one in job.metadata.owner_references}:
+        elif not set_uids & {one.uid for one in job.metadata.owner_references}:
             alone.append(job)
     return [*of_sets, *map(_record_of_orphans, orphans.values()), *map(record_of, alone)]
 
@@ -61,9 +61,9 @@ def _record_of_orphans(jobs: Sequence[Job]) -> JobRecord:
 
 def _role_of_job(job: Job) -> Role:
     spec, bounds = job.spec, bounds_of(job.metadata.annotations)
-    wanted = spec.completions if spec.completions is not None else spec.parallelism or 0
+    count = spec.completions if spec.completions is not None else spec.parallelism or 0
     most = max(bounds.most if bounds is not None else 1, spec.parallelism or 1, spec.completions or 1)
-    return Role("", 0, 1, most, wanted, spec.completion_mode == INDEXED)
+    return Role("", 0, 1, most, count, spec.completion_mode == INDEXED)
 
 
 def _role_of_replicated_job(replicated_job: ReplicatedJob, first: int) -> Role:

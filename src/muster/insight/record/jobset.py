@@ -46,8 +46,8 @@ class JobSetRecord(JobRecord, frozen=True):
     def deadline(self) -> int | None:
         """The longest `activeDeadlineSeconds` of the replicated jobs; None if one of them has none."""
         limits = [role.template.spec.active_deadline_seconds for role in self.source.spec.replicated_jobs]
-        known = [limit for limit in limits if limit is not None]
-        return max(known) if known and len(known) == len(limits) else None
+        present = [limit for limit in limits if limit is not None]
+        return max(present) if present and len(present) == len(limits) else None
 
     @property
     def restarts(self) -> int:

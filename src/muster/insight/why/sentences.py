@@ -23,8 +23,8 @@ def describe_failures(readings: JobReadings) -> list[str]:
     ends = find_failures(job, (pod for pod in readings.pods if is_over or not job.is_excused(pod)))
     lines = [str(one) for one in ends[:NAMED]] if len(ends) > 1 or not readings.state.finished else []
     lines += [f"and {len(ends) - NAMED} more"] if len(ends) > NAMED else []
-    said = (one for one in job.failed_conditions if is_over or one.reason != INTERRUPTED)
-    conditions = [": ".join(filter(None, (one.reason, one.message))) for one in said]
+    shown_conditions = (one for one in job.failed_conditions if is_over or one.reason != INTERRUPTED)
+    conditions = [": ".join(filter(None, (one.reason, one.message))) for one in shown_conditions]
     messages = conditions + [f"{one.who}: {one.upstream}" for one in ends[:NAMED]]
     return [*lines, *([f"as the cluster says it: {'; '.join(messages)}"] if messages else [])]
 

@@ -38,8 +38,8 @@ def definitions(
     conversion: the webhook that converts Kueue's kinds. Without it v1beta1 is not served, because an object whose
     apiVersion alone changes loses the fields that have other names there.
     """
-    wanted = [resource for family, resources in FAMILIES.items() if family in families for resource in resources]
-    return [_definition(versions, conversion) for versions in _by_kind(wanted)]
+    selected = [resource for family, resources in FAMILIES.items() if family in families for resource in resources]
+    return [_definition(versions, conversion) for versions in _by_kind(selected)]
 
 
 def served_definitions() -> list[Document]:

@@ -131,12 +131,12 @@ def _list_unexpected(cron_job: CronJob, jobs: Sequence[Job], start: Start | None
 
     A controller that was killed may have created the Job of this start before it stored the status.
     """
-    known = {each.uid for each in cron_job.status.active}
+    active_uids = {each.uid for each in cron_job.status.active}
     expected = start.job.metadata.name if start is not None else ""
     for job in jobs:
         meta = job.metadata
         runs = finish(job) is None and meta.deletion_timestamp is None
-        if runs and meta.uid not in known and meta.name != expected:
+        if runs and meta.uid not in active_uids and meta.name != expected:
             sentence = f"Saw a job that the controller did not create or forgot: {meta.name}"
             yield Note("Warning", "UnexpectedJob", sentence)
 

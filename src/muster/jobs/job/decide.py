@@ -182,8 +182,10 @@ class _Decision(Struct, frozen=True):
             new_conditions = self._ensure_condition(
                 new_conditions, verdict.interim, "True", verdict.reason, verdict.message
             )[0]
-        left = status.active or status.terminating or (uncounted and (uncounted.succeeded or uncounted.failed))
-        if left or not last:
+        has_unfinished = (
+            status.active or status.terminating or (uncounted and (uncounted.succeeded or uncounted.failed))
+        )
+        if has_unfinished or not last:
             return msgspec.structs.replace(status, conditions=new_conditions), ()
         new_conditions = self._ensure_condition(
             new_conditions, verdict.terminal, "True", verdict.reason, verdict.message

@@ -182,11 +182,11 @@ class _Decision(Struct, frozen=True):
         """
         if self.census.previous and restart_strategy(self.jobset) == names.BLOCKING_RECREATE:
             return
-        taken = self.census.names
+        existing_names = self.census.names
         for role in roles:
             for index in range(role.replicas):
                 name = job_name(self.jobset, role.name, index)
-                if name not in taken:
+                if name not in existing_names:
                     yield _Missing(name, role, index)
 
     def _delete_members(self, plan: JobSetPlan, members: Sequence[Member]) -> JobSetPlan:

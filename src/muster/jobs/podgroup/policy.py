@@ -49,8 +49,8 @@ def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> Step:
     if status.completion_time is not None:
         failed = is_true(status.conditions, FAILED)
         return Step(status, tuple(pod for pod in of_old if is_active(pod)) if failed else ())
-    if left := [pod for pod in of_old if not is_deleting(pod)]:
-        return Step(status, tuple(left), blameless=True)
+    if running := [pod for pod in of_old if not is_deleting(pod)]:
+        return Step(status, tuple(running), blameless=True)
     uids_of_old = {pod.metadata.uid for pod in of_old}
     members = [pod for pod in pods if pod.metadata.uid not in uids_of_old]
     census = count(members)
@@ -91,9 +91,9 @@ def _act_below_minimum(
     if not interrupted and policy.max_restarts is not None and status.restarts >= policy.max_restarts:
         return _fail_group(group, pods, now, "MaxRestartsExceeded", f"{why}, after {status.restarts} restarts")
     since = status.below_min_time or now
-    left = since + backoff(policy, status.restarts) - now
-    if left > timedelta() and not interrupted:
-        return Step(replace(status, below_min_time=since), again=left)
+    remaining = since + backoff(policy, status.restarts) - now
+    if remaining > timedelta() and not interrupted:
+        return Step(replace(status, below_min_time=since), again=remaining)
     if lost := _find_uncontrolled(pods):
         return _fail_group(group, pods, now, "NoController", f"{why}, and pod {lost} has no controller to recreate it")
     number = status.restarts + (not interrupted)

@@ -128,12 +128,12 @@ def _read_native(kind: Kind[Any], group: native.PodGroup) -> PodGroup:
 
 
 def _make_record(kind: Kind[Any], meta: ObjectMeta, by: By, minimum: int, **more: Any) -> PodGroup:
-    asked = {
+    requests = {
         "required_topology": meta.annotations.get(POD_SET_REQUIRED_TOPOLOGY, ""),
         "preferred_topology": meta.annotations.get(POD_SET_PREFERRED_TOPOLOGY, ""),
         "taken_back": meta.annotations.get(TAKEN_BACK_ANNOTATION, ""),
     }
-    return PodGroup(kind=kind, meta=meta, by=by, min_members=max(minimum, 0), **(asked | more))
+    return PodGroup(kind=kind, meta=meta, by=by, min_members=max(minimum, 0), **(requests | more))
 
 
 def _pick_nonzero(one: int | None, other: int | None) -> int:

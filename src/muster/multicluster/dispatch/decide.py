@@ -91,16 +91,17 @@ def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchS
 
     Lost clusters are cleaned up once they are back.
     """
-    kept, home = _find_end_cluster(view), _find_home(view)
-    plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not kept))
-    if kept is not None and plan.status.cluster_name is None:  # it ended before that was written
-        return _name_home(plan, kept)
+    end_cluster, home = _find_end_cluster(view), _find_home(view)
+    plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not end_cluster))
+    if end_cluster is not None and plan.status.cluster_name is None:  # it ended before that was written
+        return _name_home(plan, end_cluster)
     if home is None:
         return plan
     if home.lost_since is None:
         if is_clear(view.workload, home):
             return replace(plan, home="")
-        return replace(plan, mirror=home.cluster) if home is kept else plan  # remove everything else in that cluster
+        # remove everything else in that cluster
+        return replace(plan, mirror=home.cluster) if home is end_cluster else plan
     given_up_at = _given_up_at(home, home.lost_since, settings)
     return replace(plan, home="") if given_up_at <= now else replace(plan, wake_at=given_up_at)
 
@@ -298,14 +299,14 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
     able = [remote for remote in view.remotes if _is_able(remote) and remote.cluster not in leftovers]
     names, wake_at = nominate_clusters(plan.status, able, settings, now)
     status = replace(plan.status, nominated_cluster_names=names)
-    asked = [remote for remote in able if remote.cluster in names]
+    nominated = [remote for remote in able if remote.cluster in names]
     return replace(
         _plan_barred(replace(plan, status=status), view, now),
         remove=leftovers,
-        create=tuple(remote.cluster for remote in asked if remote.workload is None),
+        create=tuple(remote.cluster for remote in nominated if remote.workload is None),
         align=tuple(
             remote.cluster
-            for remote in asked
+            for remote in nominated
             if remote.workload is not None and differs(view.workload, remote.workload)
         ),
         wake_at=wake_at,
@@ -315,8 +316,8 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
 def _plan_barred(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
     """Return the plan whose check names the clusters where a foreign object has the job's name."""
     sentence = barred(remote.cluster for remote in view.remotes if remote.chosen_for and remote.is_barred)
-    said = next((one.message for one in view.workload.status.admission_checks if one.name == view.check), "")
-    return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or barred_in(said) else plan
+    message = next((one.message for one in view.workload.status.admission_checks if one.name == view.check), "")
+    return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or barred_in(message) else plan
 
 
 def _choose_home(view: DispatchView) -> str:

@@ -88,8 +88,8 @@ class JobSetMirror(Mirror[JobSet]):
 
 def _fitting(local: JobSet, remote: JobSetStatus) -> JobSetStatus:
     """Return the status with the first entry of each existing role, and the first condition of each type."""
-    told = {one.name: one for one in reversed(remote.replicated_jobs_status)}
-    roles = (told.get(role.name) for role in local.spec.replicated_jobs)
+    by_name = {one.name: one for one in reversed(remote.replicated_jobs_status)}
+    roles = (by_name.get(role.name) for role in local.spec.replicated_jobs)
     return replace(
         remote,
         conditions=conditions(remote.conditions),

@@ -37,8 +37,8 @@ def mirrored(local: Job, remote: Job) -> JobStatus:
     """Return the local status updated from the remote one; unchanged if the server would refuse it."""
     end = finish(remote)
     status = _running(local, remote.status) if end is None else _ended(local, remote.status, end)
-    wanted = replace(local, status=status)
-    return local.status if validate_status_update(wanted, local) else status
+    desired = replace(local, status=status)
+    return local.status if validate_status_update(desired, local) else status
 
 
 def at_rest(local: Job, now: datetime) -> JobStatus:
@@ -73,13 +73,13 @@ def _running(local: Job, remote: JobStatus) -> JobStatus:
 
 def _ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
     announced = _ANNOUNCED_BY[end.type]
-    said = find_true(remote.conditions, announced) or replace(end, type=announced)
-    known = remote.start_time or local.status.start_time or remote.completion_time
-    start = _start(local, known or end.last_transition_time or local.metadata.creation_timestamp)
+    condition = find_true(remote.conditions, announced) or replace(end, type=announced)
+    start_time = remote.start_time or local.status.start_time or remote.completion_time
+    start = _start(local, start_time or end.last_transition_time or local.metadata.creation_timestamp)
     moments = [moment for moment in (remote.completion_time or end.last_transition_time, start) if moment is not None]
     return replace(
         _merge_counters(local, remote),
-        conditions=(*_keep_passing_conditions(remote), said, end),
+        conditions=(*_keep_passing_conditions(remote), condition, end),
         active=0,
         ready=0,
         terminating=None if remote.terminating is None else 0,
@@ -97,8 +97,8 @@ def _keep_passing_conditions(remote: JobStatus) -> Conditions:
 
 def _start(local: Job, remote: datetime | None) -> datetime | None:
     """Return the start time: the first one, unless the Job is suspended."""
-    told = local.status.start_time
-    return told if told is not None and not local.spec.suspend else remote
+    local_start = local.status.start_time
+    return local_start if local_start is not None and not local.spec.suspend else remote
 
 
 def _merge_counters(local: Job, remote: JobStatus) -> JobStatus:

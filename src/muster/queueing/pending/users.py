@@ -26,12 +26,12 @@ def find_user_limit(node: Node, workload: WorkloadInfo) -> PendingReason | None:
     if limits.jobs is not None and tally.reserving >= limits.jobs and not workload.growth_of:
         has = f"{workload.owner} has {_count(tally.reserving, 'job')} with quota in ClusterQueue {node.name}"
         return PendingReason(USER_LIMIT_REACHED, f"{has}, and each user may have {limits.jobs} at once")
-    if limits.gpus is None or not (asked := count_gpus(workload)):
+    if limits.gpus is None or not (requested := count_gpus(workload)):
         return None
-    held = sum(amount for fr, amount in tally.reserved.items() if is_gpu(fr.resource))
-    if held + asked <= limits.gpus:
+    reserved = sum(amount for fr, amount in tally.reserved.items() if is_gpu(fr.resource))
+    if reserved + requested <= limits.gpus:
         return None
-    has = f"{workload.owner} has {_count(held, 'GPU')} in ClusterQueue {node.name} and asks for {asked}"
+    has = f"{workload.owner} has {_count(reserved, 'GPU')} in ClusterQueue {node.name} and asks for {requested}"
     return PendingReason(USER_LIMIT_REACHED, f"{has}, and each user may have {limits.gpus} at once")
 
 

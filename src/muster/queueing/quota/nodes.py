@@ -37,17 +37,17 @@ def following(
     """
     if not follows(queue):
         return queue
-    given = sum_parts(queue.metadata.name, queues)
-    groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes, given)
+    parts_quota = sum_parts(queue.metadata.name, queues)
+    groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes, parts_quota)
     return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, resource_groups=groups))
 
 
 def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource, int]:
     """Return the summed quota of the ClusterQueues that are parts of this one."""
-    given = Counter[FlavorResource]()
+    total = Counter[FlavorResource]()
     for part in queues:
         if part.metadata.annotations.get(QUOTA_OF) == name:
-            given.update(
+            total.update(
                 {
                     FlavorResource(flavor.name, quota.name): amount(quota.name, quota.nominal_quota)
                     for group in part.spec.resource_groups
@@ -55,7 +55,7 @@ def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource,
                     for quota in flavor.resources
                 }
             )
-    return dict(given)
+    return dict(total)
 
 
 def cover_same(part: tuple[ResourceGroup, ...], whole: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ...]:

@@ -7,12 +7,12 @@ from muster.queueing.quota.tree import Node, Tree
 def redefine_queue(tree: Tree, spec: QueueSpec) -> tuple[Node, ...]:
     """Add or change a ClusterQueue; return the roots of its former and its present tree, whose workloads to wake."""
     before = tree.queues.get(spec.name)
-    left = (before.root,) if before is not None else ()
-    return tuple(dict.fromkeys((*left, tree.set_queue(spec).root)))
+    old_roots = (before.root,) if before is not None else ()
+    return tuple(dict.fromkeys((*old_roots, tree.set_queue(spec).root)))
 
 
 def redefine_cohort(tree: Tree, spec: CohortSpec) -> tuple[Node, ...]:
     """Add or change a Cohort; return the roots of its former and its present tree, whose workloads to wake."""
     before = tree.cohorts.get(spec.name)
-    left = (before.root,) if before is not None else ()
-    return tuple(dict.fromkeys((*left, tree.set_cohort(spec).root)))
+    old_roots = (before.root,) if before is not None else ()
+    return tuple(dict.fromkeys((*old_roots, tree.set_cohort(spec).root)))

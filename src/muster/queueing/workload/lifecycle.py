@@ -204,9 +204,9 @@ def _set_condition(
 
 
 def _evict(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause: str = "") -> LifecyclePlan:
-    held = plan.status.admission is not None
+    had_quota = plan.status.admission is not None
     plan = replace(plan, status=evict(plan.status, reason, message, now, cause))
-    return plan.noted("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if held else plan
+    return plan.noted("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if had_quota else plan
 
 
 # Before the workload is queued.

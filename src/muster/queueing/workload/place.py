@@ -50,9 +50,9 @@ def place_of(workload: Workload) -> Place:
     reserved = find(conditions, QUOTA_RESERVED)
     if admission is not None and reserved is not None and reserved.status == "True":
         return Holds(admission.cluster_queue)
-    held = reserved is not None and reserved.reason == ON_HOLD
+    is_on_hold = reserved is not None and reserved.reason == ON_HOLD
     gated = bool(workload.metadata.annotations.get(ADMISSION_GATED_BY)) or waits_to_replace(workload)
-    if not workload.spec.active or held or gated or is_true(conditions, WAITING_FOR_REPLACEMENT_PODS):
+    if not workload.spec.active or is_on_hold or gated or is_true(conditions, WAITING_FOR_REPLACEMENT_PODS):
         return None
     requeued, state = find(conditions, REQUEUED), workload.status.requeue_state
     at = state.requeue_at if state is not None else None

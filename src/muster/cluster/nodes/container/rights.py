@@ -35,8 +35,10 @@ def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None
         raise ConfigError("container has runAsNonRoot and would run as root: set runAsUser, or run the node as a user")
     if own_uid != 0:
         if (uid is not None and uid != own_uid) or (gid is not None and gid != own_gid):
-            wanted = f"user {own_uid if uid is None else uid}, group {own_gid if gid is None else gid}"
-            raise ConfigError(f"cannot run as {wanted}: the node itself runs as user {own_uid}, group {own_gid}")
+            user_and_group = f"user {own_uid if uid is None else uid}, group {own_gid if gid is None else gid}"
+            raise ConfigError(
+                f"cannot run as {user_and_group}: the node itself runs as user {own_uid}, group {own_gid}"
+            )
         return None
     groups = _volume_groups(pod_context)
     if uid is None and gid is None and not groups:
@@ -50,9 +52,9 @@ def dropped(context: SecurityContext) -> list[int]:
     if capabilities is None:
         return []
     drop, add = ({_plain_name(name) for name in names} for names in (capabilities.drop, capabilities.add))
-    known = dict(enumerate(_CAPABILITIES))
-    wanted = _ALL_NUMBERS if "ALL" in drop else [number for number, name in known.items() if name in drop]
-    return [] if "ALL" in add else [number for number in wanted if known.get(number) not in add]
+    names_by_number = dict(enumerate(_CAPABILITIES))
+    numbers = _ALL_NUMBERS if "ALL" in drop else [number for number, name in names_by_number.items() if name in drop]
+    return [] if "ALL" in add else [number for number in numbers if names_by_number.get(number) not in add]
 
 
 def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:

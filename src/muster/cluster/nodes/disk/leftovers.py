@@ -124,8 +124,8 @@ def _remove_outside(path: Path) -> list[str]:
     storage = _open_storage(path)
     if storage is None:
         return []
-    gone = [where for record in storage.pods() for where in storage.of(record.uid).remove()]
-    return _remove_paths(where for where in (*gone, *storage.left_over()) if not where.is_relative_to(path))
+    removed = [where for record in storage.pods() for where in storage.of(record.uid).remove()]
+    return _remove_paths(where for where in (*removed, *storage.left_over()) if not where.is_relative_to(path))
 
 
 def _open_storage(path: Path) -> Storage | None:

@@ -61,14 +61,14 @@ class States:
 
     def forget(self, job: str) -> list[Path]:
         """Rename the directory of a deleted job; return the paths to remove."""
-        gone = self._root / f".{job}"
+        moved = self._root / f".{job}"
         try:
-            removal.move(self.of(job), gone)
+            removal.move(self.of(job), moved)
         except FileNotFoundError:
             return []
         except OSError:
             return [self.of(job)]  # it could not be renamed
-        return [gone]
+        return [moved]
 
     def left_over(self, jobs: Collection[str]) -> list[Path]:
         """Return the directories from before the server's start that belong to no existing job, for removal."""

@@ -109,10 +109,10 @@ class Storage:
     def left_over(self) -> list[Path]:
         """Return what an earlier server did not remove: incomplete pods, and files of no pod."""
         records = self.pods()
-        known = {record.uid for record in records}
+        recorded_uids = {record.uid for record in records}
         paths = [self._removed / name for name in plainfiles.names(self._removed)]
         for name in plainfiles.names(self._pods):
-            if self._is_pod(name) and name not in known:
+            if self._is_pod(name) and name not in recorded_uids:
                 paths += self.of(name).remove()
         if self._memory is not None:
             prefix = f"{self._memory.name}-"
@@ -253,15 +253,15 @@ class PodStorage:
     def remove_volumes(self) -> list[Path]:
         """Release everything that lives only as long as the pod; return the paths to remove. Logs and records stay."""
         has_volumes = _is_directory(self.root) and os.path.lexists(self.root / "volumes")
-        gone = [self._move_away(self.root / "volumes")] if has_volumes else []
+        moved = [self._move_away(self.root / "volumes")] if has_volumes else []
         if self._memory is not None and os.path.lexists(self._memory):
-            gone.append(self._memory)
-        return gone
+            moved.append(self._memory)
+        return moved
 
     def remove(self) -> list[Path]:
         """Forget the pod; return the paths to remove."""
-        gone = self.remove_volumes()
-        return [*gone, self._move_away(self.root)] if os.path.lexists(self.root) else gone
+        moved = self.remove_volumes()
+        return [*moved, self._move_away(self.root)] if os.path.lexists(self.root) else moved
 
     def _remake_parents(self) -> None:
         """Make the node's directories again if they were removed while the node runs. Raises OSError."""

@@ -68,5 +68,5 @@ def _group_by_container(processes: Iterable[GpuProcess], owners: Mapping[int, Ke
 def _sum_memory(processes: Iterable[GpuProcess], state: GpuState, *, is_alone: bool) -> int:
     """Return the memory of a container's processes; if it is unknown and `is_alone`, that of the whole GPU."""
     sizes = [process.memory for process in processes]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else state.memory if is_alone else sum(known)
+    measured = [size for size in sizes if size is not None]
+    return sum(measured) if len(measured) == len(sizes) else state.memory if is_alone else sum(measured)

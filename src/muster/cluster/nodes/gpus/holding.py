@@ -59,8 +59,8 @@ class Gpus:
 
     def free(self) -> list[str]:
         """Return the names of the GPUs that a pod may get."""
-        taken = {name for pod in self._held.values() for names in pod.values() for name in names}
-        return [name for name in self.devices if name not in taken and name not in self.ill]
+        held_names = {name for pod in self._held.values() for names in pod.values() for name in names}
+        return [name for name in self.devices if name not in held_names and name not in self.ill]
 
     def of(self, uid: str, container: str) -> list[Gpu]:
         """Return the GPUs of a container."""

@@ -64,9 +64,9 @@ def render(pod: Pod, address: str, shared: str) -> str:
     """
     start = f"{address}\t"
     others = shared.splitlines(keepends=True)
-    known = [name for line in others if line.startswith(start) for name in line.split()[1:]]
+    existing_names = [name for line in others if line.startswith(start) for name in line.split()[1:]]
     lines = [("127.0.0.1", "localhost"), ("::1", "localhost ip6-localhost ip6-loopback")]
-    lines.append((address, " ".join(dict.fromkeys([*_list_own_names(pod), *known]))))
+    lines.append((address, " ".join(dict.fromkeys([*_list_own_names(pod), *existing_names]))))
     lines += [(alias.ip, " ".join(alias.hostnames)) for alias in pod.spec.host_aliases if alias.hostnames]
     own = "".join(f"{ip}\t{names}\n" for ip, names in lines)
     return _HEADER + own + "".join(line for line in others if not line.startswith(start))

@@ -20,13 +20,13 @@ def listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
 
     shim: the pid of the container's shim.
     """
-    wanted = dict(_find_inodes(proc, port))
-    if not wanted:
+    inodes = dict(_find_inodes(proc, port))
+    if not inodes:
         return ""
     for pid in descendants(shim, str(proc)):
         for inode in _list_sockets(proc / str(pid)):
-            if inode in wanted:
-                return wanted[inode]
+            if inode in inodes:
+                return inodes[inode]
     return ""
 
 

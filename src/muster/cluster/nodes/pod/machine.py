@@ -97,11 +97,11 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
 def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
     """Yield the starts that are due, and stops for condemned containers."""
     for container in candidates(pod, facts):
-        known = facts.of(container.name)
-        time = start_at(pod, container, known)
+        container_facts = facts.of(container.name)
+        time = start_at(pod, container, container_facts)
         if time is not None and time <= now.monotonic:
-            yield _make_start(container, known)
-        attempt = known.attempt
+            yield _make_start(container, container_facts)
+        attempt = container_facts.attempt
         if attempt is None or not attempt.alive or not attempt.condemned:
             continue
         grace = _condemned_grace_seconds(pod, attempt)
@@ -121,8 +121,8 @@ def _plan_reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
     if not waits or is_initialized(pod, facts):
         return
     for container in pod.spec.containers[:MOST_RESERVED]:
-        known = facts.of(container.name)
-        if not known.reserved and not known.starting:
+        container_facts = facts.of(container.name)
+        if not container_facts.reserved and not container_facts.starting:
             yield Reserve(container.name)
 
 
@@ -171,11 +171,11 @@ def _list_times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -
             yield facts.trouble.retry_at
         return
     for container in candidates(pod, facts):
-        known = facts.of(container.name)
-        time = start_at(pod, container, known)
+        container_facts = facts.of(container.name)
+        time = start_at(pod, container, container_facts)
         if time is not None:
             yield time
-        attempt = known.attempt
+        attempt = container_facts.attempt
         if attempt and attempt.alive and attempt.stopping_since is not None and not attempt.killed:
             yield attempt.stopping_since + _condemned_grace_seconds(pod, attempt)
 
@@ -189,11 +189,11 @@ def _list_notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finishe
     if facts.trouble is not None and not facts.prepared:
         yield PodNote("Warning", facts.trouble.reason, facts.trouble.message)
     for container in candidates(pod, facts):
-        known = facts.of(container.name)
-        number = known.attempt.number if known.attempt else 0
-        if known.trouble is not None:
-            yield PodNote("Warning", "Failed", f"Error: {known.trouble.message}", container.name, number)
-        elif is_backing_off(pod, container, known, now):
+        container_facts = facts.of(container.name)
+        number = container_facts.attempt.number if container_facts.attempt else 0
+        if container_facts.trouble is not None:
+            yield PodNote("Warning", "Failed", f"Error: {container_facts.trouble.message}", container.name, number)
+        elif is_backing_off(pod, container, container_facts, now):
             name = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
             message = f"Back-off restarting failed container {container.name} in pod {name}"
             yield PodNote("Warning", "BackOff", message, container.name, number)

@@ -158,8 +158,8 @@ class PodRunner:
     def note_gpu_use(self, name: str, use: GpuUse, seconds: float) -> None:
         """Record a container's use of GPUs in a sample, which counts for this many seconds."""
         self._gpu_use[name] = use
-        held = sum(one.memory_bytes for one in self._gpu_use.values())
-        self._gpu_total += Usage(gpu_seconds=use.milli_gpus / 1000 * seconds, gpu_memory_bytes=held)
+        memory = sum(one.memory_bytes for one in self._gpu_use.values())
+        self._gpu_total += Usage(gpu_seconds=use.milli_gpus / 1000 * seconds, gpu_memory_bytes=memory)
 
     def end_over_limit(self, name: str, pid: int, used: int) -> None:
         """End a container that uses more memory than its limit. pid: the pid of its shim in the sample."""
@@ -198,8 +198,8 @@ class PodRunner:
 
         While the disk is full the pod waits, and its status says why.
         """
-        wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
-        self._gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
+        gpu_counts = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
+        self._gpus = self._kit.gpus.take(self.uid, gpu_counts) if gpu_counts else {}
         if self._kit.cpus is not None:
             self._cpus = self._kit.cpus.take(self.uid, list_demands(self.pod))
         try:
@@ -215,7 +215,7 @@ class PodRunner:
         created = meta.creation_timestamp.isoformat() if meta.creation_timestamp is not None else ""
         if job and self._kit.states is not None:
             self._kit.states.make(job, self._kit.account_of(self.pod))
-        known = self._earlier_record = self.storage.read()
+        record_before = self._earlier_record = self.storage.read()
         self.storage.write(
             PodRecord(
                 meta.namespace,
@@ -228,7 +228,7 @@ class PodRunner:
                 created=created,
                 role=labels.get(names.REPLICATED_JOB_NAME, ""),
                 job_index=labels.get(names.JOB_INDEX, ""),
-                ended=known is not None and known.ended,
+                ended=record_before is not None and record_before.ended,
                 cpus=self._cpus,
             )
         )

@@ -98,18 +98,20 @@ def _find_exit(facts: ContainerFacts) -> Exit | None:
 
 
 def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now: Now) -> ContainerStatus:
-    known = facts.of(container.name)
-    attempt = known.attempt
+    container_facts = facts.of(container.name)
+    attempt = container_facts.attempt
     share = MESSAGE_BYTES // (len(pod.spec.containers) + len(pod.spec.init_containers))
     devices = facts.devices.get(container.name, ())
     status = ContainerStatus(
         name=container.name, image=container.image, started=False, allocated_resources_status=devices
     )
     if attempt is None:
-        waiting = ContainerState(waiting=_make_waiting(pod, known, facts.trouble))
+        waiting = ContainerState(waiting=_make_waiting(pod, container_facts, facts.trouble))
         return msgspec.structs.replace(status, state=waiting)
     previous = (
-        ContainerState(terminated=_make_terminated(known.previous, share)) if known.previous else ContainerState()
+        ContainerState(terminated=_make_terminated(container_facts.previous, share))
+        if container_facts.previous
+        else ContainerState()
     )
     status = msgspec.structs.replace(
         status, restart_count=attempt.number, container_id=attempt.container_id, last_state=previous
@@ -119,11 +121,11 @@ def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now:
         ready = attempt.started and attempt.ready
         return msgspec.structs.replace(status, state=running, started=attempt.started, ready=ready)
     ended = ContainerState(terminated=_make_terminated(attempt.exit, share))
-    waits = is_backing_off(pod, container, known, now) or _runs_again_after_success(pod, container, attempt)
-    if known.trouble is not None or (_may_run(pod, facts) and waits):
+    waits = is_backing_off(pod, container, container_facts, now) or _runs_again_after_success(pod, container, attempt)
+    if container_facts.trouble is not None or (_may_run(pod, facts) and waits):
         return msgspec.structs.replace(
             status,
-            state=ContainerState(waiting=_make_waiting_again(pod, container, known, attempt.exit)),
+            state=ContainerState(waiting=_make_waiting_again(pod, container, container_facts, attempt.exit)),
             last_state=ended,
         )
     regular_init = container in pod.spec.init_containers and not is_sidecar(container)

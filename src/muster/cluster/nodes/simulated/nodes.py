@@ -202,9 +202,9 @@ class SimulatedNodes(Reconciler):
             return None
         if stage.next.to == "run" and not is_prepared(pod, self._claims.get):
             return None  # a change of its claims wakes the pod
-        left = self._seconds_left(pod, stage)
-        if left > 0:
-            return left
+        remaining = self._seconds_left(pod, stage)
+        if remaining > 0:
+            return remaining
         step = advance(pod, stage, self._clock.now(), _ADDRESS)
         with ignoring("NotFound", "Conflict"):  # the pod was deleted meanwhile
             await self._write_status(pod, step.status, delete=step.delete)

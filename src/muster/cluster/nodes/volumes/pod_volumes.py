@@ -55,21 +55,21 @@ class PodVolumes:
 
     async def put(self, pod: Pod, objects: Objects, around: NodeFacts) -> None:
         """Write the desired content of all volumes. Raises `VolumeError`, with the volume's name in its text."""
-        left = MOST_BYTES
-        wanted: list[tuple[Volume, Content]] = []
+        bytes_left = MOST_BYTES
+        contents: list[tuple[Volume, Content]] = []
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None and volume.name in self._sources:
                 continue  # a claim's volume stays for the pod's life, even after the claim is deleted
             with _naming_volume(volume):
-                volume_content = content(pod, volume, objects, around, left)
-                left -= size_of(volume_content)
-            wanted.append((volume, volume_content))
-        if MOST_BYTES - left <= _AT_ONCE:
-            self._write_volumes(wanted)
+                volume_content = content(pod, volume, objects, around, bytes_left)
+                bytes_left -= size_of(volume_content)
+            contents.append((volume, volume_content))
+        if MOST_BYTES - bytes_left <= _AT_ONCE:
+            self._write_volumes(contents)
             return
         # A thread writes, so that the event loop does not block. A cancelled caller waits for the thread, which would
         # otherwise write to a removed volume.
-        writing = asyncio.create_task(asyncio.to_thread(self._write_volumes, wanted))
+        writing = asyncio.create_task(asyncio.to_thread(self._write_volumes, contents))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:

@@ -26,13 +26,15 @@ def charged_volumes(pod: Pod) -> dict[str, tuple[str, ...]]:
 
     The files of a volume that several containers mount count for the first of them.
     """
-    left = {one.name for one in pod.spec.volumes if one.empty_dir is not None and one.empty_dir.medium == "Memory"}
+    unassigned = {
+        one.name for one in pod.spec.volumes if one.empty_dir is not None and one.empty_dir.medium == "Memory"
+    }
     charged: dict[str, tuple[str, ...]] = {}
-    if left:
+    if unassigned:
         for container in (*pod.spec.containers, *pod.spec.init_containers):
-            mounted = tuple(dict.fromkeys(one.name for one in container.volume_mounts if one.name in left))
+            mounted = tuple(dict.fromkeys(one.name for one in container.volume_mounts if one.name in unassigned))
             charged |= {container.name: mounted} if mounted else {}
-            left -= set(mounted)
+            unassigned -= set(mounted)
     return charged
 
 

@@ -32,10 +32,10 @@ def counts_follow(job: Job) -> bool:
     its Workload or runs it.
     """
     meta, spec, template = job.metadata, job.spec, job.spec.template.metadata
-    said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
+    annotations = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
     ours = is_run_here(job) and not prebuilt_name(meta) and TOPOLOGY_ANNOTATIONS.isdisjoint(template.annotations)
     one_each = spec.completion_mode == INDEXED and spec.completions == spec.parallelism
-    return ours and one_each and not said and meta.annotations.get(GANG_ANNOTATION) != "false"
+    return ours and one_each and not annotations and meta.annotations.get(GANG_ANNOTATION) != "false"
 
 
 def rules(job: Job, old: Job | None) -> Errors:

@@ -31,11 +31,11 @@ class JobGangs(OwnedGangs[Job]):
         done, wanted = _count_done(carrier), self.wanted(carrier)
         if comes_in_waves(carrier.spec):
             return Size(wanted, len(bound), in_waves=bool(bound or done))
-        known = held_members(carrier.metadata) or 0
+        recorded = held_members(carrier.metadata) or 0
         if not bound:
-            on_credit = sum(is_gated(pod) and completion_index(pod) >= known for pod in gated) if known else 0
+            on_credit = sum(is_gated(pod) and completion_index(pod) >= recorded for pod in gated) if recorded else 0
             return Size(max(0, wanted - on_credit))
-        held = max(known, self.held(carrier, bound))
+        held = max(recorded, self.held(carrier, bound))
         return Size(wanted, len(bound), held, done if self.place(carrier) is not None else 0)
 
     def place(self, carrier: Job) -> Callable[[Pod], int] | None:

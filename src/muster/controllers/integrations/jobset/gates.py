@@ -75,9 +75,9 @@ class JobSetGates(Reconciler):
         return None
 
     async def _open(self, pod: Pod, workload: Workload) -> None:
-        kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
+        gates = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
         with ignoring("NotFound"):
-            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": kept or None}})
+            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": gates or None}})
             self._gates.removed(GATE, pod, workload)
 
 

@@ -250,8 +250,8 @@ class PodReconciler(Reconciler):
         """
         if is_of_set(workload):
             return workload
-        known = {owner.uid for owner in workload.metadata.owner_references}
-        new = [pod.metadata for pod in group.pods if pod.metadata.uid not in known]
+        owner_uids = {owner.uid for owner in workload.metadata.owner_references}
+        new = [pod.metadata for pod in group.pods if pod.metadata.uid not in owner_uids]
         if new:
             workload = await self._writer.join(workload, new)
             message = f"Added {len(new)} owner reference(s)"
@@ -264,8 +264,8 @@ class PodReconciler(Reconciler):
         This controller writes those of gated pods when it opens their gates; the ungater writes the others.
         """
         (only, *_) = workload.spec.pod_sets
-        left = [pod for pod in group.pods if not is_finished(pod)]
-        return selectors_of(workload, left, lambda pod: role_of(pod) if group.name else only.name, _waits)
+        unfinished = [pod for pod in group.pods if not is_finished(pod)]
+        return selectors_of(workload, unfinished, lambda pod: role_of(pod) if group.name else only.name, _waits)
 
     async def _start(self, group: PodGroup, workload: Workload, now: datetime) -> None:
         """Remove the scheduling gates, so that the pods may be bound."""

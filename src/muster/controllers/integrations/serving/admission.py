@@ -71,10 +71,10 @@ def _gets(
 
 def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json]:
     labels = {QUEUE_NAME_LABEL: gets.queue, PRIORITY_CLASS_LABEL: gets.priority_class}
-    given = {label: name for label, name in labels.items() if name}
-    if given:
-        yield {"metadata": {"labels": given}}
-    copied = {label: text for label in labels if (text := {**new.metadata.labels, **given}.get(label))}
+    labels_to_set = {label: name for label, name in labels.items() if name}
+    if labels_to_set:
+        yield {"metadata": {"labels": labels_to_set}}
+    copied = {label: text for label in labels if (text := {**new.metadata.labels, **labels_to_set}.get(label))}
     annotations = {POD_SUSPENDING_PARENT: serving.name}
     if serving.marks_pods:
         copied[MANAGED_LABEL] = "true"

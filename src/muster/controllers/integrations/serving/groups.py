@@ -99,11 +99,11 @@ def _stateful_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
 
 def _leader_worker_names(job: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
     """Return as many names as there are replicas, or more during a rolling update with a surge."""
-    meta, wanted = job.metadata, count_at({"spec": job.spec}, "spec", "replicas")
+    meta, replicas = job.metadata, count_at({"spec": job.spec}, "spec", "replicas")
     surge = value_at(job.spec, ("rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"))
-    if surge not in (None, 0, "0%") and number_at(job.status, "updatedReplicas") < wanted:
-        wanted = max(wanted, number_at(job.status, "replicas"))
-    return [group_of_leader_worker_set(meta.name, uid_of(meta), index) for index in range(wanted)]
+    if surge not in (None, 0, "0%") and number_at(job.status, "updatedReplicas") < replicas:
+        replicas = max(replicas, number_at(job.status, "replicas"))
+    return [group_of_leader_worker_set(meta.name, uid_of(meta), index) for index in range(replicas)]
 
 
 def _leader_worker_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
@@ -267,8 +267,8 @@ class GroupsReconciler(Reconciler):
         """Write on a waiting pod which group it belongs to."""
 
         def find(kind: Kind[T], namespace: str, name: str) -> T | None:
-            known = job if kind == self._kind else self._workloads.get(f"{namespace}/{name}")
-            return cast("T | None", known)
+            owner = job if kind == self._kind else self._workloads.get(f"{namespace}/{name}")
+            return cast("T | None", owner)
 
         document: Json = msgspec.to_builtins(pod)
         join_group(document, pod, pod.metadata.namespace, find, Settings(without_queue=self._without_queue))
