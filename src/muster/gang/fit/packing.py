@@ -138,7 +138,7 @@ class _Search:
 
 
 def _sum_tails(rows: Sequence[Sequence[int]], width: int) -> list[list[int]]:
-    """Return for each row the sums of that row and all later ones."""
+    """Return for each row the sums of that row and all later ones, negative numbers as 0; and a row of zeros."""
     sums = [[0] * width]
     for row in reversed(rows):
         sums.append([max(number, 0) + more for number, more in zip(row, sums[-1], strict=True)])

@@ -291,7 +291,7 @@ def _was_told_to_stop(clone: Workload) -> bool:
 
 
 def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Return the plan that creates clones in nominated clusters."""
+    """Return the plan that nominates clusters, and creates or updates the clones there."""
     others = (check for check in plan.status.admission_checks if check.name != view.check)
     if any(check.state != CHECK_READY for check in others):
         return plan
