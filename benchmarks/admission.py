@@ -230,16 +230,19 @@ _read_whole = msgspec.json.Decoder(_Whole).decode
 class Watch(asyncio.Protocol):
     """One watch: a line for each change, as HTTP/1.0 has no chunks that would come in between."""
 
-    def __init__(self, seen: Callable[[bytes], None], headers: str = "", after: str = "0") -> None:
-        """headers: further lines of the request. after: the resource version of what was seen last."""
+    def __init__(
+        self, seen: Callable[[bytes], None], headers: str = "", after: str = "0", path: str = f"{WORKLOADS}?watch=1"
+    ) -> None:
+        """headers: further lines of the request. after: the version of what was seen last. path: of the list."""
         self._seen = seen
+        self._path = path
         self._headers = headers
         self._after = after
         self._rest = b""
         self.ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        path = f"{WORKLOADS}?watch=1&resourceVersion={self._after}&allowWatchBookmarks=false"
+        path = f"{self._path}&resourceVersion={self._after}&allowWatchBookmarks=false"
         head = f"GET {path} HTTP/1.0\r\nhost: localhost\r\n{self._headers}\r\n"
         transport.write(head.encode())  # type: ignore[attr-defined]
 

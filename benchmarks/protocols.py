@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from admission import Watch
 from clients import Ask, Refused, Streams, Times, Wire, at_once
 
 from muster.runtime.kube import kubeconfig_files
@@ -62,6 +64,17 @@ class Server:
             lambda: Streams(always), self.host, self.port, ssl=self._context("h2")
         )
         return streams, await streams.is_greeted
+
+    async def follow(self, path: str, seen: Callable[[bytes], None]) -> None:
+        """Call `seen` with each object of a watch and with each change. A watch that the server ends begins anew."""
+        make = partial(Watch, seen, f"authorization: Bearer {self.token}\r\n", "0", path)
+        loop = asyncio.get_running_loop()
+        while True:
+            transport, watch = await loop.create_connection(make, self.host, self.port, ssl=self._context("http/1.1"))
+            try:
+                await watch.ended.wait()
+            finally:
+                transport.close()
 
 
 def server_of(kubeconfig: Path) -> Server:

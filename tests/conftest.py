@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all", action="store_true", help="run what `pytest` alone leaves out: programs beside Muster, slow tests"
     )
     parser.addoption("--long", action="store_true", help="run the long form of crash, fault and property tests")
+    parser.addoption("--pictures", metavar="DIR", help="keep pictures of the dashboard's pages in a folder")
     parser.addoption("--schedule", type=int, help="play this one of the schedules of interruptions")
 
 

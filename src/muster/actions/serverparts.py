@@ -4,7 +4,7 @@ The extra `server` of the distribution installs them. Commands against a cluster
 needs all of them, and forecasts of placement need numpy.
 """
 
-PACKAGES = frozenset({"cel_expr_python", "httptools", "jwt", "numpy", "pynvml", "uvloop", "websockets"})
+PACKAGES = frozenset({"cel_expr_python", "httptools", "jinja2", "jwt", "numpy", "pynvml", "uvloop", "websockets"})
 
 
 def describe_missing(needing: str, missing: ModuleNotFoundError) -> str:

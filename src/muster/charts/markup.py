@@ -12,6 +12,10 @@ class Markup(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Return the text, by which templates know that it is markup."""
+        return str(self)
+
 
 Child = str | Markup | Iterable["Child"]
 

@@ -47,6 +47,7 @@ COMMANDS = {
     "user": "Add, list and remove users of the cluster.",
     "cluster": "Put one queue in front of several clusters.",
     "podgroups": "Show groups of pods that start together, and why they wait.",
+    "dashboard": "Open queues, jobs and nodes in the browser.",
     "top": "Show nodes and quotas, and the jobs that use them.",
     "backup": "Copy all objects and keys into a file.",
     "restore": "Start again from a backup.",

@@ -16,7 +16,7 @@ from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import Running, begun
-from muster.cluster.entrance import PKI, Entrance
+from muster.cluster.entrance import PKI, Entrance, MakePages
 from muster.cluster.exposure import UNEXPOSED, Exposure
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything, find_shared, prepare_for_accounts
 from muster.cluster.nodespec import NodeSpec
@@ -36,6 +36,7 @@ class Options:
     exposure: where other machines reach the server; by default nowhere.
     local_socket: where a system server, which runs each pod as the Unix user who owns its namespace, serves the users
     of this machine; None for a server whose pods run as its own user.
+    make_pages: makes what is served for people beside the API.
     definitions: CustomResourceDefinitions that list the kinds of Kueue, JobSet and the like, which are served anyway.
     """
 
@@ -47,6 +48,7 @@ class Options:
     exposure: Exposure = UNEXPOSED
     definitions: Sequence[Document] = ()
     local_socket: Path | None = None
+    make_pages: MakePages | None = None
 
 
 async def serve(options: Options, ready: Callable[[str, str, str], None]) -> None:
@@ -67,7 +69,7 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
     if options.local_socket is not None:
         prepare_for_accounts(other_state)
         state, other_state = other_state, state
-    with closing(Entrance(options.home, options.port, options.exposure, options.local_socket)) as entrance:
+    with closing(_make_entrance(options)) as entrance:
         beside = partial(_keep_records, home=options.home)
         async with begun(
             journal,
@@ -94,6 +96,10 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
                 await running.end()  # before the front stops, so that clients see how their jobs end
             finally:
                 await front.stop()
+
+
+def _make_entrance(options: Options) -> Entrance:
+    return Entrance(options.home, options.port, options.exposure, options.local_socket, options.make_pages)
 
 
 @asynccontextmanager

@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from muster.api.core import Node, Pod
 from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, parse_gpus
 from muster.api.pods import is_finished, job_of
+from muster.api.values.quantity import ResourceList, value
 from muster.insight.text import format_quantity
 
 HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
@@ -28,10 +31,15 @@ class GpuRow:
     job: str
     shared: bool = False
 
+    @property
+    def state(self) -> str:
+        """Ill, Used, Free, or Unknown where jobs may have it that the reader does not see."""
+        return "Ill" if self.ill else "Used" if self.job else "Unknown" if self.shared else "Free"
+
     def cells(self) -> list[str]:
         """Return the row of a table."""
         size = format_quantity("memory", self.memory) if self.memory else "-"
-        state = "Ill" if self.ill else "Used" if self.job else "-" if self.shared else "Free"
+        state = "-" if self.state == "Unknown" else self.state
         return [self.node, self.gpu, self.model or "-", size, state, self.job or "-"]
 
 
@@ -51,6 +59,38 @@ def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod], *, shared: bool = 
         for node in sorted(nodes, key=lambda node: node.metadata.name)
         for gpu in parse_gpus(node.metadata.annotations.get(GPUS_ANNOTATION, ""))
     ]
+
+
+class GpuCount(Struct, frozen=True):
+    """The GPUs of a cluster by state. used: by pods; None if the reader may not see all pods.
+
+    total: the healthy ones and the ill ones.
+    """
+
+    total: int
+    ill: int
+    used: int | None
+
+    @property
+    def free(self) -> int:
+        """How many no pod has; 0 if that is not known."""
+        return max(0, self.total - self.ill - (self.used or 0)) if self.used is not None else 0
+
+
+def count_gpus(nodes: Iterable[Node], used: int | None) -> GpuCount:
+    """Return the GPUs by state: a node's capacity counts the ill ones, and what pods may have of it does not.
+
+    used: how many pods request; None if the reader may not see all pods.
+    """
+    healthy = capacity = 0
+    for node in nodes:
+        healthy += _sum_gpus(node.status.allocatable)
+        capacity += max(_sum_gpus(node.status.capacity), _sum_gpus(node.status.allocatable))
+    return GpuCount(capacity, capacity - healthy, used)
+
+
+def _sum_gpus(resources: ResourceList) -> int:
+    return sum(value(quantity) for resource, quantity in resources.items() if is_gpu(resource))
 
 
 def _find_users(pods: Iterable[Pod]) -> dict[tuple[str, str], str]:

@@ -11,6 +11,7 @@ _LONGEST = 10_000
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # The spaces between two columns.
 GAP = 3
+COLUMN_GAP = " " * GAP
 
 # The maximum number of characters of an owner in a column.
 _MOST_OWNER = 20
@@ -93,8 +94,9 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width:
         return "\n".join(
             above[:1] + [line + _wrap_sentence(row[-1], width) for line, row in zip(above[1:], rows, strict=True)]
         )
-    gap = " " * GAP
-    lines = (gap.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows))
+    lines = (
+        COLUMN_GAP.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows)
+    )
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -123,9 +125,15 @@ def group_alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     names: dict[str, list[str]] = {}
     for name, text in said:
         names.setdefault(text, []).append(name)
-    return [(_list_names(names_of_text), text) for text, names_of_text in names.items()]
+    return [(list_names(names_of_text), text) for text, names_of_text in names.items()]
 
 
-def _list_names(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are: `a, b and 3 more`."""
     more = len(names) - _LISTED
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def count_things(number: int, one: str, many: str) -> str:
+    """Return a number with its noun: `1 node`, `3 nodes`."""
+    return f"{number} {one if number == 1 else many}"

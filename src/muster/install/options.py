@@ -32,6 +32,7 @@ class Options(Struct, frozen=True):
     kinds: the kinds whose definitions are installed, or removed, with the engine.
     cert_manager: whether cert-manager makes the certificates, as the Configuration says.
     monitoring: whether Prometheus scrapes the engine.
+    dashboard: whether the dashboard is installed, too.
     """
 
     text: str
@@ -42,6 +43,7 @@ class Options(Struct, frozen=True):
     kinds: tuple[str, ...] = tuple(FAMILIES)
     cert_manager: bool = False
     monitoring: bool = False
+    dashboard: bool = False
 
     @property
     def namespace(self) -> str:

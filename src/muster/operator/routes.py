@@ -32,6 +32,7 @@ class InboundRequest:
         self.query = query_of(scope["query_string"])
         self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
         self.user: User | None = caller.user
+        self.is_secure = caller.slot.is_secure
         self.length = body.length
         self.read = body.read
         self._by_name = headers

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import Node, Pod
-from muster.insight.gpus import make_gpu_rows
+from muster.insight.gpus import GpuCount, count_gpus, make_gpu_rows
 
 TOLD = '[{"name":"0","model":"NVIDIA H200","memory":150754820096},{"name":"1","model":""}]'
 ILL = '[{"name":"0","model":"NVIDIA H200","memory":150754820096},{"name":"1","ill":true}]'
@@ -40,3 +40,17 @@ def test_a_gpu_that_a_hidden_job_may_have_is_not_called_free() -> None:
 
 def test_nodes_that_tell_of_none_have_no_line() -> None:
     assert make_gpu_rows([node("a", told=""), node("b", told="{nonsense")], []) == []
+
+
+def counted(capacity: int, allocatable: int) -> Node:
+    status = {"capacity": {"nvidia.com/gpu": capacity}, "allocatable": {"nvidia.com/gpu": allocatable, "cpu": "8"}}
+    return msgspec.convert({"metadata": {"name": "n"}, "status": status}, Node)
+
+
+def test_gpus_are_counted_by_state() -> None:
+    nodes = [counted(8, 6), counted(4, 4)]
+    count = count_gpus(nodes, 3)
+    assert count == GpuCount(total=12, ill=2, used=3)
+    assert count.free == 7
+    assert count_gpus(nodes, None) == GpuCount(12, 2, None)
+    assert count_gpus(nodes, None).free == 0

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from muster.actions.editedqueue import UNLIMITED, QueueEdit
 from muster.api.ours.gpus import NVIDIA_GPU
 from muster.api.ours.teams import LIMIT_NAMES
-from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit
 from muster.cli.actions.newqueue import USUAL_FLAVOR, NewQueue
 from muster.cli.names.types import quantity
 

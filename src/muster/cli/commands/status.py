@@ -3,18 +3,23 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from muster.actions.home import Home
 from muster.actions.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
-# How many nodes in a state the line of nodes names.
-_MOST_NAMES = 5
+if TYPE_CHECKING:
+    from muster.api.core import Node
+
+# What a process node names before its release.
+_RUNTIME = "process://"
+# The troubles that have a line of their own.
+_IN_LINES = ("engine", "nodes")
 
 
 @click.command(
@@ -24,6 +29,8 @@ _MOST_NAMES = 5
 def command(**options: Any) -> None:
     """Say whether the cluster runs, how its nodes are, and what its jobs do. The exit code is 1 if it is unhealthy.
 
+    Each line `mend` is something that is configured wrongly or stopped, with what to do about it.
+
     A cluster is unhealthy if a node is not ready, or if no node takes pods as all are cordoned.
     """
     target = Target.of(options)
@@ -31,41 +38,33 @@ def command(**options: Any) -> None:
     if not has_cluster(target):
         click.echo(f"not running ({home.path}); start it with: muster up --detach")
         sys.exit(1)
-    sys.exit(run(_status(target, home)))
+    sys.exit(ask(_status(target, home)))
 
 
 async def _status(target: Target, home: Home) -> int:
+    from importlib.metadata import version as version_of_package
+
     import msgspec
 
-    from muster.api.core import NODE
-    from muster.api.kueue import CLUSTER_QUEUE
     from muster.api.nodes import has_full_disk, is_ready
     from muster.api.ours.limits import LIMITS_ANNOTATION
-    from muster.api.status import ApiError
     from muster.cli.terminal.output import say
-    from muster.insight.quota.queues import explain_inactive
-    from muster.insight.reader.jobs import job_rows
-    from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
+    from muster.insight.attention import find_troubles
+    from muster.insight.reader.attention import read_scene
     from muster.insight.text import escape_controls
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
     from muster.runtime.transport import Request
 
     async with connect(target) as session:
         version = msgspec.json.decode((await session.client.raw(Request("GET", "/version"))).body)["gitVersion"]
         ready = await session.client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
         now = RealClock().now()
-        led = await is_led(session.client, now)
-        nodes = await list_or_say(session.client, NODE, "", say, "nodes")
-        queues = await list_or_none(session.client, CLUSTER_QUEUE)
-        try:
-            rows = await job_rows(session.client, "", now, say)
-        except ApiError as error:
-            if error.code != 403:
-                raise
-            rows = await job_rows(session.client, session.namespace, now, say)
-            say(f"jobs are those of namespace {session.namespace}: you may not list others")
+        scene = await read_scene(session.client, session.namespace, now, say)
+    nodes = scene.nodes
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
+    if pid and (upgrade := describe_upgrade(nodes or (), version_of_package("muster-batch"))):
+        click.echo(f"upgrade  {upgrade}")
     well = sum(map(is_ready, nodes or ()))
     cordoned = [node.metadata.name for node in nodes or () if node.spec.unschedulable]
     takes_pods = not nodes or any(is_ready(node) and not node.spec.unschedulable for node in nodes)
@@ -74,27 +73,42 @@ async def _status(target: Target, home: Home) -> int:
         click.echo(f"nodes    {well} of {len(nodes)} ready{_describe_cordoned(cordoned)}{describe_full(full)}")
         for enforcement in dict.fromkeys(filter(None, (n.metadata.annotations.get(LIMITS_ANNOTATION) for n in nodes))):
             click.echo(f"limits   {escape_controls(enforcement)}")
-    words = Counter(row["state"] for row in rows)
+    words = Counter(row["state"] for row in scene.jobs)
     click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))
-    if not led:
-        click.echo(f"queues   {NOT_LED}")
-    for queue in queues or ():
-        if why := explain_inactive(queue.status.conditions):
-            click.echo(f"queue    {queue.metadata.name}: {why}")
+    if scene.silence:
+        click.echo(f"queues   {scene.silence}")
+    for trouble in find_troubles(scene):
+        if trouble.topic not in _IN_LINES:
+            click.echo(f"mend     {escape_controls(trouble.sentence)}. {escape_controls(trouble.advice)}")
     if ready.status != 200:
         click.echo(ready.body.decode(errors="replace").rstrip())
-    return 0 if ready.status == 200 and led and well == len(nodes or ()) and takes_pods else 1
+    return 0 if ready.status == 200 and not scene.silence and well == len(nodes or ()) and takes_pods else 1
+
+
+def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
+    """Return what to do about a server that runs another release than the installed one; "" if it is the same.
+
+    nodes: the server's own process nodes, which say its release, are among them.
+    """
+    from muster.api.ours.embedded import NODE_IDENTITY
+
+    own = (one for one in nodes if NODE_IDENTITY not in one.metadata.annotations)  # the others have joined
+    runtimes = [one.status.node_info.container_runtime_version for one in own]
+    running = {one.removeprefix(_RUNTIME) for one in runtimes if one.startswith(_RUNTIME)}
+    if not running or running == {installed}:
+        return ""
+    return f"the server runs Muster {', '.join(sorted(running))}, and {installed} is installed: muster restart"
 
 
 def _describe_cordoned(names: Sequence[str]) -> str:
     """Return which nodes are cordoned, and how to undo that; "" if none is."""
-    return f"; cordoned, so no new pods start there: {_list_names(names)} (kubectl uncordon NODE)" if names else ""
+    from muster.insight.text import list_names
+
+    return f"; cordoned, so no new pods start there: {list_names(names)} (kubectl uncordon NODE)" if names else ""
 
 
 def describe_full(names: Sequence[str]) -> str:
     """Return which nodes have a full disk; "" if none has."""
-    return f"; their disk is full, so no new pods start there: {_list_names(names)}" if names else ""
+    from muster.insight.text import list_names
 
-
-def _list_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if names[_MOST_NAMES:] else "")
+    return f"; their disk is full, so no new pods start there: {list_names(names)}" if names else ""

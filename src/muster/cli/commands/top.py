@@ -11,7 +11,7 @@ from muster.actions.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, run, target_options
 
 Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 """Makes the text to show; the callable says what is not shown."""
@@ -29,7 +29,11 @@ def command(watch: bool, job: str | None, **options: Any) -> None:
     Of JOB, show what each of its workers uses, requests and is limited to.
     """
     make_picture = partial(_make_workers_picture, job=job) if job else _make_picture
-    run(_watch(Target.of(options), make_picture) if watch else _top(Target.of(options), make_picture))
+    target = Target.of(options)
+    if watch:
+        run(_watch(target, make_picture))
+    else:
+        ask(_top(target, make_picture))
 
 
 async def _top(target: Target, make_picture: Picture) -> None:
@@ -70,24 +74,22 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
     from muster.api.core import NODE, POD
     from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
     from muster.api.ours.gpus import is_gpu
-    from muster.api.pods import is_finished, job_of, pod_requests
+    from muster.api.pods import is_finished, job_of
     from muster.insight.history.build import owner_of
+    from muster.insight.nodes import request_of, sum_pods
     from muster.insight.quota.state import find_quota_state, index_by_owner
     from muster.insight.reader.clusters import clusters_of
     from muster.insight.reader.queues import list_or_none, list_or_say
     from muster.insight.reader.usage import read_usage
+    from muster.insight.reader.visible import list_visible
     from muster.insight.usage import usage_by_job
 
     nodes = await list_or_say(session.client, NODE, "", say, "nodes")
     queues = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "quotas")
     clusters = await clusters_of(session.client)
-    pods, where = await list_or_none(session.client, POD), ""
-    if pods is None:  # the user may list pods of the namespace only
-        where = session.namespace
-        pods = (await session.client.list(POD, where)).items
-        say(f"jobs are those of namespace {where}: you may not list the pods of others")
+    pods, where = await list_visible(session.client, POD, session.namespace, say, "jobs")
     workloads = index_by_owner(await list_or_none(session.client, WORKLOAD, where) or [])
-    used: dict[str, Counter[str]] = defaultdict(Counter)
+    used, _ = sum_pods(pods)
     users: dict[tuple[str, str, str, str], Counter[str]] = defaultdict(Counter)
     for pod in pods:
         if not pod.spec.node_name or is_finished(pod):
@@ -96,8 +98,7 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
         workload = workloads.get(uid)
         queue = find_quota_state(workload).cluster_queue if workload is not None else ""
         owner = owner_of((workload if workload is not None else pod).metadata)
-        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, name, owner, queue or "-"]):
-            tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
+        users[pod.metadata.namespace, name, owner, queue or "-"].update(request_of(pod))
     usage = usage_by_job(await read_usage(session.client, where, say) if users else ())
     here = {r for node in nodes for r in node.status.allocatable} if nodes is not None else set().union(*used.values())
     gpus = sorted(filter(is_gpu, here))
@@ -115,12 +116,13 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
 def _make_nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
     """Return the table of nodes. used: what pods request, by node; None if pods of others may be there, too."""
     from muster.api.values.quantity import amount
+    from muster.insight.nodes import describe_health
     from muster.insight.text import format_table
 
     rows = []
     for node in sorted(nodes, key=lambda node: node.metadata.name):
         has = {r: amount(r, q) for r, q in node.status.allocatable.items()}
-        tally = used[node.metadata.name] if used is not None else None
+        tally = used.get(node.metadata.name, Counter()) if used is not None else None
         cells = [_format_share(r, None if tally is None else tally[r], has.get(r, 0)) for r in resources]
         rows.append([node.metadata.name, describe_health(node), *cells])
     return format_table(["NODE", "STATE", *(r.upper() for r in resources)], rows)
@@ -172,20 +174,10 @@ def _make_clusters_table(clusters: Any) -> str:
     from muster.cli.terminal.output import terminal_width
     from muster.insight.clusters import make_table
     from muster.insight.text import format_table
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     header, lines = make_table(clusters, RealClock().now())
     return format_table(header, lines, width=terminal_width())
-
-
-def describe_health(node: Any) -> str:
-    """Return whether a node is ready, and what keeps new pods away from it."""
-    from muster.api.nodes import DISK_PRESSURE, has_full_disk, is_ready
-
-    states = ["Ready" if is_ready(node) else "NotReady"]
-    states += ["Cordoned"] if node.spec.unschedulable else []
-    states += [DISK_PRESSURE] if has_full_disk(node) else []
-    return ",".join(states)
 
 
 def _format_share(resource: str, used: int | None, has: int) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def _salvage(home: Home) -> None:
     from muster.cli.actions.salvaging import report
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     try:
         salvaged = salvage_home(home.path, RealClock().now())
@@ -113,6 +114,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
     from muster.cluster.nodes.machine.isolation import IsolationError
     from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
+    from muster.dashboard.embedding import make_pages
     from muster.install.crds import served_definitions
     from muster.runtime.process import logs
     from muster.runtime.process.ownership import NotOursError
@@ -127,6 +129,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
         resolved.exposure,
         served_definitions(),
         Path(resolved.options.socket) if resolved.options.socket else None,
+        partial(make_pages, home.path),
     )
     is_ready = False
 

@@ -1,13 +1,9 @@
-"""Formats finished runs as a table and as CSV. Control characters in others' texts are escaped."""
+"""Formats finished runs as a table. Control characters in others' texts are escaped."""
 
-import csv
-import io
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from muster.insight.history.runs import Run, row
 from muster.insight.text import (
     GAP,
     escape_controls,
@@ -36,11 +32,6 @@ _SPARE = ("WAITED", "QUEUE", "OWNER", "EXIT")
 # The largest and the smallest width of a command in the table.
 _MOST_COMMAND, _LEAST_COMMAND = 40, 12
 
-# The first characters of a formula in a spreadsheet.
-_FORMULA = ("=", "+", "-", "@")
-
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-
 
 def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, width: int = 0) -> str:
     """Return a table for people, with times in their zone.
@@ -64,26 +55,6 @@ def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, wi
     commands = whole_commands if wide else [shorten(command, most) for command in whole_commands]
     whole = cells | {"COMMAND": commands, "REASON": [_format_cell("reason", one["reason"]) for one in rows]}
     return format_table(list(whole), list(zip(*whole.values(), strict=True)), width=width)
-
-
-def as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Return CSV with a header: times in UTC, and no text that a spreadsheet would take for a formula."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(row(Run("", "", "", "", "Completed", _EPOCH, _EPOCH)))
-    writer.writerows([_format_csv_value(value) for value in one.values()] for one in rows)
-    return out.getvalue()
-
-
-def _format_csv_value(value: Any) -> str:
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
-    if value is None or isinstance(value, int | float):
-        return "" if value is None else str(value)
-    if isinstance(value, list) and any(isinstance(one, dict) for one in value):
-        return json.dumps(value)
-    text = escape_controls(" ".join(value) if isinstance(value, list) else value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _format_cell(field: str, value: Any, *, short: bool = False) -> str:

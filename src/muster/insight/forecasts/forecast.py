@@ -37,7 +37,7 @@ from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import runtimes
-from muster.queueing.scheduling.estimate import Certainty, Estimate, RunTime, estimate
+from muster.queueing.scheduling.estimate import Certainty, Estimate, RunTime, estimate, estimate_all
 from muster.queueing.topology.occupants import occupied
 from muster.queueing.variants.family import without_doubles
 from muster.queueing.workload.place import Holds, Waits, place_of
@@ -135,6 +135,11 @@ class Outlook:
             because = "it waits for a place in its topology, and you may not see the nodes"
             return Estimate(None, Certainty.NONE, because)
         return estimate(self.tree, self.queues, self.flavors, key, self.runs, now, names=self.names)
+
+    def estimate_all(self, keys: Iterable[str], now: datetime) -> dict[str, Estimate]:
+        """Return when each of the Workloads with these keys gets quota, in one run."""
+        certain = [key for key in keys if self.tree.ledger.in_use or key not in self._unplaced]
+        return estimate_all(self.tree, self.queues, self.flavors, certain, self.runs, now, names=self.names)
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
         """Return a Workload's requests for every flavor that could serve it, each beside the supply."""

@@ -35,6 +35,8 @@ Word: TypeAlias = (
 )
 
 
+_NEVER, _NOT_AS_THINGS_ARE = "can never start", "cannot start as things are"
+
 # The state of a job whose `managedBy` names MultiKueue but whose queue does not use it.
 _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no check of MultiKueue's"
 
@@ -124,11 +126,16 @@ class Verdict:
         """The verdict for the line of a job; "" if the job may start once others have ended."""
         if not self.text:
             return f"waits for {self.awaits}" if self.awaits else ""
-        return f"{'can never start' if self.certain else 'cannot start as things are'}: {self.text}"
+        return f"{_NEVER if self.certain else _NOT_AS_THINGS_ARE}: {self.text}"
 
 
 # The verdict that the job may start.
 OPEN = Verdict()
+
+
+def tells_never(reason: str) -> bool:
+    """Return whether the reason in the line of a job is a verdict that it cannot start."""
+    return reason.startswith((_NEVER, _NOT_AS_THINGS_ARE))
 
 
 def parse_rank(job: JobRecord, rank: str) -> str:

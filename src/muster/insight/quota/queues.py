@@ -144,8 +144,14 @@ def format_usage(row: dict[str, Any], resource: str) -> str:
     if not quotas:
         return "-"
     used, nominal, borrowed = (sum(quota[what] for quota in quotas) for what in ("used", "nominal", "borrowed"))
+    return describe_use(resource, used, nominal, borrowed)
+
+
+def describe_use(resource: str, used: int, nominal: int, borrowed: int, lent: int = 0) -> str:
+    """Return the use of a quota: `6/8`, `10/8 (2 borrowed)`, or `3/8 (4 lent)`."""
     text = f"{format_quantity(resource, used)}/{format_quantity(resource, nominal)}"
-    return f"{text} ({format_quantity(resource, borrowed)} borrowed)" if borrowed else text
+    parts = [f"{format_quantity(resource, n)} {word}" for n, word in ((borrowed, "borrowed"), (lent, "lent")) if n]
+    return f"{text} ({', '.join(parts)})" if parts else text
 
 
 def format_row(row: dict[str, Any]) -> dict[str, Any]:

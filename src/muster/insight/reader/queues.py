@@ -14,6 +14,7 @@ from muster.api.core import NODE
 from muster.api.groups.coordination import LEASE, Lease
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
+from muster.api.kueue.names import JOB_UID_LABEL
 from muster.api.kueue.visibility import (
     MAX_PENDING_LIMIT,
     VISIBILITY_GROUP,
@@ -83,6 +84,11 @@ async def workloads_of(
     return [one for one in workloads if not is_variant(one)]
 
 
+def labels_of(job_uid: str) -> str:
+    """Return the label selector for the Workloads of a job."""
+    return f"{JOB_UID_LABEL}={job_uid}"
+
+
 async def is_embedded(client: Client) -> bool:
     """Return whether the cluster is an embedded cluster of Muster."""
     version: Any = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
@@ -136,13 +142,17 @@ class Visibility:
     client: Client
     _versions: list[str] = field(default_factory=lambda: list(VISIBILITY_VERSIONS))
 
-    async def local(self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
+    async def local(
+        self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
+    ) -> list[PendingWorkload] | None:
         """Return the pending workloads of a LocalQueue in order, or None if the server does not serve them."""
-        return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit)
+        return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit, offset)
 
-    async def cluster(self, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
+    async def cluster(
+        self, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
+    ) -> list[PendingWorkload] | None:
         """Return the pending workloads of a ClusterQueue in order, or None if the server does not serve them."""
-        return await self._ask(f"clusterqueues/{queue}", limit)
+        return await self._ask(f"clusterqueues/{queue}", limit, offset)
 
     async def positions(self, queues: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Return the positions, from 1, of all workloads that wait in LocalQueues, by their namespace and name.
@@ -155,11 +165,12 @@ class Visibility:
                 position_by_key[namespace, one.metadata.name] = one.position_in_cluster_queue + 1
         return position_by_key
 
-    async def _ask(self, path: str, limit: int) -> list[PendingWorkload] | None:
+    async def _ask(self, path: str, limit: int, offset: int) -> list[PendingWorkload] | None:
+        query = {"limit": str(limit)} | ({"offset": str(offset)} if offset else {})
         for version in tuple(self._versions):
             url = f"/apis/{VISIBILITY_GROUP}/{version}/{path}/pendingworkloads"
             with ignoring(*UNSEEN):
-                answer = await self.client.raw(Request("GET", url, {"limit": str(limit)}))
+                answer = await self.client.raw(Request("GET", url, query))
                 self._versions = [version]
                 return list(_decode(answer.body).items)
         return None

@@ -9,7 +9,7 @@ Future submissions are not known. The estimate says how certain it is:
 - a guess: the estimate rests on past run times that differ widely, are few, or are exceeded already.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -118,54 +118,84 @@ def estimate(
     runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
     names: how messages name workloads, by key.
     """
-    return _Forecast(tree, queues, flavors, key, runs, now, settings or cycle.AdmissionSettings(), names or {}).run()
+    return estimate_all(tree, queues, flavors, [key], runs, now, settings, names)[key]
+
+
+def estimate_all(
+    tree: Tree,
+    queues: Queues,
+    flavors: Mapping[str, FlavorSpec],
+    keys: Iterable[str],
+    runs: Mapping[str, RunTime],
+    now: datetime,
+    settings: cycle.AdmissionSettings | None = None,
+    names: Mapping[str, str] | None = None,
+) -> dict[str, Estimate]:
+    """Estimate when each of some workloads gets quota, as `estimate` does for one, in one run of the cycle."""
+    settings, names = settings or cycle.AdmissionSettings(), names or {}
+    return _Forecast(tree, queues, flavors, set(keys), runs, now, settings, names).run()
 
 
 class _Forecast(Struct):
+    """A run of the cycle. keys: of the workloads whose start is not estimated yet."""
+
     tree: Tree
     queues: Queues
     flavors: Mapping[str, FlavorSpec]
-    key: str
+    keys: set[str]
     runs: Mapping[str, RunTime]
     now: datetime
     settings: cycle.AdmissionSettings
     names: Mapping[str, str]
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
+    _estimates: dict[str, Estimate] = field(default_factory=dict)
+    _takeovers: dict[str, str] = field(default_factory=dict)  # by key of who preempts: whose place it takes
     _ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
 
-    def run(self) -> Estimate:
+    def run(self) -> dict[str, Estimate]:
         for node in self.tree.queues.values():
             for holder in node.workloads.values():
                 self._expect_end(holder)
         for _ in range(MOST_ENDS):
-            if self._admit():
-                return Estimate(self.now, self._certainty, self._because)
+            self._admit()
+            if not self.keys:
+                return self._estimates
             if not self._pass_time():
-                return Estimate(None, Certainty.NONE, self._explain_stuck())
-        return Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
+                stuck = {key: Estimate(None, Certainty.NONE, self._explain_stuck(key)) for key in self.keys}
+                return self._estimates | stuck
+        late = Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
+        return self._estimates | dict.fromkeys(self.keys, late)
 
-    def _admit(self) -> bool:
-        """Admit the workloads that fit now. Return whether the workload in question is among them."""
+    def _admit(self) -> None:
+        """Admit the workloads that fit now, until the start of each subject of the estimate is known."""
         for _ in range(_MOST_CYCLES):
             outcome = cycle.run(self.tree, self.queues, self.flavors, self.settings, self.now)
             for preemption in outcome.preemptions:
                 self._preempt(preemption)
             for admission in outcome.admitted:
-                if admission.workload.key == self.key:
-                    return True
+                self._note_start(admission.workload.key)
+                if not self.keys:
+                    return
                 self._certainty = min(self._certainty, Certainty.LIKELY)
                 self._expect_end(admission.workload)
             if not outcome.preemptions and not self.queues.untried:
                 break
-        return False
+
+    def _note_start(self, key: str) -> None:
+        """Keep the estimate of a subject that starts now; that of another workload is not wanted."""
+        if key not in self.keys:
+            return
+        self.keys.discard(key)
+        certainty = min(self._certainty, Certainty.LIKELY) if key in self._takeovers else self._certainty
+        self._estimates[key] = Estimate(self.now, certainty, self._takeovers.get(key) or self._because)
 
     def _preempt(self, preemption: cycle.Preemption) -> None:
         """Free the quota of the victims at once, and put them back into their queues."""
         victims = [victim.workload for victim in preemption.victims]
-        if preemption.workload.key == self.key:
-            self._certainty = min(self._certainty, Certainty.LIKELY)
-            self._because = f"it takes the place of {self._list_names([victim.key for victim in victims])}"
+        if preemption.workload.key in self.keys:
+            because = f"it takes the place of {self._list_names([victim.key for victim in victims])}"
+            self._takeovers[preemption.workload.key] = because
         for victim in victims:
             self.tree.release(victim)
             self.queues.flush(self.tree.queues[victim.queue], victim.usage)
@@ -196,6 +226,7 @@ class _Forecast(Struct):
         self.now = max(at, self.now)
         self._certainty = min(self._certainty, rest.certainty)
         self._because = f"{self.names.get(key, key)} ends then, {rest.because}"
+        self._takeovers = dict.fromkeys(self._takeovers, "")
         node = self.tree.queues[holder.queue]
         self.tree.release(holder)
         self.queues.flush(node, holder.usage)
@@ -215,9 +246,9 @@ class _Forecast(Struct):
     def _find_holder(self, key: str) -> WorkloadInfo | None:
         return next((node.workloads[key] for node in self.tree.queues.values() if key in node.workloads), None)
 
-    def _explain_stuck(self) -> str:
+    def _explain_stuck(self, key: str) -> str:
         """Return why the workload waits although no other workload is expected to end."""
-        why = self.queues.why(self.key)
+        why = self.queues.why(key)
         if why is not None and why.reason in (SUSPENDED, MISCONFIGURED):
             return why.message
         holders = sorted(key for node in self.tree.queues.values() for key in node.workloads)

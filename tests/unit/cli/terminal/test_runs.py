@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from muster.cli.terminal.runs import as_csv, as_table
+from muster.cli.terminal.runs import as_table
+from muster.insight.history.csvfile import format_csv
 from muster.insight.history.runs import Run, row
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -44,7 +45,7 @@ def test_it_says_how_many_cpus_were_asked_for_and_used(about, mean) -> None:
 def test_nothing_in_it_can_steer_a_terminal() -> None:
     evil = "\x1b]0;owned\x07\x9b31m\u202egnp\n\r\0"
     rows = [run(name=evil, owner=evil, queue=evil, command=evil, reason=evil, nodes=("n",))]
-    for text in (as_table(rows, everywhere=True, wide=True), as_csv(rows)):
+    for text in (as_table(rows, everywhere=True, wide=True), format_csv(rows)):
         assert len(text.strip().split("\n")) == 2
         assert text.replace("\n", "").isprintable()
         assert r"\x1b]0;owned\x07\x9b31m\u202egnp\n\r\x00" in text
@@ -91,17 +92,17 @@ def test_only_a_wide_line_says_the_second_on_a_terminal() -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", '=HYPERLINK("http://x","y")'])
 def test_a_spreadsheet_takes_no_text_for_a_formula(text: str) -> None:
-    found = list(csv.DictReader(as_csv([run(command=text, owner=text, exit_code=-1)]).splitlines()))
+    found = list(csv.DictReader(format_csv([run(command=text, owner=text, exit_code=-1)]).splitlines()))
     assert (found[0]["command"], found[0]["owner"], found[0]["exitCode"]) == (f"'{text}", f"'{text}", "-1")
 
 
 def test_csv_is_quoted_and_read_as_it_was() -> None:
     said = run(command='sh -c "a, b; c"', nodes=("n1", "n2"), cpu_seconds=1.5, memory_bytes=1 << 20)
-    [found] = csv.DictReader(as_csv([said]).splitlines())
+    [found] = csv.DictReader(format_csv([said]).splitlines())
     assert (found["command"], found["nodes"], found["cpuSeconds"]) == ('sh -c "a, b; c"', "n1 n2", "1.5")
     assert (found["submitted"], found["started"], found["waitedSeconds"]) == ("2026-01-02T03:04:05Z", "", "10800")
     assert list(found) == list(said)
-    assert as_csv([]).count("\n") == 1
+    assert format_csv([]).count("\n") == 1
 
 
 def test_a_long_owner_is_whole_in_the_wide_table_only() -> None:

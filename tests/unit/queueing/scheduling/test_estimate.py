@@ -4,6 +4,7 @@
 each workload in seconds: `<60` is a time limit, other numbers are the run times of the workloads before it.
 """
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,15 @@ from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.worlds import START
 
 from muster.queueing.scheduling.cycle import AdmissionSettings, run
-from muster.queueing.scheduling.estimate import MOST_ENDS, Certainty, Estimate, RunTime, estimate, remaining
+from muster.queueing.scheduling.estimate import (
+    MOST_ENDS,
+    Certainty,
+    Estimate,
+    RunTime,
+    estimate,
+    estimate_all,
+    remaining,
+)
 
 ONE = {"q": "cpu=4"}
 COHORT = {"mine": "in=all cpu=4 reclaim=any", "theirs": "in=all cpu=4"}
@@ -33,7 +42,15 @@ def run_time(text: str) -> RunTime:
     return RunTime(limit, tuple(recent), expected)
 
 
-def estimate_case(case: dict[str, Any], *, later: int = 0, until: dict[str, int] | None = None) -> Estimate:
+def estimate_case(
+    case: dict[str, Any], *, later: int = 0, until: dict[str, int] | None = None, name: str = "me"
+) -> Estimate:
+    return estimate_names(case, [name], later=later, until=until)[f"ns/{name}"]
+
+
+def estimate_names(
+    case: dict[str, Any], names: Iterable[str], *, later: int = 0, until: dict[str, int] | None = None
+) -> dict[str, Estimate]:
     tree = aw.tree(case)
     queues = aw.queues((node.policy for node in tree.queues.values()), case.get("running", {}))
     assert len(run(tree, queues, aw.FLAVORS, AdmissionSettings(), START).admitted) == len(case.get("running", {}))
@@ -41,7 +58,10 @@ def estimate_case(case: dict[str, Any], *, later: int = 0, until: dict[str, int]
         at = (until or {}).get(name)
         queues.add(aw.workload(name, text), until=START + timedelta(seconds=at) if at is not None else None)
     runs = {f"ns/{name}": run_time(text) for name, text in case.get("runs", {}).items()}
-    return estimate(tree, queues, aw.FLAVORS, "ns/me", runs, START + timedelta(seconds=later))
+    keys, now = [f"ns/{name}" for name in names], START + timedelta(seconds=later)
+    if len(keys) == 1:
+        return {keys[0]: estimate(tree, queues, aw.FLAVORS, keys[0], runs, now)}
+    return estimate_all(tree, queues, aw.FLAVORS, keys, runs, now)
 
 
 CASES = {
@@ -344,3 +364,10 @@ def test_whoever_is_let_in_now_is_told_so(case):
     admitted = [one.workload.key for one in run(tree, queues, aw.FLAVORS, AdmissionSettings(), START).admitted]
     if "ns/me" in admitted:
         assert estimate_case(case).at == START
+
+
+@given(_worlds())
+@settings(deadline=None)
+def test_estimates_of_many_are_those_of_each(case):
+    names = [*case["waiting"]]
+    assert estimate_names(case, names) == {f"ns/{name}": estimate_case(case, name=name) for name in names}

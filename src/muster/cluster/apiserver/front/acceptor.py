@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 
-from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
+from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot, FindPeer
 
 BACKLOG = 4096  # connections that wait to be accepted; the kernel bounds it by net.core.somaxconn
 # From accept to the end of the first request's headers, TLS included; the value is kube-apiserver's. When thousands of
@@ -29,6 +30,7 @@ PAUSE_SECONDS = 1.0  # after the process ran out of files
 FULL_SECONDS = 0.05  # at the limit of connections
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 
+_TLS_HANDSHAKE = b"\x16"  # the type of the first record of TLS
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid, as they were at connect()
 
 log = logging.getLogger(__name__)
@@ -46,11 +48,19 @@ class Acceptor:
         context: ssl.SSLContext | None,
         connection_limit: ConnectionLimit,
         make_connection: ConnectionFactory,
+        find_peer: FindPeer | None = None,
+        make_plain_connection: ConnectionFactory | None = None,
     ) -> None:
+        """Make an acceptor.
+
+        make_plain_connection: for clients of this machine that begin without TLS; without it they are disconnected.
+        """
         self._listener = listener
         self._context = context
         self._connection_limit = connection_limit
         self._make_connection = make_connection
+        self._find_peer = find_peer
+        self._make_plain_connection = make_plain_connection
         self._loop = asyncio.get_running_loop()
         self._over_limit: socket.socket | None = None  # accepted at the limit of connections
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # clients that have sent nothing yet
@@ -119,7 +129,7 @@ class Acceptor:
     def _admit(self, client: socket.socket) -> None:
         client.setblocking(False)
         now = self._loop.time()
-        slot = ConnectionSlot(client.close, now, peer=peer_of(client))
+        slot = ConnectionSlot(client.close, now, peer=peer_of(client), find_peer=self._find_peer)
         slot.close = partial(self._drop, client, slot)
         self._connection_limit.enter(slot)
         deadline = now + ENTER_SECONDS
@@ -160,16 +170,27 @@ class Acceptor:
         # A failed handshake (no TLS, an unknown authority, a timeout) closes the connection without an answer.
         with suppress(OSError):
             try:
+                context, make = self._context, self._make_connection
+                if context is not None and self._make_plain_connection is not None and is_plain_and_local(client):
+                    context, make = None, self._make_plain_connection
                 await self._loop.connect_accepted_socket(
-                    partial(self._make_connection, slot, self._loop.time() + seconds),
+                    partial(make, slot, self._loop.time() + seconds),
                     client,
-                    ssl=self._context,
-                    ssl_handshake_timeout=seconds if self._context else None,
-                    ssl_shutdown_timeout=CLOSE_SECONDS if self._context else None,
+                    ssl=context,
+                    ssl_handshake_timeout=seconds if context else None,
+                    ssl_shutdown_timeout=CLOSE_SECONDS if context else None,
                 )
             except BaseException:
                 self._connection_limit.release(slot)
                 raise
+
+
+def is_plain_and_local(client: socket.socket) -> bool:
+    """Return whether a client of this machine has begun to speak without TLS. Raises `OSError`."""
+    if not ip_address(client.getpeername()[0]).is_loopback:
+        return False
+    first = client.recv(1, socket.MSG_PEEK)
+    return bool(first) and first != _TLS_HANDSHAKE
 
 
 def peer_of(client: socket.socket) -> int | None:

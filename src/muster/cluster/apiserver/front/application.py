@@ -5,7 +5,7 @@ It bounds the time and the seats of each request. The pipeline decides what is a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from urllib.parse import parse_qsl
@@ -19,6 +19,7 @@ from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
 from muster.cluster.apiserver.front.flow import Flow, Shares, room_for, seats_for
 from muster.cluster.apiserver.front.incoming import Body
+from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.front.revocation import RevocableStreams
 from muster.cluster.apiserver.front.sending import respond
 from muster.cluster.apiserver.identity.users import Authenticator, User
@@ -28,9 +29,6 @@ from muster.runtime.transport import Request, Response
 
 REQUEST_SECONDS = 60.0  # until the answer is there, or a stream has begun
 MAX_AUDIT_ID_BYTES = 64  # of an audit ID that the client chose; a longer one is cut, as upstream does
-
-# Returns the user with an id of this machine. Raises `ApiError` for one whom the server does not serve.
-FindPeer = Callable[[int], Awaitable[User]]
 
 # The ends of paths whose query repeats a parameter: `exec` for the words of a command, `portforward` for ports.
 _TUNNELS = ("/exec", "/portforward")
@@ -43,17 +41,18 @@ class Application:
     once the body is complete. So a client without rights, or a slow one, takes no seat from others.
     """
 
-    def __init__(
-        self, server: ApiServer, authenticator: Authenticator, flow: Flow, find_peer: FindPeer | None = None
-    ) -> None:
+    def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow, pages: Pages | None = None) -> None:
         self.streams = RevocableStreams()
-        self._find_peer = find_peer
         self._server = server
         self._authenticator = authenticator
         self._flow = flow
+        self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if self._pages is not None and self._pages.has(scope["path"]):
+            await self._pages.app(scope, receive, send)
+            return
         caller: Caller = scope["extensions"][EXTENSION]
         headers = dict(reversed(scope["headers"]))  # the first value of a repeated header counts
         headers[AUDIT_ID] = headers.get(AUDIT_ID, b"")[:MAX_AUDIT_ID_BYTES] or self._server.ids.uid().encode()
@@ -91,17 +90,14 @@ class Application:
         slot = caller.slot
         try:
             if slot.peer is not None:
-                slot.user = slot.user or await self._identify(slot.peer)
+                if slot.find_peer is None:
+                    raise unauthorized()
+                slot.user = slot.user or await slot.find_peer(slot.peer)
                 return slot.user
             return self._authenticator.user(caller.user, text(headers, b"authorization"))
         except ApiError:
             self._server.not_known(request)
             raise
-
-    async def _identify(self, peer: int) -> User:
-        if self._find_peer is None:
-            raise unauthorized()
-        return await self._find_peer(peer)
 
     async def _answer(
         self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack, opened: ExitStack

@@ -7,9 +7,11 @@ import ssl
 import sys
 
 from muster.api.core import SECRET, SERVICE_ACCOUNT
-from muster.cluster.apiserver.front.application import Application, FindPeer
+from muster.cluster.apiserver.front.application import Application
+from muster.cluster.apiserver.front.connectionlimit import FindPeer
 from muster.cluster.apiserver.front.flow import Flow, Limits
 from muster.cluster.apiserver.front.listener import Listener
+from muster.cluster.apiserver.front.pages import Pages, PlainFront
 from muster.cluster.apiserver.identity.users import Authenticator
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.store import Change, Store
@@ -25,13 +27,17 @@ class HttpsFront(Listener):
         server: ApiServer,
         authenticator: Authenticator,
         context: ssl.SSLContext,
-        find_peer: FindPeer | None = None,
+        pages: Pages | None = None,
     ) -> None:
-        """Make a front that listens nowhere yet. find_peer: returns the user at the other end of a local socket."""
+        """Make a front that listens nowhere yet.
+
+        pages: what is served beside the API, to clients of this machine without TLS, too.
+        """
         self.flow = Flow(server.metrics, LIMITS)
-        application = Application(server, authenticator, self.flow, find_peer)
+        application = Application(server, authenticator, self.flow, pages)
         self._streams = application.streams
-        super().__init__(application, context, server.stop)
+        self._pages = pages
+        super().__init__(application, context, server.stop, PlainFront(pages) if pages is not None else None)
 
     def follow_credentials(self, store: Store) -> None:
         """End each stream of a service account from now on once its token is void."""
@@ -43,10 +49,16 @@ class HttpsFront(Listener):
             namespace = change.entry.key.namespace
             asyncio.get_running_loop().call_soon(self._streams.end_void, namespace)
 
-    async def listen(self, address: socket.socket) -> int:
-        """Listen on a bound socket, and return its port. Raises `OSError`."""
+    async def stop(self, grace_seconds: float = 5.0) -> None:
+        """Take no more requests, end all streams, and wait up to `grace_seconds` until clients have their answers."""
+        await super().stop(grace_seconds)
+        if self._pages is not None:
+            await self._pages.close()
+
+    async def listen(self, address: socket.socket, find_peer: FindPeer | None = None) -> int:
+        """Listen on a bound socket as `Listener.listen` does. Raises `OSError`."""
         tune_allocator()
-        return await super().listen(address)
+        return await super().listen(address, find_peer)
 
 
 def tune_allocator() -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from muster.cluster.apiserver.front.acceptor import Acceptor
 from muster.cluster.apiserver.front.asgi import App
-from muster.cluster.apiserver.front.connectionlimit import MAX_CONNECTIONS, ConnectionLimit, ConnectionSlot
+from muster.cluster.apiserver.front.connectionlimit import MAX_CONNECTIONS, ConnectionLimit, ConnectionSlot, FindPeer
 from muster.cluster.apiserver.front.http1 import connection as http1
 from muster.cluster.apiserver.front.http2 import connection as http2
 from muster.cluster.apiserver.front.shared import Served, Shared, owes
@@ -38,13 +38,20 @@ class Listener:
     """A server of HTTP/1.1, and of HTTP/2 for clients that choose it in the TLS handshake."""
 
     def __init__(
-        self, application: App, context: ssl.SSLContext | None, stopping: Callable[[], None] = lambda: None
+        self,
+        application: App,
+        context: ssl.SSLContext | None,
+        stopping: Callable[[], None] = lambda: None,
+        plain: App | None = None,
     ) -> None:
         """Make a listener that listens nowhere yet.
 
         context: the TLS context; None serves without TLS. stopping: called before connections are shut down.
+        plain: answers the clients of this machine that speak without TLS, where others must speak it; None disconnects
+        them.
         """
         self._application = application
+        self._plain = plain
         self._context = context
         self._stopping = stopping
         self._connection_limit = ConnectionLimit(MAX_CONNECTIONS, _give_back_soon)
@@ -56,16 +63,25 @@ class Listener:
         """Listen on an address, and return the port; port 0 takes a free one. Raises `AddressUnusable`, `OSError`."""
         return await self.listen(bound(host, port))
 
-    async def listen(self, address: socket.socket) -> int:
-        """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`."""
+    async def listen(self, address: socket.socket, find_peer: FindPeer | None = None) -> int:
+        """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`.
+
+        find_peer: returns the user at the other end of a connection of a local socket.
+        """
         is_local = address.family == socket.AF_UNIX
-        acceptor = Acceptor(address, None if is_local else self._context, self._connection_limit, self._welcome)
+        context = None if is_local else self._context
+        plain = self._welcome_plain if self._plain is not None else None
+        acceptor = Acceptor(address, context, self._connection_limit, self._welcome, find_peer, plain)
         acceptor.open()
         self._acceptors.append(acceptor)
         return 0 if is_local else int(address.getsockname()[1])
 
     def _welcome(self, slot: ConnectionSlot, deadline: float) -> "Arrival":
         return Arrival(self._application, self._shared, slot, deadline)
+
+    def _welcome_plain(self, slot: ConnectionSlot, deadline: float) -> "Arrival":
+        assert self._plain is not None
+        return Arrival(self._plain, self._shared, slot, deadline)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Take no more requests, end all streams, and wait up to `grace_seconds` until clients have their answers."""
@@ -113,6 +129,7 @@ class Arrival(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._guest.address = str(peer[0]) if peer else ""
         tls = transport.get_extra_info("ssl_object")
+        self._guest.is_secure = tls is not None
         is_http2 = tls is not None and tls.selected_alpn_protocol() == HTTP2
         protocol = http2.Connection(*self._begun_with) if is_http2 else http1.Connection(*self._begun_with)
         transport.set_protocol(protocol)

@@ -269,6 +269,7 @@ def spec(
     with _acting_for(account):
         mounts = [
             *_list_own_mounts(container, storage, directory),
+            *_hide_gpus(kit, pod, container),
             *volumes.mounts(container, container_environment.variables),
         ]
         try:
@@ -297,6 +298,17 @@ def spec(
         "fence": fence,
         "patience": patience,
     }
+
+
+def _hide_gpus(kit: Kit, pod: Pod, container: Container) -> list[Mount]:
+    """Return the mounts that keep the GPUs of others from a container, on a node that runs the pods of several users.
+
+    The variables alone do not: a program may set them itself.
+    """
+    if kit.accounts is None:
+        return []
+    files = kit.gpus.hidden_files(pod.metadata.uid, container.name, Path("/"))
+    return [Mount(file, os.devnull, is_directory=False) for file in files]
 
 
 def takes_long(container: Container) -> bool:

@@ -49,7 +49,8 @@ def read_state(gpu: Gpu) -> GpuState | None:
 
 
 def _read_gpu(root: Path, number: int, properties: dict[str, str]) -> Gpu:
-    place = root / _RENDER.format(properties.get("drm_render_minor", ""))
+    minor = properties.get("drm_render_minor", "")
+    place = root / _RENDER.format(minor)
     memory = _read_text(place / "mem_info_vram_total")
     identity = properties.get("unique_id", "0")
     return Gpu(
@@ -59,6 +60,7 @@ def _read_gpu(root: Path, number: int, properties: dict[str, str]) -> Gpu:
         int(memory) if memory.isdigit() else 0,
         f"GPU-{int(identity):016x}" if identity.isdigit() and identity != "0" else "",
         str(place),
+        f"/dev/dri/renderD{minor}" if minor else "",
     )
 
 

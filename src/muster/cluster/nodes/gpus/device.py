@@ -15,6 +15,7 @@ class Family:
     variable: the environment variable with a program's GPUs, by number.
     settings: environment variables that make the numbers mean the same to every program.
     prefix: the start of a GPU's name, which distinguishes families.
+    files: the names of the device files of all its GPUs, as a pattern below the root of the file system.
     """
 
     resource: str
@@ -22,12 +23,19 @@ class Family:
     variable: str
     settings: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
+    files: str = ""
 
 
 # A GPU's number is its position on the PCI bus, which does not change while the machine runs. More programs parse
 # numbers than UUIDs.
-NVIDIA = Family(NVIDIA_GPU, "nvidia.com/gpu.product", "CUDA_VISIBLE_DEVICES", {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
-AMD = Family(AMD_GPU, "amd.com/gpu.product-name", "ROCR_VISIBLE_DEVICES", prefix="amd-")
+NVIDIA = Family(
+    NVIDIA_GPU,
+    "nvidia.com/gpu.product",
+    "CUDA_VISIBLE_DEVICES",
+    {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    files="dev/nvidia[0-9]*",
+)
+AMD = Family(AMD_GPU, "amd.com/gpu.product-name", "ROCR_VISIBLE_DEVICES", prefix="amd-", files="dev/dri/renderD[0-9]*")
 FAMILIES = (NVIDIA, AMD)
 
 
@@ -38,6 +46,7 @@ class Gpu:
     number: the number by which programs know it.
     model, uuid, memory: as its driver reports them; memory in bytes. "" and 0 are unknown.
     place: the directory of its driver's files.
+    file: its device file; "" is unknown.
     played: whether it is simulated.
     """
 
@@ -47,6 +56,7 @@ class Gpu:
     memory: int = 0
     uuid: str = ""
     place: str = ""
+    file: str = ""
     played: bool = False
 
     @property

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -65,6 +66,15 @@ class Gpus:
     def of(self, uid: str, container: str) -> list[Gpu]:
         """Return the GPUs of a container."""
         return [self.devices[name] for name in self._held.get(uid, {}).get(container, ()) if name in self.devices]
+
+    def hidden_files(self, uid: str, container: str, root: Path) -> list[str]:
+        """Return the device files of all the machine's GPUs that are not the container's, offered by the node or not.
+
+        root: of the file system.
+        """
+        mine = {gpu.file for gpu in self.of(uid, container)}
+        there = (f"/{file.relative_to(root)}" for family in FAMILIES for file in root.glob(family.files))
+        return sorted(file for file in there if file not in mine)
 
     def health(self, uid: str, container: str) -> tuple[ResourceStatus, ...]:
         """Return the health of a container's GPUs, for its status."""

@@ -100,7 +100,9 @@ def _read_gpu(nvml: Any, number: int) -> Gpu:
     model, _ = _query(nvml, lambda: nvml.nvmlDeviceGetName(handle))
     uuid, _ = _query(nvml, lambda: nvml.nvmlDeviceGetUUID(handle))
     memory, _ = _query(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
-    return Gpu(NVIDIA, number, model or "", memory or 0, uuid or "")
+    minor, _ = _query(nvml, lambda: nvml.nvmlDeviceGetMinorNumber(handle))
+    file = "" if minor is None else f"/dev/nvidia{minor}"
+    return Gpu(NVIDIA, number, model or "", memory or 0, uuid or "", file=file)
 
 
 def _query(nvml: Any, ask: Callable[[], T]) -> tuple[T | None, str]:
@@ -122,7 +124,18 @@ def _find_by_files(folder: Path) -> list[Gpu]:
     gpus = []
     for number, place in enumerate(sorted(folder.iterdir())):
         information = dict(_read_lines(place / "information"))
-        gpus.append(Gpu(NVIDIA, number, information.get("Model", ""), 0, information.get("GPU UUID", ""), str(place)))
+        minor = information.get("Device Minor", "")
+        gpus.append(
+            Gpu(
+                NVIDIA,
+                number,
+                information.get("Model", ""),
+                0,
+                information.get("GPU UUID", ""),
+                str(place),
+                f"/dev/nvidia{minor}" if minor else "",
+            )
+        )
     return gpus
 
 

@@ -42,6 +42,17 @@ def test_programs_are_told_by_the_variables_of_the_makers():
     assert Gpus(()).variables("a", "main") == {}
 
 
+def test_the_device_files_of_others_are_to_be_hidden(tmp_path):
+    for name in ("nvidia0", "nvidia1", "nvidia12", "nvidiactl", "nvidia-uvm", "null", "dri/renderD128", "dri/card0"):
+        (tmp_path / "dev" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "dev" / name).touch()
+    gpus = Gpus((Gpu(NVIDIA, 0, file="/dev/nvidia1"), Gpu(NVIDIA, 1, file="/dev/nvidia0")))
+    gpus.take("a", {"main": {"nvidia.com/gpu": 1}})
+    others = ["/dev/dri/renderD128", "/dev/nvidia0", "/dev/nvidia12"]
+    assert gpus.hidden_files("a", "main", tmp_path) == others
+    assert gpus.hidden_files("a", "other", tmp_path) == sorted([*others, "/dev/nvidia1"])
+
+
 def test_what_a_restored_pod_has_is_nobody_elses():
     gpus = Gpus(MIXED)
     gpus.restore("a", {"main": ["amd-0", "1"]})

@@ -30,6 +30,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
   return LOST(*handle) ? 15 : 0;
 }
 int nvmlDeviceGetName(void *handle, char *name, unsigned size) { strncpy(name, "NVIDIA H200", size); return 0; }
+int nvmlDeviceGetMinorNumber(void *handle, unsigned *minor) { *minor = handle == (void *)1 ? 1 : 0; return 0; }
 int nvmlDeviceGetUUID(void *handle, char *text, unsigned size) {
   strncpy(text, handle == (void *)1 ? "GPU-one" : "GPU-two", size);
   return 0;
@@ -68,7 +69,7 @@ from muster.cluster.nodes.gpus import nvidia
 gpus = nvidia.discover(Path(argv[1]))
 problems = nvidia.problems(gpus)
 for gpu in gpus:
-    print(gpu.name, gpu.model, gpu.memory, gpu.uuid, problems[gpu.name], sep="|")
+    print(gpu.name, gpu.model, gpu.memory, gpu.uuid, gpu.file, problems[gpu.name], sep="|")
 """
 
 
@@ -98,7 +99,7 @@ def asked(library, root, program=ASK, **environment):
 def root(tmp_path):
     """A machine with the driver, whose files know three GPUs."""
     for bus, text in {
-        "0000:01:00.0": "Model: \t\t NVIDIA A100\nIRQ: 42\nGPU UUID: \t GPU-a\n",
+        "0000:01:00.0": "Model: \t\t NVIDIA A100\nIRQ: 42\nGPU UUID: \t GPU-a\nDevice Minor: \t 3\n",
         "0000:81:00.0": "",
         "0000:41:00.0": "Model: NVIDIA A100\n",
     }.items():
@@ -110,13 +111,20 @@ def root(tmp_path):
 
 def test_the_library_tells_number_model_memory_and_health(library, root):
     assert asked(library, root) == [
-        ["0", "NVIDIA H200", "150754820096", "GPU-one", ""],
-        ["1", "NVIDIA H200", "150754820096", "GPU-two", ""],
+        ["0", "NVIDIA H200", "150754820096", "GPU-one", "/dev/nvidia1", ""],
+        ["1", "NVIDIA H200", "150754820096", "GPU-two", "/dev/nvidia0", ""],
     ]
 
 
 def test_one_that_is_lost_is_there_and_ill(library, root):
-    assert asked(library, root, PLAYED_LOST="1")[1] == ["1", "", "0", "", "the driver does not find it: GPU is lost"]
+    assert asked(library, root, PLAYED_LOST="1")[1] == [
+        "1",
+        "",
+        "0",
+        "",
+        "",
+        "the driver does not find it: GPU is lost",
+    ]
 
 
 def test_one_whose_memory_has_failed_for_good_is_ill(library, root):
@@ -146,7 +154,11 @@ def test_the_library_tells_what_is_used(library, root):
 
 
 def test_without_the_library_files_tell_what_there_is(library, root, tmp_path):
-    found = [["0", "NVIDIA A100", "0", "GPU-a", ""], ["1", "NVIDIA A100", "0", "", ""], ["2", "", "0", "", ""]]
+    found = [
+        ["0", "NVIDIA A100", "0", "GPU-a", "/dev/nvidia3", ""],
+        ["1", "NVIDIA A100", "0", "", "", ""],
+        ["2", "", "0", "", "", ""],
+    ]
     assert asked(tmp_path, root) == asked(library, root, PLAYED_BROKEN="1") == found
 
 

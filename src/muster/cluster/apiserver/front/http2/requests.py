@@ -47,6 +47,8 @@ def head_of(fields: list[Field]) -> Head:
     method, target = pseudo.get(b":method", b""), pseudo.get(b":path", b"")
     if b":scheme" not in pseudo or not _METHOD.fullmatch(method) or not _TARGET.fullmatch(target):
         raise Malformed("no request")
+    if b":authority" in pseudo:
+        headers.insert(0, (b"host", pseudo[b":authority"]))  # as ASGI has it; it counts before one that was sent
     raw_path, _, query = target.partition(b"#")[0].partition(b"?")
     path = raw_path.decode("ascii")
     return Head(

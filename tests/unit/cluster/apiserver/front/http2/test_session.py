@@ -88,7 +88,7 @@ def test_a_request_and_its_answer():
     asked, came = talk.take()
     assert isinstance(asked, RequestReceived)
     assert asked.head[:4] == ("POST", "/api/v1/pods", b"/api/v1/pods", b"limit=1")
-    assert asked.head.headers == [(b"content-length", b"5"), (b"x", b"y")]
+    assert asked.head.headers == [(b"host", b"x"), (b"content-length", b"5"), (b"x", b"y")]
     assert came == DataReceived(number, b"hello", is_over=True)
     talk.session.answer(number, 201, [(b"content-type", b"text/plain")])
     assert talk.session.send(number, b"done", ends=True) == 4

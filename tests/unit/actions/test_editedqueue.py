@@ -1,9 +1,11 @@
 """What `muster queue edit` changes of a ClusterQueue."""
 
+from typing import Any
+
 import pytest
 
+from muster.actions.editedqueue import UNLIMITED, QueueEdit, annotate, describe_excess, patch, patch_quotas
 from muster.api.ours.teams import QUEUE_USERS, USER_LIMITS, WITHOUT_TEAM
-from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit, annotate, describe_excess, patch
 
 
 def group(*flavors: str, **quotas: str):
@@ -122,3 +124,28 @@ def test_past_use_may_order_a_queue():
     assert patch(ONE, QueueEdit(by_usage=True)) == by_usage
     assert patch(ONE | by_usage, QueueEdit(by_usage=False)) == {"admissionScope": None}
     assert patch(ONE, QueueEdit(by_usage=False)) == {}
+
+
+def test_quotas_of_flavors_are_set_and_nothing_else():
+    spec: dict[str, Any] = {
+        "cohortName": "lab",
+        "resourceGroups": [
+            {
+                "coveredResources": ["cpu"],
+                "flavors": [
+                    {"name": "a", "resources": [{"name": "cpu", "nominalQuota": "8", "borrowingLimit": "2"}]},
+                    {"name": "b", "resources": [{"name": "cpu", "nominalQuota": "1"}]},
+                ],
+            }
+        ],
+    }
+    [group] = patch_quotas(spec, {("a", "cpu"): "4", ("b", "cpu"): "2"})["resourceGroups"]
+    assert [flavor["resources"] for flavor in group["flavors"]] == [
+        [{"name": "cpu", "nominalQuota": "4", "borrowingLimit": "2"}],
+        [{"name": "cpu", "nominalQuota": "2"}],
+    ]
+    assert spec["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == "8"
+    assert patch_quotas(spec, {("a", "cpu"): "8000m"}) == {}
+    assert patch_quotas(spec, {}) == {}
+    with pytest.raises(ValueError, match="cpu has no quota of the flavor c; there is: a, b"):
+        patch_quotas(spec, {("c", "cpu"): "1"})

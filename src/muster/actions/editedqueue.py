@@ -65,6 +65,19 @@ def patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
     return {name: value for name, value in changed.items() if _differs(spec.get(name), value)}
 
 
+def patch_quotas(spec: Spec, quotas: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    """Return the merge patch that sets nominal quotas, by flavor and resource, and nothing else.
+
+    Raises `ValueError` with a sentence for the user.
+    """
+    groups = [_copy_group(group) for group in spec.get("resourceGroups") or ()]
+    for (flavor, resource), quantity in quotas.items():
+        quota = _find_quota(groups, resource, flavor, new=False)
+        if parse_quantity(quota["nominalQuota"]) != parse_quantity(quantity):
+            quota["nominalQuota"] = quantity
+    return {"resourceGroups": groups} if _differs(spec.get("resourceGroups"), groups) else {}
+
+
 def _change_rules(edit: QueueEdit) -> dict[str, Any]:
     """Return the fields of the spec beside its quotas that change."""
     changed: dict[str, Any] = {}

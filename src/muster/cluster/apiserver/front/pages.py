@@ -1,0 +1,50 @@
+"""Serves pages for people beside the API, at the same address.
+
+A browser knows no authority that a server made for itself, and warns of its certificate. So clients on this machine may
+ask for the pages without TLS. Nothing else is answered without it.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from muster.cluster.apiserver.front.asgi import App, Receive, Scope, Send
+
+
+async def _do_nothing() -> None:
+    """Do nothing."""
+
+
+_NEEDS_TLS = b"Client sent an HTTP request to an HTTPS server.\n"  # as Go's servers say it
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """An application for all paths below one. It knows its viewers by itself.
+
+    root: the path, without a slash at its end. close: called when the server has stopped listening.
+    """
+
+    root: str
+    app: App
+    close: Callable[[], Awaitable[None]] = _do_nothing
+
+    def has(self, path: str) -> bool:
+        """Return whether a path is one of the pages."""
+        return path == self.root or path.startswith(f"{self.root}/")
+
+
+class PlainFront:
+    """The application for clients that speak without TLS."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if self._pages.has(scope["path"]):
+            await self._pages.app(scope, receive, send)
+            return
+        fields = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+        fields.append((b"content-length", str(len(_NEEDS_TLS)).encode()))
+        await send({"type": "http.response.start", "status": 400, "headers": fields})
+        await send({"type": "http.response.body", "body": _NEEDS_TLS})

@@ -1,0 +1,316 @@
+"""The dashboard as one application: takes a request, finds who sent it and which page it is about, and answers.
+
+The pages themselves are in `muster.dashboard.pages`. Nothing is answered before the viewer is known, except the style
+of the pages and the way in.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from functools import partial
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote
+
+import msgspec
+
+from muster.api.status import ApiError
+from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, text
+from muster.cluster.apiserver.front.incoming import Body
+from muster.cluster.apiserver.front.sending import respond
+from muster.dashboard import guard
+from muster.dashboard.boards import Boards
+from muster.dashboard.compression import compress
+from muster.dashboard.pages import ROUTES
+from muster.dashboard.rendering import Renderer
+from muster.dashboard.root import ROOT
+from muster.dashboard.statics import PREFIX, answer_static
+from muster.dashboard.viewing.hosts import Host, Proof, Viewer
+from muster.dashboard.viewing.sessions import SESSION_LIFETIME, Session, Sessions, is_form_key
+from muster.dashboard.visits import Deed, Download, Page, PageError, Route, Router, Visit, address
+from muster.operator.routes import InboundRequest
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.transport import Response, TransportError
+
+LINKS = f"{ROOT}/links"
+"""Where a user of the API asks for a link that opens the dashboard once."""
+
+_FORM_BYTES = 256 * 1024
+_HTML = "text/html; charset=utf-8"
+_EVENTS = "text/event-stream"
+_CALM = ("GET", "HEAD")
+
+log = logging.getLogger(__name__)
+
+
+class Dashboard:
+    """The pages, for everybody who may see something.
+
+    hosts: the names by which viewers reach the server beside those of loopback; None for any name.
+    name: of the cookie, which other servers of the same machine must not have.
+    address: where viewers of this machine open the pages.
+    read_only: nothing can be changed from a page.
+    token_header: the header in which a proxy in front hands over a viewer's token; "" for none.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        sessions: Sessions,
+        clock: Clock,
+        random: Random,
+        *,
+        hosts: Collection[str] | None = (),
+        name: str = "muster",
+        address: str = "",
+        read_only: bool = False,
+        token_header: str = "",
+    ) -> None:
+        self._host = host
+        self._sessions = sessions
+        self._clock = clock
+        self._boards = Boards(clock, random)
+        self._renderer = Renderer()
+        self._router = Router(ROUTES)
+        self._hosts = frozenset(map(str.lower, hosts)) if hosts is not None else None
+        self._token_header = token_header.lower()
+        self._address = address
+        self._cookie = f"{name}-session"
+        self._read_only = read_only
+
+    async def close(self) -> None:
+        """End all that is followed for viewers."""
+        await self._boards.close()
+
+    def make_link(self, proof: Proof) -> str:
+        """Return the path that opens the dashboard once, for whoever has this proof."""
+        return f"{ROOT}/enter?link={self._sessions.make_link(proof)}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        caller: Caller = scope["extensions"][EXTENSION]
+        headers = dict(reversed(scope["headers"]))  # the first header of a name wins
+        headers.pop(AUDIT_ID, None)
+        body = Body(scope["method"], headers, receive)
+        try:
+            answer = await self._answer(InboundRequest(scope, headers, caller, body), caller)
+        except PageError as error:
+            answer = self._explain(error.status, error.title, error.text)
+        except ApiError as error:
+            answer = self._explain(error.code, _TITLES.get(error.code, "This cannot be shown"), str(error))
+        except TransportError as error:
+            answer = self._explain(503, "The API server does not answer", str(error))
+        except Exception:
+            log.exception("a page of the dashboard failed: %s", scope["path"])
+            answer = self._explain(500, "This page failed", "The server's log says why.")
+        answer = msgspec.structs.replace(answer, headers={**guard.HEADERS, **answer.headers})
+        if isinstance(answer, Response):
+            answer = await compress(answer, text(headers, b"accept-encoding"))
+        await respond(answer, scope, headers, body, caller, send, _no_rest)
+
+    async def _answer(self, request: InboundRequest, caller: Caller) -> Response | Stream:
+        host = request.header("host")
+        if self._hosts is not None and not guard.is_known_host(host, self._hosts):
+            raise PageError("This server has another name", f"It is not known as {host!r}.", 421)
+        path = request.path
+        if path in ("/", ROOT, f"{ROOT}/index.html"):
+            return _redirect(f"{ROOT}/")
+        if not path.startswith(f"{ROOT}/"):
+            raise PageError("Nothing is served here", f"The pages are at {ROOT}/.")
+        if request.method == "POST" and path == LINKS:
+            return await self._hand_out_link(request, caller)
+        if (below := path.removeprefix(ROOT)).startswith(PREFIX):
+            if (file := answer_static(below)) is not None:
+                return file
+            raise PageError("There is no such file", "Reload the page that asked for it.")
+        if below == "/enter":
+            return await self._enter(request)
+        session = self._sessions.find(self._read_cookie(request))
+        if session is None:
+            return await self._sign_in_by_proxy(request) or self._ask_to_sign_in(request)
+        try:
+            viewer = await self._host.recognize(session.proof)
+        except ApiError as error:
+            if error.code not in (401, 403):
+                raise
+            self._sessions.close(session)
+            return await self._sign_in_by_proxy(request) or self._ask_to_sign_in(request)
+        caller.slot.owner = viewer.name
+        return await self._answer_viewer(request, below, session, viewer)
+
+    async def _answer_viewer(
+        self, request: InboundRequest, path: str, session: Session, viewer: Viewer
+    ) -> Response | Stream:
+        """Answer a request of somebody who has signed in. path: below `ROOT`."""
+        if path == "/leave" and request.method == "POST":
+            await self._read_form(request, session)
+            self._sessions.close(session)
+            return _redirect(f"{ROOT}/", self._write_cookie("", request))
+        if path == "/live":
+            return self._follow(viewer, session, request.query.get("at", ""))
+        route, visit = self._visit(viewer, path, request.query)
+        if request.method == "POST":
+            return await self._act(route, visit, await self._read_form(request, session), session)
+        if request.method not in _CALM:
+            raise PageError("A page takes no such request", f"{request.method} is not served here.", 405)
+        if isinstance(route, Download):
+            return await route.answer(visit)
+        return await self._show(route, visit, session)
+
+    # The way in and out.
+
+    async def _hand_out_link(self, request: InboundRequest, caller: Caller) -> Response:
+        """Answer a user of the API with a link. Raises `ApiError` (401, 403)."""
+        proof = Proof(caller.user, request.header("authorization"), caller.slot.peer)
+        await self._host.recognize(proof)
+        return Response(201, msgspec.json.encode({"url": self._address + self.make_link(proof)}))
+
+    async def _enter(self, request: InboundRequest) -> Response:
+        """Turn a link, or a token from the page that asks for one, into a session."""
+        if request.method == "POST" and self._host.takes_tokens:
+            if not guard.is_from_here(
+                request.header("host"), request.header("origin"), request.header("sec-fetch-site")
+            ):
+                raise PageError("This form comes from elsewhere", "Open the page, and send the form from there.", 403)
+            token = dict(parse_qsl((await request.read(_FORM_BYTES)).decode("utf-8", "replace"))).get("token", "")
+            proof: Proof | None = Proof(authorization=f"Bearer {token.strip()}")
+            assert proof is not None
+            await self._host.recognize(proof)
+        elif request.method == "GET":
+            proof = self._sessions.use_link(request.query.get("link", ""))
+        else:
+            raise PageError("A page takes no such request", f"{request.method} is not served here.", 405)
+        if proof is None:
+            raise PageError(
+                "This link has been used, or is older than a minute", "Ask for another: muster dashboard", 403
+            )
+        return _redirect(
+            _own_path(request.query.get("to", "")), self._write_cookie(self._sessions.open(proof), request)
+        )
+
+    async def _sign_in_by_proxy(self, request: InboundRequest) -> Response | None:
+        """Turn the token that a proxy in front hands over into a session; None without one.
+
+        Raises `ApiError` (401) if the cluster does not know it.
+        """
+        token = request.header(self._token_header) if self._token_header else ""
+        if not token or request.method != "GET":
+            return None
+        proof = Proof(authorization=f"Bearer {token.removeprefix('Bearer ')}")
+        await self._host.recognize(proof)
+        return _redirect(_own_path(request.path), self._write_cookie(self._sessions.open(proof), request))
+
+    def _ask_to_sign_in(self, request: InboundRequest) -> Response:
+        if request.method == "GET" and request.header("sec-fetch-site") == "cross-site":
+            # A browser keeps the cookie back from a link of another site, and sends it when the page asks by itself.
+            return self._html("again.html", {})
+        values = {"takes_tokens": self._host.takes_tokens, "to": request.path if request.method == "GET" else ""}
+        return self._html("signin.html", values, 401)
+
+    def _read_cookie(self, request: InboundRequest) -> str:
+        try:
+            cookies = SimpleCookie(request.header("cookie"))
+        except CookieError:
+            return ""
+        return cookies[self._cookie].value if self._cookie in cookies else ""
+
+    def _write_cookie(self, value: str, request: InboundRequest) -> dict[str, str]:
+        lasts = int(SESSION_LIFETIME.total_seconds()) if value else 0
+        is_secure = request.is_secure or request.header("x-forwarded-proto") == "https"
+        parts = (f"{self._cookie}={value}", f"Path={ROOT}", f"Max-Age={lasts}", "HttpOnly", "SameSite=Strict")
+        return {"set-cookie": "; ".join((*parts, "Secure") if is_secure else parts)}
+
+    # Pages.
+
+    def _visit(self, viewer: Viewer, path: str, query: Mapping[str, str]) -> tuple[Route, Visit]:
+        """Return what answers a path, and the visit. Raises `PageError` (404)."""
+        found = self._router.find(path)
+        if found is None:
+            raise PageError("There is no such page", "The menu above leads to those that there are.")
+        route, names = found
+        board = self._boards.find(viewer)
+        return route, Visit(viewer, board.copy, path, query, self._clock.now(), names, self._read_only)
+
+    async def _show(self, route: Page | Deed, visit: Visit, session: Session) -> Response:
+        frame = {
+            "viewer": visit.viewer,
+            "form_key": session.form_key,
+            "said": self._sessions.take_said(session),
+            "live_at": _address_of(visit) if isinstance(route, Page) and route.live else "",
+            "can_leave": True,
+        }
+        return self._html(route.template, self._values(route, visit, await route.view(visit)) | frame)
+
+    def _values(self, route: Page | Deed, visit: Visit, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**values, "section": route.section, "visit": visit, "now": visit.now, "read_only": self._read_only}
+
+    def _follow(self, viewer: Viewer, session: Session, at: str) -> Stream:
+        """Answer with the changes of a page. Raises `PageError`."""
+        path, _, query = at.removeprefix(ROOT).partition("?")
+        route, visit = self._visit(viewer, path, dict(parse_qsl(query, max_num_fields=100)))
+        if not isinstance(route, Page) or not route.live:
+            raise PageError("This page does not change", "Reload it to see it anew.")
+        screen = self._boards.find(viewer).screen(at, partial(self._render_again, session, route, visit))
+        return Stream(screen.follow(), _EVENTS, headers={"cache-control": "no-store"}, is_endless=True)
+
+    async def _render_again(self, session: Session, route: Page, visit: Visit) -> str:
+        """Return the main part of a page, as its viewer may see it now. Raises what the view raises."""
+        if not self._sessions.is_open(session):
+            raise PageError("You have signed out", "Open the dashboard again: muster dashboard", 401)
+        await self._host.recognize(session.proof)
+        now = msgspec.structs.replace(visit, now=self._clock.now())
+        return self._renderer.render_main(route.template, self._values(route, now, await route.view(now)))
+
+    # Deeds.
+
+    async def _act(self, route: Route, visit: Visit, form: Mapping[str, str], session: Session) -> Response:
+        if not isinstance(route, Deed):
+            raise PageError("A page takes no such request", "Only forms are sent with POST.", 405)
+        if self._read_only:
+            raise PageError("Nothing can be changed here", "This dashboard was started with --read-only.", 403)
+        self._sessions.say_later(session, await route.act(visit, form))
+        return _redirect(route.after(visit))
+
+    async def _read_form(self, request: InboundRequest, session: Session) -> Mapping[str, str]:
+        """Return the values of a form. Raises `PageError` for one that was not sent by a page of this viewer."""
+        sent = await request.read(_FORM_BYTES)
+        form = dict(parse_qsl(sent.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
+        from_here = guard.is_from_here(
+            request.header("host"), request.header("origin"), request.header("sec-fetch-site")
+        )
+        if not from_here or not is_form_key(session, form.pop("form_key", "")):
+            raise PageError("This form comes from elsewhere", "Open the page, and send the form from there.", 403)
+        return form
+
+    # Answers.
+
+    def _html(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+        base = {"viewer": None, "section": "", "form_key": "", "said": "", "live_at": "", "can_leave": False}
+        page = self._renderer.render(template, {**base, "read_only": self._read_only, **values})
+        return Response(status, page.encode(), _HTML)
+
+    def _explain(self, status: int, title: str, said: str) -> Response:
+        return self._html("error.html", {"title": title, "text": said}, status)
+
+
+_TITLES = {403: "You may not see this", 404: "This is not there", 409: "Somebody else changed it first"}
+
+
+def _redirect(to: str, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(303, b"", "text/plain", {"location": to, **(headers or {})})
+
+
+def _own_path(to: str) -> str:
+    """Return a path of a page of this dashboard; that of the first page for anything else."""
+    is_own = to.startswith(f"{ROOT}/") and "//" not in to and "\\" not in to and to.isprintable()
+    return quote(unquote(to), safe="/") if is_own else f"{ROOT}/"
+
+
+def _address_of(visit: Visit) -> str:
+    parts = [unquote(part) for part in visit.path.strip("/").split("/")]
+    return address(*parts, **visit.query)
+
+
+async def _no_rest() -> None:
+    """Send the next piece of a stream at once."""

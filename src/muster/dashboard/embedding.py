@@ -1,0 +1,88 @@
+"""Puts the dashboard beside the API of `muster up`, at the same address.
+
+The pages are loaded with the first request for one: many servers are never looked at.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muster.api.ours.unixusers import UNIX_PREFIX, namespace_of
+from muster.cluster.apiserver.front.asgi import Receive, Scope, Send
+from muster.cluster.apiserver.front.pages import Pages
+from muster.cluster.apiserver.identity.users import User, account_of
+from muster.cluster.controlplane import ControlPlane
+from muster.cluster.entrance import Identify
+from muster.dashboard.root import ROOT
+
+if TYPE_CHECKING:
+    from muster.dashboard.app import Dashboard
+    from muster.dashboard.viewing.hosts import Proof
+
+SESSIONS = "dashboard-sessions.json"
+"""The file in a home that lets open pages go on when the server starts again."""
+SIMULATIONS = "simulations"
+"""The folder in a home with a folder for each report of a simulation."""
+
+
+def make_pages(home: Path, plane: ControlPlane, identify: Identify, names: Sequence[str], url: str) -> Pages:
+    """Return the pages of a server. names: those by which other machines reach it. url: of the API on this machine."""
+    embedded = _Embedded(home, plane, identify, names, url.replace("https:", "http:", 1))
+    return Pages(ROOT, embedded.answer, embedded.close)
+
+
+class _Embedded:
+    """The dashboard of one server, which is made when somebody looks."""
+
+    def __init__(self, home: Path, plane: ControlPlane, identify: Identify, names: Sequence[str], address: str) -> None:
+        self._home, self._plane = home, plane
+        self._identify, self._names, self._address = identify, names, address
+        self._dashboard: Dashboard | None = None
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        dashboard = self._dashboard or await self._open()
+        await dashboard(scope, receive, send)
+
+    async def close(self) -> None:
+        """End all that is followed for viewers."""
+        if self._dashboard is not None:
+            await self._dashboard.close()
+
+    async def _open(self) -> "Dashboard":
+        await asyncio.to_thread(import_module, "muster.dashboard.app")
+        if self._dashboard is None:  # another request may have been faster
+            self._dashboard = self._make()
+        return self._dashboard
+
+    def _make(self) -> "Dashboard":
+        from muster.dashboard.app import Dashboard
+        from muster.dashboard.viewing.hosts import EmbeddedHost
+        from muster.dashboard.viewing.sessions import Sessions
+
+        clock, random = self._plane.inputs.clock, self._plane.inputs.random
+        host = EmbeddedHost(
+            self._find_user,
+            lambda user: self._plane.client(user, "muster-dashboard"),
+            find_namespace,
+            self._home / SIMULATIONS,
+        )
+        # Browsers send a cookie to every server of a host, whatever its port, so each server's has a name of its own.
+        name = f"muster-{sha256(str(self._home.absolute()).encode()).hexdigest()[:8]}"
+        sessions = Sessions(clock, self._home / SESSIONS)
+        return Dashboard(host, sessions, clock, random, hosts=self._names, name=name, address=self._address)
+
+    async def _find_user(self, proof: "Proof") -> User:
+        return await self._identify(proof.certificate, proof.authorization, proof.peer)
+
+
+def find_namespace(user: User) -> str:
+    """Return the namespace in which a user's jobs are: of a service account its own, of a Unix user theirs."""
+    if (account := account_of(user.name)) is not None:
+        return account[0]
+    if not user.name.startswith(UNIX_PREFIX):
+        return "default"
+    return namespace_of(user.name.removeprefix(UNIX_PREFIX), int(user.uid))

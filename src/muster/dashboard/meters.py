@@ -1,0 +1,30 @@
+"""Draws how much of a quota or of a node is used. The number always stands beside the bar. Pure."""
+
+from muster.charts.markup import Markup
+from muster.charts.meter import Part, draw_meter
+from muster.insight.nodes import NodeAmount
+from muster.insight.quota.shares import QuotaShare
+from muster.insight.text import format_quantity
+
+
+def draw_share(share: QuotaShare) -> Markup:
+    """Draw a quota: what is used of it, what of it is lent, and, beyond the mark, what is borrowed."""
+    own = share.used - share.borrowed
+    total = max(share.nominal, share.nominal + share.borrowed, share.used)
+    parts = (
+        Part(0, own, "used"),
+        Part(max(own, share.nominal - share.lent), share.lent, "lent"),
+        Part(max(own, share.nominal), share.borrowed, "borrowed"),
+    )
+    return draw_meter(parts, total, share.words, share.nominal if share.borrowed else None)
+
+
+def draw_amount(amount: NodeAmount) -> Markup:
+    """Draw what pods request of a resource of a node."""
+    return draw_meter((Part(0, amount.used or 0, "used"),), amount.has, f"{amount.resource}: {describe_amount(amount)}")
+
+
+def describe_amount(amount: NodeAmount) -> str:
+    """Return what pods request of a resource of a node, such as `3/8`; `-/8` if that is not known."""
+    used = "-" if amount.used is None else format_quantity(amount.resource, amount.used)
+    return f"{used}/{format_quantity(amount.resource, amount.has)}"

@@ -1,0 +1,98 @@
+"""Draws a map of nodes as small cells, one for each, so that thousands fit on a page. Pure.
+
+A cell is coloured by how much of the node is requested, or by the job on it. A sign in the cell and its title say the
+same without colour.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from muster.charts.markup import Markup, element
+from muster.charts.plot import COLORS
+from muster.dashboard.visits import address
+from muster.insight.gpus import GpuRow
+from muster.insight.nodes import NodeGroup, NodeRow
+
+BY_USE, BY_JOB = "use", "job"
+_STEPS = 5
+
+
+class Coloring(Struct, frozen=True):
+    """What the colours of cells mean.
+
+    by: BY_USE, BY_JOB, or a resource, whose requested part counts then. jobs: the colour of each job that has one.
+    """
+
+    by: str
+    jobs: Mapping[str, str] = {}
+
+
+def choose_colors(rows: Iterable[NodeRow]) -> dict[str, str]:
+    """Return a colour for each of the jobs that are on most nodes."""
+    counts = Counter(row.jobs[0] for row in rows if row.jobs)
+    return {job: str(number) for number, (job, _) in enumerate(counts.most_common(COLORS))}
+
+
+def draw_group(group: NodeGroup, coloring: Coloring) -> Markup:
+    """Draw the cells of a group."""
+    return Markup("".join(_draw_cell(row, coloring) for row in group.rows))
+
+
+def _draw_cell(row: NodeRow, coloring: Coloring) -> Markup:
+    attributes = {"class": _choose_class(row, coloring), "href": address("nodes", row.name), "tabindex": "-1"}
+    return element("a", {**attributes, "title": describe_cell(row, coloring.by)}, _choose_sign(row))
+
+
+def _choose_class(row: NodeRow, coloring: Coloring) -> str:
+    if row.health.startswith("NotReady"):
+        return "lost"
+    if coloring.by == BY_JOB:
+        return f"k{coloring.jobs.get(row.jobs[0], 'rest')}" if row.jobs else "free"
+    share = find_part(row, coloring.by)
+    return f"b{min(_STEPS - 1, int(share * _STEPS))}" if share > 0 else "free"
+
+
+def _choose_sign(row: NodeRow) -> str:
+    if row.health == "Ready":
+        return ""
+    return "×" if row.health.startswith("NotReady") else "–"
+
+
+def find_part(row: NodeRow, by: str) -> float:
+    """Return the requested part of a node, from 0 to 1: of one resource, or of the scarcest one."""
+    if by == BY_USE:
+        return row.load
+    return next((one.share for one in row.amounts if one.resource == by), 0.0)
+
+
+def describe_cell(row: NodeRow, by: str) -> str:
+    """Return what the title of a cell says."""
+    health = "" if row.health == "Ready" else f", {row.health}"
+    if row.jobs is None:
+        return f"{row.name}{health}"
+    if by == BY_JOB:
+        more = f" and {len(row.jobs) - 1} more" if len(row.jobs) > 1 else ""
+        return f"{row.name}{health}: {row.jobs[0]}{more}" if row.jobs else f"{row.name}{health}: free"
+    return f"{row.name}{health}: {find_part(row, by):.0%}"
+
+
+def draw_gpus(gpus: Sequence[GpuRow]) -> Markup:
+    """Draw the GPUs of a node, one by one."""
+    states = Counter(gpu.state for gpu in gpus)
+    label = ", ".join(f"{count} {state.lower()}" for state, count in states.items())
+    cells = (
+        element("i", {"class": f"gpu {gpu.state.lower()}", "title": describe_gpu(gpu)}, _GPU_SIGNS.get(gpu.state, ""))
+        for gpu in gpus
+    )
+    return element("span", {"class": "gpus", "role": "img", "aria-label": f"GPUs: {label}"}, *cells)
+
+
+_GPU_SIGNS = {"Ill": "×", "Used": "▪"}
+
+
+def describe_gpu(gpu: GpuRow) -> str:
+    """Return a GPU with its state, and the job that has it."""
+    name = f"GPU {gpu.gpu}" + (f" ({gpu.model})" if gpu.model else "")
+    return f"{name}: {gpu.state.lower()}" + (f" by {gpu.job}" if gpu.job and gpu.state == "Used" else "")

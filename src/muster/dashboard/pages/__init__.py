@@ -1,0 +1,18 @@
+"""The pages: for each, what it shows, found by the readers of `muster.insight` with the viewer's rights."""
+
+from muster.dashboard.pages import clusters, history, job, jobdeeds, jobs, nodes, output, overview, queues, simulations
+from muster.dashboard.visits import Route
+
+ROUTES: tuple[Route, ...] = (
+    *overview.ROUTES,
+    *jobs.ROUTES,
+    *job.ROUTES,
+    *jobdeeds.ROUTES,
+    *output.ROUTES,
+    *queues.ROUTES,
+    *nodes.ROUTES,
+    *history.ROUTES,
+    *clusters.ROUTES,
+    *simulations.ROUTES,
+)
+"""All pages, the more particular addresses first."""

@@ -1,0 +1,26 @@
+"""The worker clusters of MultiKueue: connection, and what was sent where."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.api.kueue import CLUSTER_QUEUE
+from muster.dashboard.visits import Page, Visit
+from muster.insight.reader.clusters import clusters_of, destinations
+from muster.insight.reader.queues import list_or_none
+
+_COLORS = {"Connected": "good", "Lost": "bad", "Unknown": "waiting"}
+
+
+async def view_clusters(visit: Visit) -> Mapping[str, Any]:
+    """Return the worker clusters, and which queues send jobs there."""
+    states = await clusters_of(visit.copy)
+    queues = await list_or_none(visit.copy, CLUSTER_QUEUE) if states else None
+    sends = await destinations(visit.copy, queues or ())
+    senders = {
+        state.name: sorted(queue for queue, clusters in sends.items() if state.name in clusters)
+        for state in states or ()
+    }
+    return {"states": states, "senders": senders, "colors": _COLORS}
+
+
+ROUTES = (Page("/clusters", "clusters/list.html", view_clusters, "clusters"),)

@@ -1,0 +1,78 @@
+"""What ran: totals by user, queue and day, the newest runs, and all of them as CSV."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from muster.dashboard.states import color_of
+from muster.dashboard.visits import Download, Page, Visit, address
+from muster.insight.history.csvfile import format_csv
+from muster.insight.history.runs import OUTCOMES, RunQuery, row
+from muster.insight.history.totals import GROUPINGS, By, add_up
+from muster.insight.reader.history import history
+from muster.runtime.transport import Response
+
+_DAYS = ("1", "7", "30", "90")
+# The most runs that totals are made of, and that a file has.
+_MOST_COUNTED, _MOST_IN_FILE = 20_000, 200_000
+_MOST_SHOWN = 100
+_FILTERS = ("namespace", "user", "queue", "state")
+
+
+async def view_history(visit: Visit) -> Mapping[str, Any]:
+    """Return the runs that the filters leave, added up and the newest ones."""
+    unseen: list[str] = []
+    runs, is_cut = await history(visit.viewer.client, read_query(visit), _MOST_COUNTED, unseen.append)
+    only = {name: visit.query.get(name, "") for name in _FILTERS}
+    days, by = _read_days(visit), _read_grouping(visit)
+    return {
+        "only": only,
+        "days": days,
+        "all_days": _DAYS,
+        "by": by,
+        "groupings": GROUPINGS,
+        "states": OUTCOMES,
+        "totals": add_up(runs, by),
+        "runs": runs[:_MOST_SHOWN],
+        "count": len(runs),
+        "is_cut": is_cut,
+        "has_gpus": any("gpu" in name for run in runs for one in run.pod_requests for name in one.requests),
+        "unseen": unseen,
+        "color_of": color_of,
+        "csv": address("history.csv", days=days, **only),
+    }
+
+
+async def answer_csv(visit: Visit) -> Response:
+    """Return the runs that the filters leave, as `muster history -o csv` prints them."""
+    runs, _ = await history(visit.viewer.client, read_query(visit), _MOST_IN_FILE, lambda _: None)
+    headers = {"content-disposition": 'attachment; filename="history.csv"'}
+    return Response(200, format_csv([row(run) for run in reversed(runs)]).encode(), "text/csv; charset=utf-8", headers)
+
+
+def read_query(visit: Visit) -> RunQuery:
+    """Return which runs the address asks for."""
+    state = visit.query.get("state", "")
+    return RunQuery(
+        namespace=visit.query.get("namespace", ""),
+        owner=visit.query.get("user", ""),
+        queue=visit.query.get("queue", ""),
+        states=(state,) if state in OUTCOMES else (),
+        since=visit.now - timedelta(days=int(_read_days(visit))),
+    )
+
+
+def _read_days(visit: Visit) -> str:
+    said = visit.query.get("days", "")
+    return said if said in _DAYS else "7"
+
+
+def _read_grouping(visit: Visit) -> By:
+    said = visit.query.get("by", "")
+    return said if said in GROUPINGS else "user"
+
+
+ROUTES = (
+    Page("/history", "history/list.html", view_history, "history", live=False),
+    Download("/history.csv", answer_csv),
+)

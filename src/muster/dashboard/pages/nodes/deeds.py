@@ -1,0 +1,66 @@
+"""Changes of nodes: cordon and uncordon."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.actions.cordoning import set_cordon
+from muster.dashboard.pages.nodes.nodemap import list_pods
+from muster.dashboard.pages.nodes.one import find_node
+from muster.dashboard.visits import Deed, Visit, address
+from muster.insight.nodes import make_node_rows
+from muster.insight.text import count_things, list_names
+
+
+async def view_cordon(visit: Visit) -> Mapping[str, Any]:
+    """Return the page that asks before a node is cordoned."""
+    node = await find_node(visit)
+    name = node.metadata.name
+    [row] = make_node_rows([node], await list_pods(visit, []))
+    if row.jobs is None:
+        here = "Pods that are there go on."
+    elif row.jobs:
+        here = f"{count_things(len(row.jobs), 'job goes', 'jobs go')} on there: {list_names(row.jobs)}."
+    else:
+        here = "No pod is there now."
+    return {
+        "title": f"Cordon node {name}?",
+        "will": ["No new pods start there, until it is uncordoned.", here, "A quota that follows the nodes shrinks."],
+        "fields": [],
+        "button": "Cordon the node",
+        "danger": False,
+        "back": address("nodes", name),
+    }
+
+
+async def cordon(visit: Visit, _: Mapping[str, str]) -> str:
+    """Cordon a node; return what was done. Raises `ApiError`."""
+    return await set_cordon(visit.viewer.client, visit.names["name"], cordoned=True)
+
+
+async def view_uncordon(visit: Visit) -> Mapping[str, Any]:
+    """Return the page that asks before a node is uncordoned."""
+    name = (await find_node(visit)).metadata.name
+    return {
+        "title": f"Uncordon node {name}?",
+        "will": ["New pods may start there again. A quota that follows the nodes grows."],
+        "fields": [],
+        "button": "Uncordon the node",
+        "danger": False,
+        "back": address("nodes", name),
+    }
+
+
+async def uncordon(visit: Visit, _: Mapping[str, str]) -> str:
+    """Uncordon a node; return what was done. Raises `ApiError`."""
+    return await set_cordon(visit.viewer.client, visit.names["name"], cordoned=False)
+
+
+def find_page(visit: Visit) -> str:
+    """Return the address of the node's page."""
+    return address("nodes", visit.names["name"])
+
+
+ROUTES = (
+    Deed("/nodes/{name}/cordon", view_cordon, cordon, find_page, "nodes"),
+    Deed("/nodes/{name}/uncordon", view_uncordon, uncordon, find_page, "nodes"),
+)

@@ -1,0 +1,104 @@
+"""The nodes: a map by place, coloured by use or by job, and a list."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster.api.core import NODE, Node, Pod
+from muster.api.kueue import TOPOLOGY
+from muster.api.status import ApiError
+from muster.dashboard.listing import Listing, cut, read_list_query
+from muster.dashboard.meters import describe_amount, draw_amount
+from muster.dashboard.nodecells import BY_JOB, BY_USE, Coloring, choose_colors, draw_gpus, draw_group
+from muster.dashboard.visits import Page, PageError, Visit
+from muster.insight.gpus import GpuRow, make_gpu_rows
+from muster.insight.nodes import NodeRow, group_rows, list_levels, list_node_resources, make_node_rows
+from muster.insight.reader.listviews import POD_LINES
+from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.visible import list_visible
+
+_WELL, _UNWELL = "ready", "not ready or cordoned"
+_NO_PLACE = "none"
+
+
+async def view_nodes(visit: Visit) -> Mapping[str, Any]:
+    """Return the nodes that the filters leave. Raises `PageError`, `ApiError`."""
+    unseen: list[str] = []
+    nodes = await list_nodes(visit)
+    pods = await list_pods(visit, unseen)
+    rows = make_node_rows(nodes, pods)
+    only = {name: visit.query.get(name, "") for name in ("by", "group", "state", "text", "job")}
+    chosen = [row for row in rows if _is_chosen(row, only)]
+    levels = list_levels(nodes, await list_or_none(visit.copy, TOPOLOGY) or ())
+    group = only["group"] if only["group"] in (*levels, _NO_PLACE) else next(iter(levels), _NO_PLACE)
+    resources = list_node_resources(nodes)
+    by = only["by"] if only["by"] in (BY_JOB, *resources) else BY_USE
+    coloring = Coloring(by, choose_colors(rows) if by == BY_JOB else {})
+    listing = cut(chosen, read_list_query(visit))
+    return {
+        "only": only,
+        "by": by,
+        "choices": [(BY_USE, "the scarcest resource"), *((one, one) for one in resources), (BY_JOB, "job")],
+        "group": group,
+        "groups": [*levels, _NO_PLACE],
+        "states": (_WELL, _UNWELL),
+        "parts": [
+            (one.name, len(one.rows), draw_group(one, coloring)) for one in group_rows(chosen, levels.get(group, ()))
+        ],
+        "jobs": [(name, color) for name, color in coloring.jobs.items()],
+        "shows_more_jobs": by == BY_JOB and len({row.jobs[0] for row in rows if row.jobs}) > len(coloring.jobs),
+        "listing": listing,
+        "gpus": _group_gpus(nodes, pods, listing),
+        "all": len(rows),
+        "well": sum(row.health == "Ready" for row in rows),
+        "draw_amount": draw_amount,
+        "describe_amount": describe_amount,
+        "draw_gpus": draw_gpus,
+        "unseen": unseen,
+    }
+
+
+async def list_nodes(visit: Visit) -> Sequence[Node]:
+    """Return all nodes. Raises `PageError` for a viewer who may not list them."""
+    try:
+        return (await visit.copy.list(NODE)).items
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        text = f"{error}. An administrator gives that right: nodes are of the whole cluster, and no namespace has any."
+        raise PageError("You may not see the nodes", text, 403) from error
+
+
+async def list_pods(visit: Visit, unseen: list[str]) -> list[Pod] | None:
+    """Return all pods; None, with a sentence, if the viewer may not list those of other namespaces."""
+    try:
+        pods, where = await list_visible(visit.copy, POD_LINES, visit.viewer.namespace, lambda _: None, "pods")
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        pods, where = [], "no"
+    if where:
+        unseen.append("What is requested of the nodes is not shown: you may not list the pods of others")
+        return None
+    return pods
+
+
+def _is_chosen(row: NodeRow, only: Mapping[str, str]) -> bool:
+    return (
+        only["text"].lower() in row.name.lower()
+        and (not only["state"] or (only["state"] == _WELL) == (row.health == "Ready"))
+        and (not only["job"] or only["job"] in (row.jobs or ()))
+    )
+
+
+def _group_gpus(nodes: Sequence[Node], pods: Sequence[Pod] | None, listing: Listing) -> Mapping[str, list[GpuRow]]:
+    """Return the GPUs of the nodes in a part of the list, by node."""
+    shown = {row.name for row in listing.items}
+    gpus: dict[str, list[GpuRow]] = defaultdict(list)
+    here = [node for node in nodes if node.metadata.name in shown]
+    for row in make_gpu_rows(here, pods or (), shared=pods is None):
+        gpus[row.node].append(row)
+    return gpus
+
+
+ROUTES = (Page("/nodes", "nodes/map.html", view_nodes, "nodes"),)

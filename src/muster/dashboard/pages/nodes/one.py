@@ -1,0 +1,145 @@
+"""One node: what is on it, what is free, its GPUs, taints and conditions."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from muster.api.core import Node, Pod
+from muster.api.nodes import taints_of
+from muster.api.pods import is_finished, job_of, rank_of
+from muster.api.server.metrics import PodMetrics
+from muster.api.status import ApiError
+from muster.dashboard.listing import cut, read_list_query
+from muster.dashboard.meters import describe_amount, draw_amount
+from muster.dashboard.pages.nodes.nodemap import list_nodes
+from muster.dashboard.visits import Page, PageError, Visit
+from muster.insight.gpus import make_gpu_rows
+from muster.insight.history.build import owner_of
+from muster.insight.nodes import make_node_rows, request_of
+from muster.insight.quota.state import index_by_owner
+from muster.insight.reader.listviews import POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.usage import read_usage
+from muster.insight.reader.visible import list_visible
+from muster.insight.text import format_owner, format_quantity
+from muster.insight.usage import CurrentUsage, format_cpus, format_memory, usage_by_pod
+
+_USAGE_SECONDS = 10.0
+_MOST_DIGITS = 10
+_INFO = (
+    ("System", "os_image"),
+    ("Kernel", "kernel_version"),
+    ("Architecture", "architecture"),
+    ("Agent", "kubelet_version"),
+    ("Runtime", "container_runtime_version"),
+)
+
+
+class PodRow(Struct, frozen=True):
+    """A pod on a node. requests: by resource, in units of `quantity.amount`. cpus, memory: what it uses now."""
+
+    namespace: str
+    name: str
+    uid: str
+    job: str
+    rank: str
+    owner: str
+    phase: str
+    requests: Mapping[str, int]
+    cpus: str
+    memory: str
+
+
+async def view_node(visit: Visit) -> Mapping[str, Any]:
+    """Return one node. Raises `PageError`, `ApiError`."""
+    node = await find_node(visit)
+    unseen: list[str] = []
+    pods, where = await _list_pods(visit, unseen)
+    here = [pod for pod in pods if pod.spec.node_name == node.metadata.name and not is_finished(pod)]
+    [row] = make_node_rows([node], None if where else here)
+    usage = await _ask_usage(visit, where)
+    info = node.status.node_info
+    return {
+        "node": node,
+        "row": row,
+        "pods": cut(_make_pod_rows(here, usage, await _find_owners(visit, where)), read_list_query(visit)),
+        "has_usage": bool(usage),
+        "gpus": make_gpu_rows([node], here, shared=bool(where)),
+        "taints": taints_of(node),
+        "conditions": [(one, _is_bad(one.type, one.status)) for one in node.status.conditions],
+        "info": [(title, value) for title, name in _INFO if (value := getattr(info, name))],
+        "labels": sorted(node.metadata.labels.items()),
+        "draw_amount": draw_amount,
+        "describe_amount": describe_amount,
+        "format_quantity": format_quantity,
+        "unseen": unseen,
+    }
+
+
+async def find_node(visit: Visit) -> Node:
+    """Return the node that an address names. Raises `PageError`, `ApiError`."""
+    name = visit.names["name"]
+    node = next((one for one in await list_nodes(visit) if one.metadata.name == name), None)
+    if node is None:
+        raise PageError(
+            f"There is no node {name}", "It has left the cluster, or never was in it. The menu leads to all nodes."
+        )
+    return node
+
+
+async def _list_pods(visit: Visit, unseen: list[str]) -> tuple[Sequence[Pod], str]:
+    """Return the pods that the viewer may see, and the namespace if that is one only."""
+    own = visit.viewer.namespace
+    try:
+        return await list_visible(visit.copy, POD_LINES, own, unseen.append, "pods")
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        unseen.append(f"Pods are not shown: {error}")
+        return (), own
+
+
+async def _ask_usage(visit: Visit, where: str) -> Mapping[tuple[str, str], CurrentUsage]:
+    """Return what pods use now, as far as it has been measured."""
+    find = partial(read_usage, visit.viewer.client, where, lambda _: None)
+    metrics: Sequence[PodMetrics] | None = await visit.copy.answers.ask(("usage", where), _USAGE_SECONDS, find)
+    return usage_by_pod(metrics or ())
+
+
+async def _find_owners(visit: Visit, where: str) -> Mapping[str, str]:
+    """Return who submitted each job that queues, by its UID, as far as the viewer may see that."""
+    workloads = await list_or_none(visit.copy, WORKLOAD_LINES, where) or ()
+    return {uid: owner_of(one.metadata) for uid, one in index_by_owner(workloads).items()}
+
+
+def _make_pod_rows(
+    pods: Sequence[Pod], usage: Mapping[tuple[str, str], CurrentUsage], owners: Mapping[str, str]
+) -> list[PodRow]:
+    rows = []
+    for pod in pods:
+        meta = pod.metadata
+        used = usage.get((meta.namespace, meta.name))
+        cpus, memory = (format_cpus(used), format_memory(used)) if used is not None else ("", "")
+        requests = {resource: number for resource, number in request_of(pod).items() if resource != "pods"}
+        uid, job = job_of(pod)
+        owner = format_owner(owners.get(uid) or owner_of(meta))
+        rows.append(
+            PodRow(
+                meta.namespace, meta.name, meta.uid, job, rank_of(pod), owner, pod.status.phase, requests, cpus, memory
+            )
+        )
+    return sorted(rows, key=lambda row: (row.namespace, row.job, _order_rank(row.rank), row.name))
+
+
+def _order_rank(rank: str) -> int:
+    return int(rank) if rank.isascii() and rank.isdecimal() and len(rank) < _MOST_DIGITS else 0
+
+
+def _is_bad(condition: str, status: str) -> bool:
+    """Return whether a condition says that something is wrong: of Ready that is any status but True."""
+    return status != "True" if condition == "Ready" else status == "True"
+
+
+ROUTES = (Page("/nodes/{name}", "nodes/one.html", view_node, "nodes"),)

@@ -1,0 +1,146 @@
+"""The overview: what runs, what waits, how the quotas are used, and what needs attention."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from muster.api.core import Node, Pod
+from muster.api.kueue import COHORT
+from muster.api.nodes import is_ready
+from muster.api.ours.gpus import is_gpu
+from muster.dashboard.meters import draw_share
+from muster.dashboard.states import color_of
+from muster.dashboard.visits import Page, Visit, address
+from muster.insight.attention import Scene, Trouble, find_troubles
+from muster.insight.gpus import GpuCount, count_gpus
+from muster.insight.nodes import NodeAmount, sum_cluster
+from muster.insight.quota.shares import QuotaNode, list_quota_nodes, list_shared_resources
+from muster.insight.reader.attention import read_scene
+from muster.insight.reader.listviews import POD_LINES
+from muster.insight.reader.queues import list_or_none
+from muster.insight.text import format_age, format_quantity
+
+_WAITING = ("Queued", "Checking", "Held", "Suspended", "Pending", "Evicting")
+_RUNNING = ("Running", "Starting", "Retrying", "Finishing")
+# How many jobs and queues the page names; others are on the pages of jobs and queues.
+_MOST_JOBS, _MOST_QUEUES = 8, 12
+
+
+class Tile(Struct, frozen=True):
+    """A number with its name and a note. link: the page that says more; "" for none."""
+
+    name: str
+    value: str
+    note: str = ""
+    link: str = ""
+
+
+async def view_overview(visit: Visit) -> Mapping[str, Any]:
+    """Return the state of the cluster, as far as the viewer may see it."""
+    unseen: list[str] = []
+    pods = await list_or_none(visit.copy, POD_LINES)  # before the jobs, whose pods are among these
+    scene = await read_scene(visit.copy, visit.viewer.namespace, visit.now, unseen.append, visit.copy.memo)
+    cohorts = await list_or_none(visit.copy, COHORT)
+    tree = list_quota_nodes(scene.cluster_queues or (), cohorts or ())
+    queues = [one for one in tree if one.row is not None]
+    running = [row for row in scene.jobs if row["state"] in _RUNNING]
+    waiting = [row for row in scene.jobs if row["state"] in _WAITING]
+    return {
+        "tiles": list_tiles(scene, pods, running, waiting, visit.now),
+        "troubles": [(one, find_link(one)) for one in find_troubles(scene)],
+        "queues": sorted(queues, key=_rank_queue)[:_MOST_QUEUES],
+        "all_queues": len(queues),
+        "has_queues": scene.cluster_queues is not None,
+        "resources": list_shared_resources(queues),
+        "running": sorted(running, key=lambda row: str(row["started"] or ""), reverse=True)[:_MOST_JOBS],
+        "waiting": waiting[:_MOST_JOBS],
+        "counts": {"running": len(running), "waiting": len(waiting)},
+        "draw_share": draw_share,
+        "color_of": color_of,
+        "unseen": unseen,
+    }
+
+
+def _rank_queue(node: QuotaNode) -> tuple[int, float, str]:
+    """Return what orders the queues: those where most waits come first, then those that are used most."""
+    share = max((one.used / one.nominal for one in node.shares if one.nominal), default=0.0)
+    return -(node.row["pending"] if node.row is not None else 0), -share, node.name
+
+
+def list_tiles(
+    scene: Scene,
+    pods: Sequence[Pod] | None,
+    running: Sequence[Mapping[str, Any]],
+    waiting: Sequence[Mapping[str, Any]],
+    now: datetime,
+) -> list[Tile]:
+    """Return the numbers at the top. pods: None if the viewer may not see all of them."""
+    ended = Counter(row["state"] for row in scene.jobs if row["state"] in ("Completed", "Failed"))
+    since = min((row["submitted"] for row in waiting if row["submitted"] is not None), default=None)
+    longest = f"the longest for {format_age(since, now)}" if since is not None else ""
+    there = f"{ended['Completed']} completed, {ended['Failed']} failed are still listed" if ended else ""
+    tiles = [
+        Tile("Jobs that run", str(len(running)), there, address("jobs", state="Running")),
+        Tile("Jobs that wait", str(len(waiting)), longest, address("jobs", state="Queued")),
+    ]
+    return [*tiles, *(_list_node_tiles(scene.nodes, pods) if scene.nodes is not None else ())]
+
+
+def _list_node_tiles(nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Iterable[Tile]:
+    link = address("nodes")
+    cordoned = sum(node.spec.unschedulable for node in nodes)
+    ready = sum(map(is_ready, nodes))
+    yield Tile("Nodes ready", f"{ready} of {len(nodes)}", f"{cordoned} cordoned" if cordoned else "", link)
+    amounts = sum_cluster(nodes, pods)
+    for amount in amounts:
+        title = {"cpu": "CPUs requested", "memory": "Memory requested"}.get(amount.resource)
+        if title is not None:
+            yield Tile(title, _format_share(amount), _describe_share(amount), link)
+    used = None if pods is None else sum(one.used or 0 for one in amounts if is_gpu(one.resource))
+    if (gpus := count_gpus(nodes, used)).total:
+        yield Tile("GPUs", _format_gpus(gpus), _describe_gpus(gpus), link)
+
+
+def _format_share(amount: NodeAmount) -> str:
+    return "unknown" if amount.used is None else f"{amount.share:.0%}"
+
+
+def _describe_share(amount: NodeAmount) -> str:
+    has = format_quantity(amount.resource, amount.has)
+    if amount.used is None:
+        return f"of {has}; you may not see all pods"
+    return f"{format_quantity(amount.resource, amount.used)} of {has}"
+
+
+def _format_gpus(gpus: GpuCount) -> str:
+    return str(gpus.total) if gpus.used is None else f"{gpus.used} of {gpus.total}"
+
+
+def _describe_gpus(gpus: GpuCount) -> str:
+    ill = f", {gpus.ill} ill" if gpus.ill else ""
+    return f"{gpus.free} free{ill}" if gpus.used is not None else f"you may not see who uses them{ill}"
+
+
+def find_link(trouble: Trouble) -> str:
+    """Return the address of the page about what a trouble is about; "" if there is none."""
+    match trouble.topic:
+        case "nodes" | "gpus":
+            return address("nodes", trouble.name) if trouble.name else address("nodes")
+        case "clusterqueue":
+            return address("queues", "cluster", trouble.name) if trouble.name else address("queues")
+        case "localqueue":
+            return address("queues", trouble.namespace, trouble.name) if trouble.name else address("queues")
+        case "flavor":
+            return address("queues")
+        case "job":
+            return address("jobs", trouble.namespace, trouble.name) if trouble.name else address("jobs")
+        case "cluster":
+            return address("clusters")
+        case _:
+            return ""
+
+
+ROUTES = (Page("/", "overview/overview.html", view_overview, "overview"),)

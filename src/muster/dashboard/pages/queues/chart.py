@@ -1,0 +1,80 @@
+"""Draws the use of a queue over time, stacked by user. Pure."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from msgspec import Struct
+
+from muster.charts.markup import Markup
+from muster.charts.plot import Series, color_of, draw_legend, draw_stack
+from muster.charts.scales import Tick, format_span
+from muster.insight.history.use import OTHERS, UNKNOWN, UseSteps
+from muster.insight.text import format_owner
+
+_GIBIBYTE = 1 << 30
+
+
+class Span(Struct, frozen=True):
+    """A time up to now, and the number of steps that it is drawn in. marks: how many of its ticks have names."""
+
+    title: str
+    length: timedelta
+    steps: int
+    marks: int
+
+
+SPANS: Mapping[str, Span] = {
+    "hour": Span("last hour", timedelta(hours=1), 60, 6),
+    "day": Span("last day", timedelta(days=1), 96, 8),
+    "week": Span("last week", timedelta(days=7), 84, 7),
+}
+
+
+class UseFigure(Struct, frozen=True):
+    """A chart with its legend. is_empty: nothing was used in that time."""
+
+    chart: Markup
+    legend: Markup
+    is_empty: bool
+
+
+def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> UseFigure:
+    """Draw the use. limit: the quota, in units of `quantity.amount`; None to draw no line."""
+    divisor = _find_divisor(resource)
+    layers = [
+        Series(
+            _name_owner(layer.owner),
+            [value / (divisor if resource != "cpu" else 1) for value in layer.values],
+            "rest" if layer.owner == OTHERS else color_of(number),
+        )
+        for number, layer in enumerate(steps.layers)
+    ]
+    count = span.steps
+    lines = [Series("quota", [limit / divisor] * count, "limit")] if limit else []
+    ticks = [
+        Tick(number / span.marks, _name_tick(span, number), minor=bool(number % 2)) for number in range(span.marks + 1)
+    ]
+    label = (
+        f"Use of {resource} in the {span.title}, by user, on average of each {format_span(steps.step.total_seconds())}"
+    )
+    chart = draw_stack([*map(float, range(count + 1))], layers, lines, ticks, label, _name_unit(resource))
+    legend = draw_legend([*((one.name, one.color) for one in layers), *((one.name, one.color) for one in lines)])
+    return UseFigure(chart, legend, is_empty=not layers)
+
+
+def _find_divisor(resource: str) -> int:
+    """Return how many units of `quantity.amount` are one unit of the chart."""
+    return {"cpu": 1000, "memory": _GIBIBYTE, "ephemeral-storage": _GIBIBYTE}.get(resource, 1)
+
+
+def _name_unit(resource: str) -> str:
+    return {"cpu": "CPUs", "memory": "GiB", "ephemeral-storage": "GiB"}.get(resource, "")
+
+
+def _name_owner(owner: str) -> str:
+    return owner if owner in (OTHERS, UNKNOWN) else format_owner(owner)
+
+
+def _name_tick(span: Span, number: int) -> str:
+    ago = span.length * (1 - number / span.marks)
+    return f"{format_span(ago.total_seconds())} ago" if number < span.marks else "now"

@@ -1,0 +1,236 @@
+"""One queue, a ClusterQueue or a LocalQueue: what waits in order, what runs, and its use over time."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from muster.api.kinds import Kind
+from muster.api.kueue import (
+    CLUSTER_QUEUE,
+    COHORT,
+    LOCAL_QUEUE,
+    STOP_NONE,
+    STRICT_FIFO,
+    ClusterQueue,
+    LocalQueue,
+    Workload,
+)
+from muster.dashboard.listing import PER_PAGE, Listing, find_first, make_listing, read_list_query
+from muster.dashboard.meters import draw_share
+from muster.dashboard.pages.queues.chart import SPANS, draw_use
+from muster.dashboard.states import color_of
+from muster.dashboard.visits import Page, PageError, Visit, address
+from muster.insight.history.runs import Run, RunQuery
+from muster.insight.history.use import spans_of_holders, spans_of_runs, sum_use
+from muster.insight.quota.queues import make_cluster_queue_row, make_local_queue_row
+from muster.insight.quota.shares import QuotaNode, list_quota_nodes
+from muster.insight.reader.history import history
+from muster.insight.reader.listviews import WORKLOAD_LINES
+from muster.insight.reader.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
+from muster.insight.reader.queues import get_or_none, list_or_none, list_or_say, workloads_of
+from muster.insight.text import format_owner, format_quantity
+from muster.insight.why.sentences import describe_estimate
+from muster.queueing.scheduling.estimate import Estimate
+
+# For how many seconds a forecast, and what the history says, is good.
+_FORECAST_SECONDS, _HISTORY_SECONDS = 10.0, 30.0
+# Jobs that are named of those that run, that are forecast, and runs of the past that are summed up.
+_MOST_HOLDERS, _MOST_FORECAST, _MOST_RUNS = 50, 100, 5_000
+
+# The part of an address that stands where the namespace of a LocalQueue does.
+_CLUSTER = "cluster"
+
+T = TypeVar("T")
+
+
+class Queue(Struct, frozen=True):
+    """A queue as a viewer sees it. cluster: the ClusterQueue, or that behind a LocalQueue; None if not visible."""
+
+    name: QueueName
+    cluster: ClusterQueue | None
+    local: LocalQueue | None = None
+
+    @property
+    def address(self) -> str:
+        """The address of the queue's page."""
+        return address("queues", self.name.namespace or _CLUSTER, self.name.name)
+
+    @property
+    def own(self) -> ClusterQueue | LocalQueue:
+        """The queue that the page is about."""
+        queue = self.local or self.cluster
+        assert queue is not None, "one of both is there"
+        return queue
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the queue itself is stopped; the ClusterQueue behind a LocalQueue does not count."""
+        return self.own.spec.stop_policy != STOP_NONE
+
+
+async def find_queue(visit: Visit) -> Queue:
+    """Return the queue that an address names. Raises `PageError`, `ApiError`."""
+    namespace, name = visit.names.get("namespace", ""), visit.names["name"]
+    if not namespace:
+        if (queue := await _find(visit, CLUSTER_QUEUE, name)) is not None:
+            return Queue(QueueName("", name), queue)
+        namespace = _CLUSTER  # a namespace may be called so, too
+    local = await _find(visit, LOCAL_QUEUE, name, namespace)
+    if local is None:
+        kind = "ClusterQueue" if namespace == _CLUSTER else "LocalQueue"
+        where = "" if namespace == _CLUSTER else f" in namespace {namespace}"
+        text = "It may have been deleted, or you may not see it. The menu leads to the queues that you may see."
+        raise PageError(f"There is no {kind} {name}{where}", text)
+    target = local.spec.cluster_queue
+    behind = None
+    if target:
+        behind = await _find(visit, CLUSTER_QUEUE, target)
+    return Queue(QueueName(namespace, name), behind, local)
+
+
+async def _find(visit: Visit, kind: Kind[T], name: str, namespace: str = "") -> T | None:
+    """Return a queue from the copy, or from the server for a viewer who may not list queues.
+
+    The result is None if there is no such queue, or the viewer may not see it.
+    """
+    listed: Sequence[Any] | None = await list_or_none(visit.copy, kind, namespace)
+    if listed is not None:
+        return next((one for one in listed if one.metadata.name == name), None)
+    return await get_or_none(visit.copy, kind, name, namespace)
+
+
+async def view_queue(visit: Visit) -> Mapping[str, Any]:
+    """Return one queue. Raises `PageError`, `ApiError`."""
+    unseen: list[str] = []
+    queue = await find_queue(visit)
+    row = make_local_queue_row(queue.local) if queue.local is not None else _make_row(queue)
+    workloads = await workloads_of(visit.copy, queue.name.namespace, unseen.append, WORKLOAD_LINES)
+    listing, is_ordered = await _list_pending(visit, queue, row["pending"], workloads)
+    holders = list_holders(queue.name, workloads)
+    starts = await _ask_starts(visit, queue, listing.items)
+    return {
+        "queue": queue,
+        "row": row,
+        "behind": make_cluster_queue_row(queue.cluster) if queue.local is not None and queue.cluster else None,
+        "node": await _find_quota_node(visit, queue),
+        "is_strict": queue.cluster is not None and queue.cluster.spec.queueing_strategy == STRICT_FIFO,
+        "fronts": await _list_fronts(visit, queue, unseen),
+        "listing": listing,
+        "is_ordered": is_ordered,
+        "starts": {key: describe_estimate(one, visit.now) for key, one in starts.items()} if starts else {},
+        "holders": holders[:_MOST_HOLDERS],
+        "all_holders": len(holders),
+        "use": await _view_use(visit, queue, workloads),
+        "draw_share": draw_share,
+        "format_quantity": format_quantity,
+        "format_owner": format_owner,
+        "color_of": color_of,
+        "unseen": unseen,
+    }
+
+
+def _make_row(queue: Queue) -> dict[str, Any]:
+    assert queue.cluster is not None, "a queue that is no LocalQueue is a ClusterQueue"
+    return make_cluster_queue_row(queue.cluster)
+
+
+async def _list_pending(visit: Visit, queue: Queue, count: int, workloads: Sequence[Workload]) -> tuple[Listing, bool]:
+    """Return the part of the pending list that the address names, and whether its order is that of the queue."""
+    query = read_list_query(visit)
+    first = find_first(count, query)
+    rows, is_ordered = await read_pending(visit.copy, queue.name, queue.cluster, workloads, first, PER_PAGE)
+    return make_listing(rows, max(count, first + len(rows)), query), is_ordered
+
+
+async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) -> Mapping[str, Estimate] | None:
+    """Return the forecasts for the rows, as far as they have been made; None while there are none."""
+    if queue.cluster is None or not rows:
+        return None
+    keys = tuple(row.key for row in rows[:_MOST_FORECAST])
+    name, namespace = queue.cluster.metadata.name, queue.name.namespace or visit.viewer.namespace
+    find = partial(forecast_starts, visit.copy, name, namespace, keys, visit.now)
+    answer: Mapping[str, Estimate] | None = await visit.copy.answers.ask(
+        ("starts", name, keys), _FORECAST_SECONDS, find
+    )
+    return answer
+
+
+async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:
+    """Return the place of a ClusterQueue in the tree of quotas; None for a LocalQueue, or where that is not visible."""
+    if queue.local is not None:
+        return None
+    queues = await list_or_none(visit.copy, CLUSTER_QUEUE)
+    cohorts = await list_or_none(visit.copy, COHORT)
+    nodes = list_quota_nodes(queues or ([queue.cluster] if queue.cluster else ()), cohorts or ())
+    return next((one for one in nodes if one.row is not None and one.name == queue.name.name), None)
+
+
+async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tuple[str, str]]:
+    """Return the namespace and name of the LocalQueues in front of a ClusterQueue, as far as the viewer sees them."""
+    if queue.local is not None:
+        return []
+    local_queues = await list_or_say(visit.copy, LOCAL_QUEUE, "", unseen.append, "LocalQueues")
+    fronts = [one.metadata for one in local_queues or () if one.spec.cluster_queue == queue.name.name]
+    return sorted((one.namespace, one.name) for one in fronts)
+
+
+async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -> dict[str, Any] | None:
+    """Return the use over time; None while the history has not answered, or where the quota is not visible."""
+    row = make_cluster_queue_row(queue.cluster) if queue.cluster is not None else None
+    resources = list(dict.fromkeys(one["resource"] for one in row["quotas"])) if row is not None else []
+    resources = resources or ["cpu"]
+    span_name = visit.query.get("span", "day")
+    span_name = span_name if span_name in SPANS else "day"
+    resource = visit.query.get("resource", "")
+    resource = resource if resource in resources else _prefer(resources)
+    span = SPANS[span_name]
+    fronts = (
+        [(queue.name.namespace, queue.name.name)] if queue.local is not None else await _list_fronts(visit, queue, [])
+    )
+    find = partial(_read_runs, visit, fronts, span.length)
+    runs: Sequence[Run] | None = await visit.copy.answers.ask(
+        ("runs", queue.name, span_name, tuple(fronts)), _HISTORY_SECONDS, find
+    )
+    holders = [one for one in workloads if queue.name.holds(one)]
+    spans = [*spans_of_runs(runs or (), resource), *spans_of_holders(holders, resource)]
+    steps = sum_use(spans, visit.now, span.length, span.steps)
+    limit = None
+    if row is not None and queue.local is None:
+        limit = sum(one["nominal"] for one in row["quotas"] if one["resource"] == resource)
+    return {
+        "figure": draw_use(steps, span, resource, limit),
+        "spans": [(name, one.title) for name, one in SPANS.items()],
+        "span": span_name,
+        "resources": resources,
+        "resource": resource,
+        "is_known": runs is not None,
+        "is_cut": runs is not None and len(runs) >= _MOST_RUNS,
+    }
+
+
+def _prefer(resources: Sequence[str]) -> str:
+    """Return the resource that people look at first: GPUs, else CPUs."""
+    gpus = [one for one in resources if one.endswith("/gpu")]
+    return gpus[0] if gpus else "cpu" if "cpu" in resources else resources[0]
+
+
+async def _read_runs(visit: Visit, fronts: Sequence[tuple[str, str]], length: timedelta) -> list[Run]:
+    """Return the runs of LocalQueues that ended within some time, the newest first. The number is bounded."""
+    since = visit.now - length
+    wanted = set(fronts)
+    if len(wanted) == 1:
+        [(namespace, name)] = wanted
+        query = RunQuery(namespace=namespace, queue=name, since=since)
+    else:
+        query = RunQuery(since=since)
+    runs, _ = await history(visit.copy, query, _MOST_RUNS, lambda _: None)
+    return [run for run in runs if (run.namespace, run.queue) in wanted]
+
+
+ROUTES = (
+    Page("/queues/cluster/{name}", "queues/one.html", view_queue, "queues"),
+    Page("/queues/{namespace}/{name}", "queues/one.html", view_queue, "queues"),
+)

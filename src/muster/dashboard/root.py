@@ -1,0 +1,5 @@
+"""Names the path below which all pages are."""
+
+from typing import Final
+
+ROOT: Final = "/ui"

@@ -1,0 +1,19 @@
+"""The states of jobs for people who look: in words, and in colours that are never the only sign. Pure."""
+
+STATES = (
+    "Queued", "Checking", "Held", "Suspended", "Pending", "Starting", "Running", "Retrying", "Evicting",
+    "Finishing", "Cancelling", "Completed", "Failed", "Cancelled", "Deleting",
+)  # fmt: skip
+
+_COLORS = {
+    "waiting": ("Queued", "Checking", "Held", "Suspended", "Pending"),
+    "running": ("Starting", "Running", "Finishing"),
+    "bad": ("Failed", "Retrying", "Evicting"),
+    "good": ("Completed",),
+}
+_COLOR_BY_STATE = {state: color for color, states in _COLORS.items() for state in states}
+
+
+def color_of(state: str) -> str:
+    """Return the class of a state in the style sheet; "" for one that is neither good nor bad."""
+    return _COLOR_BY_STATE.get(state, "")

@@ -1,0 +1,47 @@
+"""The files that every page uses: one style sheet, one script, and what is shipped of others.
+
+The address of a file holds a hash of its content, so that a browser keeps it for ever and never has an old one.
+"""
+
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from muster.runtime.transport import Response
+
+PREFIX = "/static/"
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+def url_of_static(name: str) -> str:
+    """Return the address of a file."""
+    return f"/ui{PREFIX}{_read(name)[0]}/{name}"
+
+
+def answer_static(path: str) -> Response | None:
+    """Return the file with a path below the prefix; None if there is none."""
+    digest, _, name = path.removeprefix(PREFIX).partition("/")
+    if name not in names():
+        return None
+    known, content = _read(name)
+    kind = _TYPES[name.rpartition(".")[2]]
+    lasting = "public, max-age=31536000, immutable" if digest == known else "no-cache"
+    return Response(200, content, kind, {"cache-control": lasting, "etag": f'"{known}"'})
+
+
+@cache
+def names() -> frozenset[str]:
+    """Return the names of all files."""
+    return frozenset(
+        one.name for one in (files("muster.dashboard") / "static").iterdir() if one.name.rpartition(".")[2] in _TYPES
+    )
+
+
+@cache
+def _read(name: str) -> tuple[str, bytes]:
+    content = (files("muster.dashboard") / "static" / name).read_bytes()
+    return sha256(content).hexdigest()[:16], content

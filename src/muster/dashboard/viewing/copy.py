@@ -1,0 +1,193 @@
+"""Keeps a live copy of what one viewer may see, and tells when it changes.
+
+The readers of `muster.insight` ask a client for lists. Here such a list is answered from a copy that a watch keeps up
+to date, so that a page can be rendered at every change without a request. A copy that no page has used for a while is
+dropped.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from muster.api.core import EVENT
+from muster.api.kinds import Kind, Page
+from muster.api.meta import ListMeta
+from muster.api.status import ApiError
+from muster.api.values.selectors import parse_label_selector
+from muster.dashboard.viewing.answers import Answers
+from muster.insight.reader.memo import Memo
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.informer import Informer, Outage
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import TransportError
+
+T = TypeVar("T")
+
+# A list that no page has asked for within this time is followed no longer.
+IDLE_SECONDS = 60.0
+# A list that the server refused is asked for again after this time.
+_REFUSED_SECONDS = 10.0
+_MOST_FOLLOWED = 100
+_MOST_MEMOS = 10
+
+
+class _Key(NamedTuple):
+    kind: Any
+    namespace: str
+    labels: str
+
+
+class _Followed:
+    """One list that a watch keeps up to date."""
+
+    informer: Informer[Any]
+
+    def __init__(self, now: float) -> None:
+        self.used = now
+        self.error: ApiError | TransportError | None = None
+        self.settled = asyncio.Event()  # the first list is here, or was refused
+        self.task: asyncio.Task[None] | None = None
+
+
+class Copy(Client):
+    """A client of one viewer whose lists come from memory. `close` ends all watches.
+
+    revision: grows with every change of a list that is followed.
+    answers: to what no watch keeps up to date.
+    """
+
+    def __init__(self, client: Client, clock: Clock, random: Random) -> None:
+        self._memos: dict[str, Memo] = {}
+        super().__init__(client.transport, field_manager="muster-dashboard")
+        self.revision = 0
+        self.trouble = ""
+        self._clock = clock
+        self._random = random
+        self._followed: dict[_Key, _Followed] = {}
+        self._changed = asyncio.Event()
+        self._outage = Outage()
+        self.answers = Answers(clock, self._tell)
+
+    async def list(
+        self,
+        kind: Kind[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        transform: Callable[[T], T] | None = None,
+    ) -> Page[T]:
+        """Return the whole list from the copy, which begins with the first question. Raises what the server said."""
+        if fields or transform is not None or kind.resource == EVENT.resource:
+            return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
+        if labels and self._follows_whole(kind, namespace):
+            whole, matcher = await self.list(kind, namespace), parse_label_selector(labels)
+            return Page(metadata=whole.metadata, items=[one for one in whole.items if matcher.matches(_labels_of(one))])
+        followed = self._follow(_Key(kind, namespace, labels))
+        await followed.settled.wait()
+        if followed.error is not None:
+            raise followed.error
+        metadata = ListMeta(resource_version=followed.informer.version)
+        return Page(metadata=metadata, items=followed.informer.all())
+
+    def memo(self, namespace: str) -> Memo:
+        """Return what was decided before about the jobs of a namespace ("": of all)."""
+        while namespace not in self._memos and len(self._memos) >= _MOST_MEMOS:
+            del self._memos[next(iter(self._memos))]
+        return self._memos.setdefault(namespace, Memo())
+
+    async def wait_for_change(self, revision: int) -> int:
+        """Wait until the copy is newer than a revision, and return the new one."""
+        while self.revision <= revision:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.revision
+
+    async def drop_idle(self) -> bool:
+        """End the watches that no page uses; return whether any goes on."""
+        now = self._clock.monotonic()
+        idle = [key for key, one in self._followed.items() if now - one.used > IDLE_SECONDS]
+        await self._drop(idle)
+        return bool(self._followed)
+
+    async def close(self) -> None:
+        """End all watches and questions."""
+        await self.answers.close()
+        await self._drop([*self._followed])
+
+    def _follows_whole(self, kind: Kind[Any], namespace: str) -> bool:
+        """Return whether all objects of a kind are here, so that those with some labels need no watch of their own."""
+        whole = self._followed.get(_Key(kind, namespace, ""))
+        return whole is not None and whole.settled.is_set() and whole.error is None
+
+    def _follow(self, key: _Key) -> _Followed:
+        now = self._clock.monotonic()
+        followed = self._followed.get(key)
+        if followed is not None:
+            followed.used = now
+            return followed
+        while len(self._followed) >= _MOST_FOLLOWED:
+            oldest = min(self._followed, key=lambda one: self._followed[one].used)
+            self._end(oldest)
+        followed = _Followed(now)
+        followed.informer = Informer(
+            Client(self.transport, field_manager="muster-dashboard"),
+            key.kind,
+            self._clock,
+            self._random,
+            namespace=key.namespace,
+            labels=key.labels,
+            heard=partial(self._hear, followed, key),
+            outage=self._outage,
+        )
+        followed.task = asyncio.create_task(self._run(followed))
+        self._followed[key] = followed
+        return followed
+
+    async def _run(self, followed: _Followed) -> None:
+        following = asyncio.create_task(followed.informer.run())
+        try:
+            await followed.informer.synced.wait()
+            followed.settled.set()
+            followed.informer.on_change(lambda _old, _new: self._tell())
+            self._tell()
+            await following
+        finally:
+            await cancel([following])
+
+    def _hear(self, followed: _Followed, key: _Key, error: ApiError | TransportError | None) -> None:
+        """Note that a watch began (None) or ended. A list that is refused is dropped, to be asked for anew later."""
+        self.trouble = "" if error is None else str(error)
+        refused = isinstance(error, ApiError) and error.code in (401, 403, 404, 405)
+        if refused or (error is not None and not followed.settled.is_set()):
+            followed.error = error
+            followed.settled.set()
+            asyncio.get_running_loop().call_later(_REFUSED_SECONDS, self._forget, key, followed)
+        elif error is None:
+            followed.error = None
+        self._tell()
+
+    def _forget(self, key: _Key, followed: _Followed) -> None:
+        if followed.error is not None and self._followed.get(key) is followed:
+            self._end(key)
+
+    def _end(self, key: _Key) -> None:
+        followed = self._followed.pop(key)
+        if followed.task is not None:
+            followed.task.cancel()
+
+    async def _drop(self, keys: Iterable[_Key]) -> None:
+        ended = [self._followed.pop(key).task for key in keys]
+        await cancel([task for task in ended if task is not None])
+
+    def _tell(self) -> None:
+        self.revision += 1
+        self._changed.set()
+
+
+def _labels_of(obj: Any) -> Mapping[str, str]:
+    labels: Mapping[str, str] = obj.metadata.labels
+    return labels

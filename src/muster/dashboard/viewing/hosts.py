@@ -1,0 +1,104 @@
+"""Defines where the dashboard is served, and how a viewer is recognized there.
+
+A viewer proves who they are once, by a credential of the API. The proof is checked again for every request of a page,
+so that whoever loses the right to the API loses the pages at the same moment.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from muster.cluster.apiserver.identity.users import MASTERS, User
+from muster.runtime.client import Client
+
+
+class Proof(Struct, frozen=True, omit_defaults=True):
+    """What proves who a viewer is.
+
+    certificate: the user of a client certificate that TLS has verified. authorization: the header of a request to the
+    API. peer: the id of the Unix user at the other end of a local socket. owner: who started the dashboard for itself.
+    """
+
+    certificate: User | None = None
+    authorization: str = ""
+    peer: int | None = None
+    owner: bool = False
+
+
+class Viewer(Struct, frozen=True):
+    """Somebody who looks.
+
+    key: tells viewers apart who see different things. client: makes requests with the viewer's rights.
+    namespace: where the viewer's jobs are unless a page says otherwise. tunnels: the transport of streams into pods.
+    simulations: the folder of the reports that the viewer may read; None for none.
+    """
+
+    name: str
+    key: str
+    client: Client
+    namespace: str = "default"
+    tunnels: Any = None
+    simulations: Path | None = None
+
+
+class Host(Protocol):
+    """A place where the dashboard is served."""
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether viewers sign in with a token on a page of the dashboard."""
+        ...
+
+    async def recognize(self, proof: Proof) -> Viewer:
+        """Return the viewer with a proof. Raises `ApiError` (401, 403) if it proves nothing any more."""
+        ...
+
+
+class OwnHost:
+    """The process of `muster dashboard --kubeconfig FILE`: everything is done with the rights of that file."""
+
+    takes_tokens = False
+
+    def __init__(
+        self, client: Client, namespace: str, name: str, tunnels: Any = None, simulations: Path | None = None
+    ) -> None:
+        self._viewer = Viewer(name, name, client, namespace, tunnels, simulations)
+
+    async def recognize(self, proof: Proof) -> Viewer:
+        """Return the one viewer. Raises `ApiError` (401) for a proof from elsewhere."""
+        from muster.api.status import unauthorized
+
+        if not proof.owner:
+            raise unauthorized()
+        return self._viewer
+
+
+class EmbeddedHost:
+    """The server of `muster up`: a viewer is a user of its API.
+
+    identify: returns the user with a proof. connect: returns a client that acts as a user. place: returns the namespace
+    in which a user's jobs are. simulations: the folder of the reports of the server's owner.
+    """
+
+    takes_tokens = False
+
+    def __init__(
+        self,
+        identify: Callable[[Proof], Any],
+        connect: Callable[[User], Client],
+        place: Callable[[User], str] = lambda _: "default",
+        simulations: Path | None = None,
+    ) -> None:
+        self._identify = identify
+        self._connect = connect
+        self._place = place
+        self._simulations = simulations
+
+    async def recognize(self, proof: Proof) -> Viewer:
+        """Return the viewer with a proof. Raises `ApiError` (401, 403)."""
+        user = await self._identify(proof)
+        client = self._connect(user)
+        simulations = self._simulations if MASTERS in user.groups else None
+        return Viewer(user.name, user.name, client, self._place(user), client.transport, simulations)

@@ -1,0 +1,135 @@
+"""Keeps the sessions of viewers: a link that is valid once becomes a cookie that is valid for twelve hours.
+
+Of a link and of a cookie only the hash is kept. The sessions are kept in a file, so that a page that is open while the
+server starts again goes on.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from hashlib import sha256
+from hmac import compare_digest
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from muster.dashboard.viewing.hosts import Proof
+from muster.runtime.clock import Clock
+from muster.runtime.process.privatefiles import write_private
+
+LINK_LIFETIME = timedelta(minutes=1)
+SESSION_LIFETIME = timedelta(hours=12)
+# The most of each that are kept: the oldest make room.
+_MOST_LINKS, _MOST_SESSIONS = 200, 1_000
+
+log = logging.getLogger(__name__)
+
+
+class Session(Struct, frozen=True):
+    """A viewer who has signed in.
+
+    id: the hash of the cookie. form_key: what every form of the viewer's pages carries, and nobody else can know.
+    """
+
+    id: str
+    proof: Proof
+    form_key: str
+    expires: datetime
+
+
+class _Link(Struct, frozen=True):
+    proof: Proof
+    expires: datetime
+
+
+class Sessions:
+    """The sessions of one dashboard. file: where they outlive the process; None keeps them in memory alone."""
+
+    def __init__(self, clock: Clock, file: Path | None = None, draw: Callable[[], str] = secrets.token_urlsafe) -> None:
+        self._clock = clock
+        self._file = file
+        self._draw = draw
+        self._links: dict[str, _Link] = {}
+        self._sessions: dict[str, Session] = {one.id: one for one in self._load()}
+        self._said: dict[str, str] = {}
+
+    def make_link(self, proof: Proof) -> str:
+        """Return a secret that opens one session within a minute."""
+        secret, now = self._draw(), self._clock.now()
+        self._links = {name: link for name, link in self._links.items() if link.expires > now}
+        _make_room(self._links, _MOST_LINKS)
+        self._links[_hash(secret)] = _Link(proof, now + LINK_LIFETIME)
+        return secret
+
+    def use_link(self, secret: str) -> Proof | None:
+        """Return whose link it is; None for one that is unknown, used or old."""
+        link = self._links.pop(_hash(secret), None)
+        return link.proof if link is not None and link.expires > self._clock.now() else None
+
+    def open(self, proof: Proof) -> str:
+        """Open a session, and return its cookie, which is new at every sign-in."""
+        cookie, now = self._draw(), self._clock.now()
+        self._sessions = {name: one for name, one in self._sessions.items() if one.expires > now}
+        _make_room(self._sessions, _MOST_SESSIONS)
+        session = Session(_hash(cookie), proof, self._draw(), now + SESSION_LIFETIME)
+        self._sessions[session.id] = session
+        self._save()
+        return cookie
+
+    def find(self, cookie: str) -> Session | None:
+        """Return the session of a cookie; None for one that is unknown or old."""
+        session = self._sessions.get(_hash(cookie)) if cookie else None
+        return session if session is not None and session.expires > self._clock.now() else None
+
+    def is_open(self, session: Session) -> bool:
+        """Return whether a session goes on."""
+        return self._sessions.get(session.id) is session and session.expires > self._clock.now()
+
+    def close(self, session: Session) -> None:
+        """End a session."""
+        if self._sessions.pop(session.id, None) is not None:
+            self._said.pop(session.id, None)
+            self._save()
+
+    def say_later(self, session: Session, sentence: str) -> None:
+        """Keep a sentence for the viewer's next page."""
+        self._said[session.id] = sentence
+
+    def take_said(self, session: Session) -> str:
+        """Return the sentence for this page, once."""
+        return self._said.pop(session.id, "")
+
+    def _load(self) -> Iterable[Session]:
+        if self._file is None:
+            return ()
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=list[Session])
+        except FileNotFoundError:
+            return ()
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("viewers of the dashboard sign in anew, as %s cannot be read: %s", self._file, error)
+            return ()
+
+    def _save(self) -> None:
+        if self._file is None:
+            return
+        try:
+            write_private(self._file, msgspec.json.encode(list(self._sessions.values())))
+        except OSError as error:  # the sessions go on in memory
+            log.warning("sessions of the dashboard end with this process: %s: %s", self._file, error)
+
+
+def is_form_key(session: Session, key: str) -> bool:
+    """Return whether a form comes from one of the viewer's own pages."""
+    return compare_digest(session.form_key.encode(), key.encode())
+
+
+def _hash(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()
+
+
+def _make_room(kept: dict[str, Session] | dict[str, _Link], most: int) -> None:
+    while len(kept) >= most:
+        del kept[next(iter(kept))]

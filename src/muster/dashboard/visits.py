@@ -1,0 +1,113 @@
+"""Defines a visit, which is one request of a viewer, and the kinds of pages that answer it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import re2
+from msgspec import Struct, field
+
+from muster.cluster.apiserver.answers import Stream
+from muster.dashboard.root import ROOT
+from muster.dashboard.viewing.copy import Copy
+from muster.dashboard.viewing.hosts import Viewer
+from muster.runtime.transport import Response
+
+
+class Visit(Struct, frozen=True):
+    """One request of a viewer.
+
+    path: below `ROOT`. names: the parts of the path that the pattern of the page names. query: the first value of each
+    parameter. copy: a client with the viewer's rights whose lists come from memory. now: the time of the request.
+    """
+
+    viewer: Viewer
+    copy: Copy
+    path: str
+    query: Mapping[str, str]
+    now: datetime
+    names: Mapping[str, str] = field(default_factory=dict)
+    read_only: bool = False
+
+
+class PageError(Exception):
+    """A page that cannot be shown: says what is the matter, and what to do."""
+
+    def __init__(self, title: str, text: str, status: int = 404) -> None:
+        super().__init__(title)
+        self.title, self.text, self.status = title, text, status
+
+
+class Page(Struct, frozen=True):
+    """A page made of a template and what a view returns for it.
+
+    pattern: a path below `ROOT` whose parts in braces match one part of an address each.
+    view: returns the values of the template. Raises `PageError`, `ApiError`, `TransportError`.
+    section: the entry of the menu that is current. live: whether the page follows changes.
+    """
+
+    pattern: str
+    template: str
+    view: Callable[[Visit], Awaitable[Mapping[str, Any]]]
+    section: str
+    live: bool = True
+
+
+class Download(Struct, frozen=True):
+    """An answer that is no page: a file, or a stream of events.
+
+    answer: makes it. Raises `PageError`, `ApiError`, `TransportError`.
+    """
+
+    pattern: str
+    answer: Callable[[Visit], Awaitable[Response | Stream]]
+
+
+class Deed(Struct, frozen=True):
+    """A change that a viewer asks for by a form, after a page that says what will happen.
+
+    pattern: the path of both: GET asks, POST acts.
+    view: returns the values of the page that asks: `title`, `will` (what will happen, sentence by sentence), `button`,
+    `danger` (whether something ends), `back` (an address), and `fields` where the viewer has a choice.
+    act: makes the change with the values of the form, and returns a sentence on what was done. Raises what a view does.
+    after: returns where the viewer goes then.
+    """
+
+    pattern: str
+    view: Callable[[Visit], Awaitable[Mapping[str, Any]]]
+    act: Callable[[Visit, Mapping[str, str]], Awaitable[str]]
+    after: Callable[[Visit], str]
+    section: str
+    template: str = "deed.html"
+
+
+Route = Page | Download | Deed
+
+
+class Router:
+    """Finds what answers a path."""
+
+    def __init__(self, routes: tuple[Route, ...]) -> None:
+        self._routes = [(_compile(one.pattern), one) for one in routes]
+
+    def find(self, path: str) -> tuple[Route, Mapping[str, str]] | None:
+        """Return what answers a path, the first that matches, with the named parts; None for an unknown path."""
+        for pattern, route in self._routes:
+            if (match := pattern.fullmatch(path)) is not None:
+                return route, match.groupdict()
+        return None
+
+
+def _compile(pattern: str) -> Any:
+    pieces = re2.split(r"\{([a-z]+)\}", pattern)
+    return re2.compile(
+        "".join(f"(?P<{piece}>[^/]+)" if at % 2 else re2.escape(piece) for at, piece in enumerate(pieces))
+    )
+
+
+def address(*parts: str, **query: str) -> str:
+    """Return the address of a page from the parts of its path; parameters without a value are left out."""
+    path = "/".join((ROOT, *(quote(part, safe="") for part in parts)))
+    said = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(said)}" if said else path

@@ -1,0 +1,246 @@
+"""Decides what in a cluster needs somebody's attention, and what to do about it. Pure.
+
+It takes the queues, flavors and nodes that a user may see, and the lines of the jobs, and gives sentences. What the
+user may not see is None, and nothing is said of it. Reading the cluster is left to `reader.attention`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from muster.api.conditions import find
+from muster.api.core import Node
+from muster.api.kueue import STOP_NONE, ClusterQueue, LocalQueue, ResourceFlavor
+from muster.api.kueue.names import FLAVOR_NOT_FOUND, TOPOLOGY_NOT_FOUND
+from muster.api.nodes import has_full_disk, is_ready
+from muster.api.ours.gpus import GPU_PROBLEM, GPUS_ANNOTATION, parse_gpus
+from muster.insight.clusters import ClusterState
+from muster.insight.jobs.state import tells_never
+from muster.insight.quota.queues import describe_resume, explain_inactive
+from muster.insight.text import count_things, list_names
+
+Topic: TypeAlias = Literal["engine", "nodes", "gpus", "flavor", "clusterqueue", "localqueue", "job", "cluster"]
+
+# The most troubles of one topic that are told one by one.
+_MOST_ALIKE = 5
+# States of jobs that wait for a queue. The queue of a job in any other state does not matter to it.
+_WAITS = ("Queued", "Suspended", "Pending")
+_ADVICE = {
+    FLAVOR_NOT_FOUND: "Create the ResourceFlavor, or take it out of the queue",
+    TOPOLOGY_NOT_FOUND: "Create the Topology, or take it out of the ResourceFlavor",
+}
+
+
+class Trouble(Struct, frozen=True):
+    """Something that needs somebody's attention.
+
+    grave: whether jobs are kept from starting by it, which somebody did not decide.
+    namespace, name: of the object that it is about; "" if it is about several.
+    sentence: what is the matter. advice: what to do.
+    """
+
+    topic: Topic
+    sentence: str
+    advice: str
+    grave: bool = True
+    namespace: str = ""
+    name: str = ""
+
+
+class Scene(Struct, frozen=True):
+    """What a user sees of a cluster; None for each kind that the user may not list, or that is not served.
+
+    silence: why no engine answers; "" if one does. jobs: the lines of `reader.jobs`.
+    clusters: the workers of MultiKueue.
+    """
+
+    silence: str = ""
+    nodes: Sequence[Node] | None = None
+    flavors: Sequence[ResourceFlavor] | None = None
+    cluster_queues: Sequence[ClusterQueue] | None = None
+    local_queues: Sequence[LocalQueue] | None = None
+    jobs: Sequence[Mapping[str, Any]] = ()
+    clusters: Sequence[ClusterState] | None = None
+
+
+def find_troubles(scene: Scene) -> list[Trouble]:
+    """Return all that needs attention, the grave first. Of many alike, only a few are named."""
+    troubles = [
+        *_find_engine(scene.silence),
+        *_find_nodes(scene.nodes or ()),
+        *_find_gpus(scene.nodes or ()),
+        *_limit(_find_clusters(scene.clusters or ()), "worker cluster"),
+        *_limit(_find_flavors(scene), "ResourceFlavor"),
+        *_limit(_find_cluster_queues(scene.cluster_queues or ()), "ClusterQueue"),
+        *_limit(_find_local_queues(scene), "LocalQueue"),
+        *_limit(_find_jobs_without_queue(scene), "job"),
+        *_limit(_find_hopeless_jobs(scene.jobs), "job"),
+    ]
+    return sorted(troubles, key=lambda one: not one.grave)
+
+
+def _limit(troubles: Iterable[Trouble], thing: str) -> list[Trouble]:
+    """Return the first few of the troubles, the grave ones first, and how many more there are."""
+    ordered = sorted(troubles, key=lambda one: not one.grave)
+    shown, rest = ordered[:_MOST_ALIKE], ordered[_MOST_ALIKE:]
+    if not rest:
+        return shown
+    more = f"{count_things(len(rest), f'more {thing}', f'more {thing}s')} like these"
+    is_grave = any(one.grave for one in rest)
+    return [*shown, Trouble(rest[0].topic, more, "They are shown once these are mended", is_grave)]
+
+
+def _find_engine(silence: str) -> Iterator[Trouble]:
+    if silence:
+        yield Trouble("engine", _capitalize(silence), "Start it, or look at its log: muster controllers")
+
+
+def _find_nodes(nodes: Sequence[Node]) -> Iterator[Trouble]:
+    lost = [node.metadata.name for node in nodes if not is_ready(node)]
+    full = [node.metadata.name for node in nodes if has_full_disk(node)]
+    cordoned = [node.metadata.name for node in nodes if node.spec.unschedulable]
+    if lost:
+        said = f"{_count_nodes(lost, nodes)} {'is' if len(lost) == 1 else 'are'} not ready: {list_names(lost)}"
+        yield _make_node_trouble(lost, said, "Look at the machine and its agent: kubectl describe node NODE")
+    if full:
+        said = f"The disk of {_count_nodes(full, nodes)} is full, so no new pods start there: {list_names(full)}"
+        yield _make_node_trouble(full, said, "Free some of the disk")
+    if nodes and not any(is_ready(node) and not node.spec.unschedulable for node in nodes):
+        yield Trouble("nodes", "No node takes new pods: all are cordoned or not ready", "Uncordon one, or add nodes")
+    elif cordoned:
+        said = f"{_count_nodes(cordoned, nodes)} cordoned, so no new pods start there: {list_names(cordoned)}"
+        yield _make_node_trouble(cordoned, said, "Once it is well again: kubectl uncordon NODE", grave=False)
+
+
+def _make_node_trouble(names: Sequence[str], sentence: str, advice: str, *, grave: bool = True) -> Trouble:
+    """Return a trouble of nodes; the command names the node if there is only one."""
+    if len(names) > 1:
+        return Trouble("nodes", sentence, advice, grave)
+    return Trouble("nodes", sentence, advice.replace("NODE", names[0]), grave, name=names[0])
+
+
+def _count_nodes(names: Sequence[str], nodes: Sequence[Node]) -> str:
+    return f"{len(names)} of {count_things(len(nodes), 'node', 'nodes')}"
+
+
+def _find_gpus(nodes: Sequence[Node]) -> Iterator[Trouble]:
+    ill: dict[str, int] = {}
+    reasons = []
+    for node in nodes:
+        gpus = parse_gpus(node.metadata.annotations.get(GPUS_ANNOTATION, ""))
+        if count := sum(gpu.ill for gpu in gpus):
+            ill[node.metadata.name] = count
+            problem = find(node.status.conditions, GPU_PROBLEM)
+            reasons += [problem.message] if problem is not None and problem.message else []
+    if not ill:
+        return
+    said = f"{count_things(sum(ill.values()), 'GPU is', 'GPUs are')} ill on {list_names([*ill])}; no new pod gets them"
+    reason = f": {reasons[0]}" if len(ill) == 1 and reasons else ""
+    name = next(iter(ill)) if len(ill) == 1 else ""
+    yield Trouble("gpus", said + reason, "Reset or replace them; the node's page names each", name=name)
+
+
+def _find_clusters(clusters: Iterable[ClusterState]) -> Iterator[Trouble]:
+    for one in clusters:
+        if one.word == "Lost":
+            sentence = f"Worker cluster {one.name} is lost: {one.reason}"
+            yield Trouble("cluster", sentence, "Mend its kubeconfig or the network: muster cluster list", name=one.name)
+
+
+def _find_flavors(scene: Scene) -> Iterator[Trouble]:
+    """Find the flavors with quota whose labels no node has. A cluster without nodes sends its jobs elsewhere."""
+    if not scene.nodes or not scene.flavors:
+        return
+    users = _list_users_of_flavors(scene.cluster_queues or ())
+    for flavor in scene.flavors:
+        name, labels = flavor.metadata.name, flavor.spec.node_labels
+        if not labels or not users[name] or any(labels.items() <= node.metadata.labels.items() for node in scene.nodes):
+            continue
+        words = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        yield Trouble(
+            "flavor",
+            f"ResourceFlavor {name} is for nodes with {words}, and no node has these labels: "
+            f"jobs that ClusterQueue {list_names(users[name])} admits to it find no node",
+            f"Label the nodes: kubectl label node NODE {words.replace(',', ' ')}",
+            name=name,
+        )
+
+
+def _list_users_of_flavors(queues: Iterable[ClusterQueue]) -> dict[str, list[str]]:
+    """Return the ClusterQueues that have quota of each flavor."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for queue in queues:
+        for group in queue.spec.resource_groups:
+            for flavor in group.flavors:
+                if any(str(one.nominal_quota) != "0" for one in flavor.resources):
+                    users[flavor.name].append(queue.metadata.name)
+    return users
+
+
+def _find_cluster_queues(queues: Iterable[ClusterQueue]) -> Iterator[Trouble]:
+    for queue in queues:
+        name = queue.metadata.name
+        if queue.spec.stop_policy != STOP_NONE:
+            sentence = f"ClusterQueue {name} is stopped, so nothing starts from it"
+            advice = f"Start it again: {describe_resume(name, cluster=True)}"
+            yield Trouble("clusterqueue", sentence, advice, grave=False, name=name)
+        elif why := explain_inactive(queue.status.conditions):
+            active = find(queue.status.conditions, "Active")
+            reason = active.reason if active is not None else ""
+            advice = _ADVICE.get(reason, f"Look at it: kubectl describe clusterqueue {name}")
+            yield Trouble("clusterqueue", f"ClusterQueue {name}: {why.rstrip('.')}", advice, name=name)
+
+
+def _find_local_queues(scene: Scene) -> Iterator[Trouble]:
+    behind = None if scene.cluster_queues is None else {one.metadata.name for one in scene.cluster_queues}
+    for queue in scene.local_queues or ():
+        namespace, name, target = queue.metadata.namespace, queue.metadata.name, queue.spec.cluster_queue
+        title = f"LocalQueue {name} of namespace {namespace}"
+        if not target or (behind is not None and target not in behind):
+            what = f"names ClusterQueue {target}, which does not exist" if target else "names no ClusterQueue"
+            make = f"Create it: muster queue create {target} --no-local, or " if target else ""
+            advice = f"{make}delete the LocalQueue: kubectl delete localqueue {name} -n {namespace}"
+            sentence = f"{title} {what}: its jobs wait for ever"
+            yield Trouble("localqueue", sentence, _capitalize(advice), namespace=namespace, name=name)
+        elif queue.spec.stop_policy != STOP_NONE:
+            advice = f"Start it again: {describe_resume(name, cluster=False)} -n {namespace}"
+            sentence = f"{title} is stopped, so nothing starts from it"
+            yield Trouble("localqueue", sentence, advice, grave=False, namespace=namespace, name=name)
+
+
+def _find_jobs_without_queue(scene: Scene) -> Iterator[Trouble]:
+    if scene.local_queues is None:
+        return
+    queues: dict[str, list[str]] = defaultdict(list)
+    for queue in scene.local_queues:
+        queues[queue.metadata.namespace].append(queue.metadata.name)
+    for row in scene.jobs:
+        namespace, name, queue_name = row["namespace"], row["name"], row["queue"]
+        there = queues[namespace]
+        if not queue_name or queue_name in there or row["state"] not in _WAITS:
+            continue
+        sentence = f"Job {namespace}/{name} is for queue {queue_name}, and namespace {namespace} has no such queue"
+        yield Trouble("job", sentence, _advise_queue(row, there), namespace=namespace, name=name)
+
+
+def _advise_queue(row: Mapping[str, Any], there: Sequence[str]) -> str:
+    """Return what to do with a job whose queue is not there. there: the queues of its namespace."""
+    namespace = row["namespace"]
+    if not there:
+        return f"Create the queue: muster queue create {row['queue']} -n {namespace}"
+    move = f"muster alter {row['name']} --queue {there[0]} -n {namespace}"
+    return f"Move it to another (there is {list_names(there)}): {move}"
+
+
+def _find_hopeless_jobs(rows: Iterable[Mapping[str, Any]]) -> Iterator[Trouble]:
+    for row in rows:
+        if tells_never(row["reason"]):
+            namespace, name = row["namespace"], row["name"]
+            advice = f"Ask for less, or make room for it: muster why {name} -n {namespace}"
+            yield Trouble("job", f"Job {namespace}/{name} {row['reason']}", advice, namespace=namespace, name=name)
+
+
+def _capitalize(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

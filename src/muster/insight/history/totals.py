@@ -1,0 +1,86 @@
+"""Adds up what ran: by user, queue, day or state. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from muster.api.ours.gpus import is_gpu
+from muster.api.values.quantity import amount
+from muster.insight.history.runs import Run
+
+By = Literal["user", "queue", "day", "state"]
+"""What runs are added up by."""
+GROUPINGS: tuple[By, ...] = get_args(By)
+
+_HOUR = 3600.0
+
+
+class Total(Struct, frozen=True):
+    """The runs that have something in common.
+
+    name: what that is; "" for runs without it. waited: the median of their waits, in seconds.
+    gpu_hours, cpu_hours: what their pods requested, times how long they ran.
+    known: how many of the runs say what they requested.
+    """
+
+    name: str
+    runs: int
+    completed: int
+    failed: int
+    waited: float
+    gpu_hours: float
+    cpu_hours: float
+    known: int
+
+
+def add_up(runs: Iterable[Run], by: By) -> list[Total]:
+    """Return the totals, those with the most GPU-hours first; days with the newest first."""
+    groups: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[_name_group(run, by)].append(run)
+    totals = [_total(name, group) for name, group in groups.items()]
+    if by == "day":
+        return sorted(totals, key=lambda total: total.name, reverse=True)
+    return sorted(totals, key=lambda total: (-total.gpu_hours, -total.cpu_hours, -total.runs, total.name))
+
+
+def _name_group(run: Run, by: By) -> str:
+    match by:
+        case "user":
+            return run.owner
+        case "queue":
+            return f"{run.namespace}/{run.queue}" if run.queue else ""
+        case "day":
+            return f"{run.ended:%Y-%m-%d}"
+        case "state":
+            return run.state
+
+
+def _total(name: str, runs: Sequence[Run]) -> Total:
+    return Total(
+        name,
+        len(runs),
+        sum(run.state == "Completed" for run in runs),
+        sum(run.state == "Failed" for run in runs),
+        median(run.waited_seconds for run in runs),
+        sum(find_hours(run, gpus=True) for run in runs),
+        sum(find_hours(run, gpus=False) for run in runs),
+        sum(bool(run.pod_requests) for run in runs),
+    )
+
+
+def find_hours(run: Run, *, gpus: bool) -> float:
+    """Return the hours of GPUs, or of CPUs, that a run's pods requested while it ran.
+
+    An interrupted run counts from its last start alone, as its record does.
+    """
+    count = sum(
+        one.pods * (amount(resource, quantity) if gpus else amount(resource, quantity) / 1000)
+        for one in run.pod_requests
+        for resource, quantity in one.requests.items()
+        if (is_gpu(resource) if gpus else resource == "cpu")
+    )
+    return count * (run.run_seconds or 0) / _HOUR

@@ -1,0 +1,108 @@
+"""What jobs used of a resource over time: from ended runs and from what runs now, to steps that can be drawn. Pure."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from muster.api.kueue import Workload
+from muster.api.ours.users import short_user
+from muster.api.values.quantity import QuantityError, amount
+from muster.insight.history.build import owner_of
+from muster.insight.history.runs import Run
+from muster.insight.quota.state import find_quota_state
+
+OTHERS = "others"
+UNKNOWN = "unknown"
+
+
+class UseSpan(Struct, frozen=True):
+    """A job that used some amount for some time. end: None while it runs. owner: "" if unknown."""
+
+    owner: str
+    start: datetime
+    end: datetime | None
+    amount: float
+
+
+class UseLayer(Struct, frozen=True):
+    """The mean use by one owner in each step."""
+
+    owner: str
+    values: tuple[float, ...]
+
+
+class UseSteps(Struct, frozen=True):
+    """The use by owner in equal steps of time, the owner with the largest use first, all others together last."""
+
+    since: datetime
+    step: timedelta
+    layers: tuple[UseLayer, ...]
+
+
+def spans_of_runs(runs: Iterable[Run], resource: str) -> list[UseSpan]:
+    """Return what each ended run used. A run that never started used nothing."""
+    return [
+        UseSpan(run.owner, run.started, run.ended, used)
+        for run in runs
+        if run.started is not None and (used := _read_use(run, resource))
+    ]
+
+
+def _read_use(run: Run, resource: str) -> float:
+    """Return the amount that the pods of a run requested while they ran side by side, in units of people."""
+    try:
+        total = sum(one.pods * amount(resource, one.requests.get(resource, 0)) for one in run.pod_requests)
+    except QuantityError:
+        return 0.0
+    if resource != "cpu":
+        return float(total)
+    return total / 1000 or run.requested_cpus or 0.0
+
+
+def spans_of_holders(workloads: Iterable[Workload], resource: str) -> list[UseSpan]:
+    """Return what each workload that holds quota uses now, since it was admitted."""
+    spans = []
+    for workload in workloads:
+        state = find_quota_state(workload)
+        if state.finished or workload.status.admission is None or state.since is None:
+            continue
+        assigned = workload.status.admission.pod_set_assignments
+        used = sum(amount(resource, one.resource_usage.get(resource, 0)) for one in assigned)
+        if used:
+            spans.append(
+                UseSpan(
+                    short_user(owner_of(workload.metadata)),
+                    state.since,
+                    None,
+                    used / 1000 if resource == "cpu" else used,
+                )
+            )
+    return spans
+
+
+def sum_use(spans: Iterable[UseSpan], until: datetime, span: timedelta, steps: int, most: int = 6) -> UseSteps:
+    """Return the mean use in each step of the time before a moment.
+
+    most: the number of owners with a layer of their own.
+    """
+    since, step = until - span, span / steps
+    seconds = step.total_seconds()
+    totals: dict[str, list[float]] = {}
+    for one in spans:
+        begin = max((one.start - since).total_seconds(), 0.0) / seconds
+        end = min(((one.end or until) - since).total_seconds() / seconds, float(steps))
+        if end <= begin:
+            continue
+        values = totals.setdefault(one.owner or UNKNOWN, [0.0] * steps)
+        for number in range(int(begin), min(steps, int(end) + 1)):
+            values[number] += one.amount * max(0.0, min(end, number + 1) - max(begin, number))
+    ranked = sorted(totals.items(), key=lambda item: (-sum(item[1]), item[0]))
+    layers = [UseLayer(owner, tuple(values)) for owner, values in ranked[:most]]
+    if rest := [values for _, values in ranked[most:]]:
+        layers.append(UseLayer(OTHERS, _add_up(rest)))
+    return UseSteps(since, step, tuple(layers))
+
+
+def _add_up(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(sum(column) for column in zip(*rows, strict=True))

@@ -1,0 +1,180 @@
+"""The nodes: their health, what pods request of each, and the places that group them. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from muster.api.core import Node, Pod
+from muster.api.kueue import Topology
+from muster.api.nodes import DISK_PRESSURE, HOSTNAME_LABEL, has_full_disk, is_ready
+from muster.api.ours.gpus import is_gpu
+from muster.api.pods import amounts, is_finished, job_of, pod_requests
+from muster.api.values.quantity import QuantityError
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+# The most nodes of a group; a larger one is parted, so that a change of one node concerns few others.
+MOST_IN_GROUP = 200
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+class NodeAmount(Struct, frozen=True):
+    """A resource of a node, in units of `quantity.amount`. used: what pods request; None if unknown."""
+
+    resource: str
+    used: int | None
+    has: int
+
+    @property
+    def share(self) -> float:
+        """The requested part, from 0 to 1; 0 if unknown."""
+        return min(1.0, (self.used or 0) / self.has) if self.has else 0.0
+
+
+class NodeRow(Struct, frozen=True):
+    """A node for people.
+
+    health: Ready, or what is the matter, as `describe_health` says.
+    jobs: the jobs on the node as NAMESPACE/NAME, the one with the most pods there first; None if unknown.
+    """
+
+    name: str
+    health: str
+    labels: Mapping[str, str]
+    amounts: tuple[NodeAmount, ...]
+    jobs: tuple[str, ...] | None
+
+    @property
+    def load(self) -> float:
+        """The requested part of the resource that is scarcest, from 0 to 1. The number of pods is no such resource."""
+        return max((one.share for one in self.amounts if one.resource != "pods"), default=0.0)
+
+
+class NodeGroup(Struct, frozen=True):
+    """Nodes in the same place. name: the values of its labels, or the first and the last node."""
+
+    name: str
+    rows: tuple[NodeRow, ...]
+
+
+def describe_health(node: Node) -> str:
+    """Return whether a node is ready, and what keeps new pods away from it."""
+    states = ["Ready" if is_ready(node) else "NotReady"]
+    states += ["Cordoned"] if node.spec.unschedulable else []
+    states += [DISK_PRESSURE] if has_full_disk(node) else []
+    return ",".join(states)
+
+
+def list_node_resources(nodes: Iterable[Node]) -> list[str]:
+    """Return the resources of nodes that people look at: CPUs, memory, GPUs and the number of pods."""
+    there = {resource for node in nodes for resource in node.status.allocatable}
+    return [name for name in ("cpu", "memory", *sorted(filter(is_gpu, there)), "pods") if name in there]
+
+
+def make_node_rows(nodes: Iterable[Node], pods: Iterable[Pod] | None) -> list[NodeRow]:
+    """Return the rows of nodes by name. pods: None if the reader may not see all of them."""
+    used, jobs = sum_pods(pods or ())
+    is_known = pods is not None
+    rows = []
+    for node in sorted(nodes, key=lambda one: _sort_key(one.metadata.name)):
+        name = node.metadata.name
+        resources = list_node_resources([node])
+        has = _read_amounts(node)
+        tally = used.get(name, Counter())
+        rows.append(
+            NodeRow(
+                name,
+                describe_health(node),
+                node.metadata.labels,
+                tuple(NodeAmount(one, tally[one] if is_known else None, has.get(one, 0)) for one in resources),
+                tuple(job for job, _ in jobs.get(name, Counter()).most_common()) if is_known else None,
+            )
+        )
+    return rows
+
+
+def sum_cluster(nodes: Sequence[Node], pods: Iterable[Pod] | None) -> list[NodeAmount]:
+    """Return the resources of all nodes together. pods: None if the reader may not see all of them."""
+    has: Counter[str] = Counter()
+    for node in nodes:
+        has.update(_read_amounts(node))
+    used: Counter[str] = Counter()
+    for tally in sum_pods(pods or ())[0].values():
+        used.update(tally)
+    return [NodeAmount(one, None if pods is None else used[one], has[one]) for one in list_node_resources(nodes)]
+
+
+def sum_pods(pods: Iterable[Pod]) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
+    """Return by node what its pods request, with their number as `pods`, and how many pods each job has there."""
+    used: dict[str, Counter[str]] = {}
+    jobs: dict[str, Counter[str]] = {}
+    for pod in pods:
+        node = pod.spec.node_name
+        if not node or is_finished(pod):
+            continue
+        tally = used.setdefault(node, Counter())
+        tally.update(request_of(pod))
+        jobs.setdefault(node, Counter())[f"{pod.metadata.namespace}/{job_of(pod)[1]}"] += 1
+    return used, jobs
+
+
+def request_of(pod: Pod) -> dict[str, int]:
+    """Return what a pod requests of its node, with itself as `pods`; an invalid quantity counts as nothing."""
+    try:
+        return {**pod_requests(pod.spec), "pods": 1}
+    except QuantityError:
+        return {"pods": 1}
+
+
+def list_levels(nodes: Sequence[Node], topologies: Iterable[Topology]) -> dict[str, tuple[str, ...]]:
+    """Return the labels that place the nodes, by the name of the Topology or, without one, by the label of zones.
+
+    The level of single hosts is left out. A Topology whose labels no node has is left out, too.
+    """
+    present = {label for node in nodes for label in node.metadata.labels}
+    levels = {
+        one.metadata.name: labels
+        for one in sorted(topologies, key=lambda one: one.metadata.name)
+        if (labels := tuple(_list_wide_labels(one, present)))
+    }
+    return levels | ({ZONE_LABEL: (ZONE_LABEL,)} if ZONE_LABEL in present else {})
+
+
+def _list_wide_labels(topology: Topology, present: set[str]) -> list[str]:
+    return [
+        level.node_label
+        for level in topology.spec.levels
+        if level.node_label != HOSTNAME_LABEL and level.node_label in present
+    ]
+
+
+def group_rows(rows: Iterable[NodeRow], labels: Sequence[str]) -> list[NodeGroup]:
+    """Return the rows grouped by the values of labels, in order; those that lack a label come last."""
+    places: dict[tuple[str, ...], list[NodeRow]] = {}
+    for row in rows:
+        place = tuple(row.labels.get(label, "") for label in labels)
+        places.setdefault(place if all(place) else (), []).append(row)
+    ordered = sorted(places.items(), key=lambda item: (not item[0], [_sort_key(value) for value in item[0]]))
+    return [group for place, members in ordered for group in _part_group(place, members, is_placed=bool(labels))]
+
+
+def _part_group(place: tuple[str, ...], rows: list[NodeRow], *, is_placed: bool) -> Iterable[NodeGroup]:
+    name = " / ".join(place) or ("without a place" if is_placed else "")
+    for first in range(0, len(rows), MOST_IN_GROUP):
+        part = tuple(rows[first : first + MOST_IN_GROUP])
+        span = f"{part[0].name} to {part[-1].name}" if len(part) > 1 else part[0].name
+        is_whole = len(rows) <= MOST_IN_GROUP
+        yield NodeGroup(name if name and is_whole else f"{name}: {span}" if name else span, part)
+
+
+def _read_amounts(node: Node) -> dict[str, int]:
+    try:
+        return amounts(node.status.allocatable)
+    except QuantityError:
+        return {}
+
+
+def _sort_key(name: str) -> tuple[str | int, ...]:
+    """Return a name as a key by which `node-2` comes before `node-10`."""
+    return tuple(int(part) if number % 2 else part for number, part in enumerate(_DIGITS.split(name)))

@@ -1,0 +1,150 @@
+"""The tree of cohorts and ClusterQueues with the quota of each: nominal, used, borrowed and lent. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from muster.api.kueue import ClusterQueue, Cohort, FairSharingStatus
+from muster.insight.forecasts.forecast import build_quota_tree
+from muster.insight.quota.queues import describe_use, list_resources, make_cluster_queue_row
+from muster.insight.text import format_quantity
+from muster.queueing.model import FlavorResource
+from muster.queueing.quota.tree import Node
+from muster.queueing.scheduling.fairness import UNBOUNDED
+
+
+class QuotaShare(Struct, frozen=True):
+    """The quota of one resource, in units of `quantity.amount`.
+
+    flavor: "" for the sum of all flavors. used: by jobs that hold quota. borrowed: the part of it beyond the nominal
+    quota. lent: the part of the nominal quota that the queue could not use now, because other queues use it.
+    """
+
+    resource: str
+    flavor: str
+    nominal: int
+    used: int
+    borrowed: int = 0
+    lent: int = 0
+
+    @property
+    def text(self) -> str:
+        """The use for people, such as `10/8 (2 borrowed)`."""
+        return describe_use(self.resource, self.used, self.nominal, self.borrowed, self.lent)
+
+    @property
+    def words(self) -> str:
+        """The use as a sentence for people who do not see the bar."""
+        used, nominal, borrowed, lent = (
+            format_quantity(self.resource, one) for one in (self.used, self.nominal, self.borrowed, self.lent)
+        )
+        return f"{self.resource}: {used} of {nominal} used, {borrowed} borrowed, {lent} lent"
+
+
+class QuotaNode(Struct, frozen=True):
+    """A Cohort or a ClusterQueue in the tree.
+
+    depth: how many Cohorts are above it. weight: for fair sharing; "" for the usual one.
+    shared: how much it borrows of what can be lent, in percent; "" without fair sharing.
+    shares: by resource, over all flavors. flavors: by flavor and resource.
+    row: of the ClusterQueue, as `make_cluster_queue_row` makes it; None for a Cohort.
+    """
+
+    kind: Literal["Cohort", "ClusterQueue"]
+    name: str
+    depth: int
+    weight: str
+    shared: str
+    shares: tuple[QuotaShare, ...]
+    flavors: tuple[QuotaShare, ...] = ()
+    row: dict[str, Any] | None = None
+
+    def share_of(self, resource: str) -> QuotaShare | None:
+        """Return the share of a resource over all flavors; None if there is no quota of it."""
+        return next((one for one in self.shares if one.resource == resource), None)
+
+
+def list_quota_nodes(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> list[QuotaNode]:
+    """Return the whole tree from the top, each Cohort followed by what is below it, in a stable order."""
+    queues, cohorts = list(queues), list(cohorts)
+    tree = build_quota_tree(queues, cohorts)
+    rows = {one.metadata.name: make_cluster_queue_row(one) for one in queues if one.metadata.name in tree.queues}
+    for name, row in rows.items():
+        tree.queues[name].add({FlavorResource(one["flavor"], one["resource"]): one["used"] for one in row["quotas"]})
+    fair = {("ClusterQueue", one.metadata.name): one.status.fair_sharing for one in queues}
+    fair |= {("Cohort", one.metadata.name): one.status.fair_sharing for one in cohorts}
+    roots = [one for one in (*tree.cohorts.values(), *tree.queues.values()) if one.parent is None]
+    return [
+        _make_node(node, depth, rows.get(node.name) if node.is_queue else None, rows, fair)
+        for root in sorted(roots, key=lambda one: (one.is_queue, one.name))
+        for node, depth in _walk(root, 0)
+    ]
+
+
+def list_shared_resources(nodes: Iterable[QuotaNode]) -> list[str]:
+    """Return the resources of ClusterQueues that have a column of their own."""
+    return list_resources(node.row for node in nodes if node.row is not None)
+
+
+def _walk(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
+    yield node, depth
+    for child in node.children.values():
+        yield from _walk(child, depth + 1)
+
+
+def _make_node(
+    node: Node,
+    depth: int,
+    row: dict[str, Any] | None,
+    rows: dict[str, dict[str, Any]],
+    fair: dict[tuple[str, str], FairSharingStatus | None],
+) -> QuotaNode:
+    kind: Literal["Cohort", "ClusterQueue"] = "ClusterQueue" if node.is_queue else "Cohort"
+    flavors = _list_queue_shares(node, row) if row is not None else _list_cohort_shares(node, rows)
+    weight = "" if node.weight == 1 else f"{float(node.weight):g}"
+    shared = _format_shared(fair.get((kind, node.name)))
+    return QuotaNode(kind, node.name, depth, weight, shared, _sum_flavors(flavors), tuple(flavors), row)
+
+
+def _list_queue_shares(node: Node, row: dict[str, Any]) -> list[QuotaShare]:
+    shares = []
+    for one in row["quotas"]:
+        fr = FlavorResource(one["flavor"], one["resource"])
+        lent = max(0, one["nominal"] - one["used"] - max(0, node.available(fr)))
+        shares.append(QuotaShare(fr.resource, fr.flavor, one["nominal"], one["used"], one["borrowed"], lent))
+    return shares
+
+
+def _list_cohort_shares(node: Node, rows: dict[str, dict[str, Any]]) -> list[QuotaShare]:
+    """Return the quota of a Cohort with that of all below it, and what its ClusterQueues use."""
+    nominal: dict[FlavorResource, int] = {}
+    used: dict[FlavorResource, int] = {}
+    for below, _ in _walk(node, 0):
+        for fr, quota in below.quotas.items():
+            nominal[fr] = nominal.get(fr, 0) + quota.nominal
+        for one in rows[below.name]["quotas"] if below.is_queue else ():
+            fr = FlavorResource(one["flavor"], one["resource"])
+            used[fr] = used.get(fr, 0) + one["used"]
+    return [QuotaShare(fr.resource, fr.flavor, most, used.get(fr, 0)) for fr, most in nominal.items()]
+
+
+def _sum_flavors(shares: Sequence[QuotaShare]) -> tuple[QuotaShare, ...]:
+    sums: dict[str, QuotaShare] = {}
+    for one in shares:
+        so_far = sums.get(one.resource, QuotaShare(one.resource, "", 0, 0))
+        sums[one.resource] = QuotaShare(
+            one.resource,
+            "",
+            so_far.nominal + one.nominal,
+            so_far.used + one.used,
+            so_far.borrowed + one.borrowed,
+            so_far.lent + one.lent,
+        )
+    return tuple(sums.values())
+
+
+def _format_shared(status: FairSharingStatus | None) -> str:
+    if status is None:
+        return ""
+    return "∞" if status.weighted_share >= UNBOUNDED else f"{status.weighted_share / 10:g} %"

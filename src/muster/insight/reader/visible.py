@@ -1,0 +1,65 @@
+"""The reader of what a user may see who has rights to one namespace only.
+
+Each function reads the whole cluster, or else the user's own namespace, and says which of both it read.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from muster.api.kinds import Kind
+from muster.api.status import ApiError
+from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.memo import Memo
+from muster.runtime.client import Client
+
+T = TypeVar("T")
+
+
+async def list_visible(
+    client: Client, kind: Kind[T], own: str, say: Callable[[str], None], what: str
+) -> tuple[list[T], str]:
+    """Return the objects of all namespaces and "", or else those of the user's own namespace and its name.
+
+    own: the user's namespace. what: the objects in a word; `say` receives a sentence that others are not shown.
+
+    Raises:
+        ApiError: the user may not list the objects of their own namespace either, or there is no such kind.
+    """
+    try:
+        return (await client.list(kind)).items, ""
+    except ApiError as error:
+        if error.code != 403:
+            raise
+    objects = (await client.list(kind, own)).items
+    say(_describe_limit(what, own))
+    return objects, own
+
+
+async def visible_job_rows(
+    client: Client,
+    own: str,
+    now: datetime,
+    say: Callable[[str], None],
+    find_memo: Callable[[str], Memo] = lambda _: Memo(),
+) -> tuple[list[dict[str, Any]], str]:
+    """Return the lines of all jobs and "", or else of the jobs of the user's own namespace and its name.
+
+    own: the user's namespace. say: receives a sentence about what the user may not see.
+    find_memo: returns what was decided before about the jobs of a namespace.
+
+    Raises:
+        ApiError: the user may not see the jobs of their own namespace either.
+    """
+    try:
+        return await job_rows(client, "", now, say, find_memo("")), ""
+    except ApiError as error:
+        if error.code != 403:
+            raise
+    rows = await job_rows(client, own, now, say, find_memo(own))
+    say(_describe_limit("jobs", own))
+    return rows, own
+
+
+def _describe_limit(what: str, namespace: str) -> str:
+    return f"{what} are those of namespace {namespace}: you may not list others"

@@ -1,0 +1,51 @@
+"""The live copy of what one viewer may see."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+
+from tests.system.dashboard.viewing import viewing
+from tests.system.plane import World, virtual
+
+from muster.api.core import POD
+from muster.runtime.transport import Request, Response, Transport
+
+
+class Counting:
+    """A transport that notes the selectors of the lists and watches of pods."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.selectors: list[str] = []
+
+    async def request(self, request: Request) -> Response:
+        """Return what the server answers."""
+        self._note(request)
+        return await self._transport.request(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream of the server."""
+        self._note(request)
+        return self._transport.stream(request)
+
+    def _note(self, request: Request) -> None:
+        if request.path.endswith("/pods"):
+            self.selectors.append(request.query.get("labelSelector", ""))
+
+
+@virtual
+async def test_a_list_with_labels_is_answered_from_the_whole_list(world: World) -> None:
+    await world.node("n1")
+    await world.job("train", 2)
+    await world.job("other", 1)
+    await world.settle(3)
+    async with viewing(world, transport=Counting) as viewer:
+        counting = viewer.copy.transport
+        assert isinstance(counting, Counting)
+        mine = await viewer.copy.list(POD, labels="batch.kubernetes.io/job-name=other")
+        assert len(mine.items) == 1
+        assert set(counting.selectors) == {"batch.kubernetes.io/job-name=other"}
+        assert len((await viewer.copy.list(POD)).items) == 3
+        counting.selectors.clear()
+        train = await viewer.copy.list(POD, labels="batch.kubernetes.io/job-name=train")
+        assert sorted(one.metadata.labels["batch.kubernetes.io/job-name"] for one in train.items) == ["train"] * 2
+        assert counting.selectors == []

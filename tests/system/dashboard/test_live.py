@@ -1,0 +1,112 @@
+"""Open pages follow changes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from tests.system.dashboard.site import Browser, serving
+
+from muster.api.batch import JOB, Job
+from muster.runtime.clock import RealClock
+
+SPEC = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}}
+
+
+class Events:
+    """The server-sent events of one page."""
+
+    def __init__(self, lines: Any) -> None:
+        self._lines = lines
+
+    async def next(self, wanted: str) -> Any:
+        """Return the data of the next event of a kind."""
+        async with asyncio.timeout(30):
+            name = ""
+            async for line in self._lines:
+                text = line.decode().rstrip("\n")
+                if text.startswith("event: "):
+                    name = text.removeprefix("event: ")
+                elif text.startswith("data:") and name == wanted:
+                    return msgspec.json.decode(text.removeprefix("data:")) if text != "data:" else None
+        raise AssertionError(f"the stream ended before {wanted}")
+
+
+@asynccontextmanager
+async def following(browser: Browser, at: str) -> AsyncIterator[Events]:
+    async with browser.session.get("/ui/live", params={"at": at}) as answer:
+        assert answer.status == 200, await answer.text()
+        yield Events(answer.content)
+
+
+async def make_job(site: Any, name: str) -> None:
+    await site.plane.client().create(JOB, msgspec.convert({"metadata": {"name": name}, "spec": SPEC}, Job), "default")
+
+
+def test_a_job_that_comes_is_shown_and_a_change_of_it_alone_is_sent():
+    async def told() -> None:
+        async with serving() as site, site.browser("admin-token") as browser:
+            await make_job(site, "first")
+            async with following(browser, "/ui/jobs") as events:
+                assert "first" in (await events.next("whole"))["html"]
+                await make_job(site, "second")
+                assert "second" in (await events.next("whole"))["html"]
+                client = site.plane.client()
+                await client.patch(JOB, "first", {"spec": {"suspend": True}}, "default")
+                pieces = (await events.next("pieces"))["html"]
+                (row,) = pieces.values()
+                assert "Suspended" in row
+                assert "second" not in row
+
+    asyncio.run(told())
+
+
+def test_the_filters_of_the_address_hold_for_what_is_sent():
+    async def told() -> None:
+        async with serving() as site, site.browser("admin-token") as browser:
+            await make_job(site, "first")
+            async with following(browser, "/ui/jobs?text=sec") as events:
+                assert "first" not in (await events.next("whole"))["html"]
+                await make_job(site, "second")
+                assert "second" in (await events.next("whole"))["html"]
+
+    asyncio.run(told())
+
+
+def test_a_page_says_so_when_its_viewer_is_no_longer_known():
+    async def told() -> None:
+        async with (
+            serving() as site,
+            site.browser("admin-token") as browser,
+            following(browser, "/ui/jobs") as events,
+        ):
+            await events.next("whole")
+            del site.users["admin-token"]
+            await make_job(site, "secret")
+            assert "Unauthorized" in (await events.next("trouble"))["text"]
+
+    asyncio.run(told())
+
+
+def test_a_stream_needs_a_session_and_a_page_that_there_is():
+    async def told() -> None:
+        async with serving() as site, site.browser() as nobody, site.browser("admin-token") as browser:
+            assert (await nobody.get("/ui/live?at=/ui/jobs")).status == 401
+            for at in ("", "/ui/nothing", "/api/v1/secrets", "/ui/live"):
+                assert (await browser.get(f"/ui/live?at={at}")).status == 404, at
+
+    asyncio.run(told())
+
+
+def test_viewers_of_one_page_share_what_is_rendered_and_the_last_one_ends_it():
+    async def told() -> None:
+        async with serving() as site, site.browser("admin-token") as browser:
+            async with following(browser, "/ui/jobs") as one, following(browser, "/ui/jobs") as two:
+                assert (await one.next("whole")) == (await two.next("whole"))
+            (board,) = site.dashboard._boards._boards.values()
+            async with asyncio.timeout(30):
+                while board.is_watched:
+                    await RealClock().sleep(0.02)
+
+    asyncio.run(told())

@@ -1,0 +1,198 @@
+"""The pages about queues, against the whole engine in virtual time."""
+
+import pytest
+from tests.system.dashboard.viewing import viewing
+from tests.system.plane import World, under, virtual
+from tests.system.queueing_world import cohort, finish, flavor, local_queue, queue, workload
+
+from muster.api.core import NAMESPACE
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from muster.dashboard.visits import PageError
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+async def lab(world: World) -> None:
+    """Two queues of a cohort, one of which borrows, and what waits in it."""
+    await flavor(world)
+    await cohort(world, "lab")
+    await queue(world, "vision", 4, cohortName="lab", fairSharing={"weight": 2})
+    await queue(world, "speech", 4, cohortName="lab")
+    await workload(world, "first", "vision", 6)
+    await world.settle(1)
+    await workload(world, "second", "vision", 2, priority=5, maximumExecutionTimeSeconds=60)
+    await world.settle(1)
+    await workload(world, "third", "vision", 8)
+    await workload(world, "fourth", "speech", 3)
+    await world.settle(2)
+
+
+@virtual
+async def test_the_tree_shows_quotas_with_what_is_borrowed_and_lent(world: World) -> None:
+    await lab(world)
+    async with viewing(world) as viewer:
+        text = await viewer.text("/queues")
+        assert "Cohort lab 1 0 % cpu: 8 of 8 used, 0 borrowed, 0 lent 8/8" in text
+        assert "speech Active 1 0 1 0 % cpu: 0 of 4 used, 0 borrowed, 4 lent 0/4 (4 lent) default/speech" in text
+        assert "vision Active 1 2 2 25 % cpu: 8 of 4 used, 4 borrowed, 0 lent 8/4 (4 borrowed) default/vision" in text
+        assert "speech" not in await viewer.text("/queues?text=vis")
+        assert "Cohort lab" in await viewer.text("/queues?text=vis")
+        assert "No queue has this in its name" in await viewer.text("/queues?text=nothing")
+        local = await viewer.text("/queues?show=local")
+        assert "speech default speech Active 1 0" in local
+
+
+@virtual
+async def test_a_queue_lists_what_waits_in_order_with_reason_and_forecast(world: World) -> None:
+    await lab(world)
+    async with viewing(world) as viewer:
+        text = await viewer.text("/queues/cluster/vision")
+        waits, _, runs = text.partition("Waits, in order")[2].partition("Runs Job")
+        assert "1 third default 0 vision" in waits
+        assert "insufficient unused quota for cpu in flavor default, 8 more needed" in waits
+        assert "cannot say: nothing says when first ends" in waits
+        assert "second default Running 5 vision kubernetes-admin 2 cpu" in runs
+        assert "first default Running 0 vision kubernetes-admin 6 cpu" in runs
+        assert "Cohort lab" in text
+        assert "Weight 2" in text
+        speech = await viewer.text("/queues/default/speech")
+        assert "1 fourth 0" in speech
+        assert "The position counts all jobs that wait for the ClusterQueue" in speech
+
+
+@virtual
+async def test_a_page_follows_what_happens(world: World) -> None:
+    await lab(world)
+    async with viewing(world) as viewer:
+        assert "Nothing runs." in await viewer.text("/queues/cluster/speech")
+        await finish(world, "first")
+        await world.settle(12)  # a forecast is good for ten seconds
+        assert "fourth default Running 0 speech kubernetes-admin 3 cpu" in await viewer.text("/queues/cluster/speech")
+
+
+@virtual
+async def test_use_over_time_is_drawn_with_the_quota(world: World) -> None:
+    await lab(world)
+    await world.elapse(1800)
+    async with viewing(world) as viewer:
+        page = await viewer.page("/queues/cluster/vision?span=hour")
+        assert 'class="a0"' in page
+        assert 'class="llimit"' in page
+        assert "Use of cpu in the last hour, by user" in page
+        nonsense = await viewer.page("/queues/cluster/vision?span=century&resource=love")
+        assert "Use of cpu in the last day" in nonsense
+
+
+@virtual
+async def test_a_queue_that_is_not_there_says_so(world: World) -> None:
+    await lab(world)
+    async with viewing(world) as viewer:
+        with pytest.raises(PageError, match="There is no ClusterQueue nothing"):
+            await viewer.page("/queues/cluster/nothing")
+        with pytest.raises(PageError, match="There is no LocalQueue nothing in namespace default"):
+            await viewer.page("/queues/default/nothing")
+
+
+@virtual
+async def test_a_namespace_may_be_called_cluster(world: World) -> None:
+    await lab(world)
+    await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "cluster"}})
+    document = {"metadata": {"name": "own"}, "spec": {"clusterQueue": "vision"}}
+    await world.client.create(LOCAL_QUEUE.seen_as(dict), document, "cluster")
+    async with viewing(world) as viewer:
+        assert "LocalQueue own" in await viewer.text("/queues/cluster/own")
+
+
+@virtual
+async def test_a_local_queue_that_leads_nowhere_says_so(world: World) -> None:
+    await flavor(world)
+    await local_queue(world, "lost", "gone")
+    await workload(world, "w", "lost")
+    await world.settle(2)
+    async with viewing(world) as viewer:
+        text = await viewer.text("/queues/default/lost")
+        assert "gone does not exist, or you may not see it" in text
+        assert "Can't submit new workloads to clusterQueue" in text
+
+
+@virtual
+async def test_hostile_names_stay_text(world: World) -> None:
+    await lab(world)
+    change = {"metadata": {"annotations": {"muster.dev/submitted-by": HOSTILE}}}
+    for name in ("first", "third"):
+        await world.client.patch(WORKLOAD, name, change, "default")
+    await world.settle(1)
+    async with viewing(world) as viewer:
+        for address in ("/queues/cluster/vision", f"/queues?text={HOSTILE}", "/queues/default/vision?span=hour"):
+            assert "<img" not in await viewer.page(address)
+
+
+@virtual
+async def test_a_queue_is_stopped_and_started_again(world: World) -> None:
+    await lab(world)
+    async with viewing(world) as viewer:
+        asks = await viewer.text("/queues/cluster/vision/stop")
+        assert "Stop ClusterQueue vision?" in asks
+        assert "2 jobs run from it now" in asks
+        said = await viewer.act("/queues/cluster/vision/stop", {"running": "go on"})
+        assert said.startswith("clusterqueue/vision stopped: nothing starts from it any more")
+        assert await viewer.find_next("/queues/cluster/vision/stop") == "/ui/queues/cluster/vision"
+        await world.settle(1)
+        assert "Start again" in await viewer.text("/queues/cluster/vision")
+        assert "may start, as its quota allows" in await viewer.text("/queues/cluster/vision/resume")
+        assert await viewer.act("/queues/cluster/vision/resume") == "clusterqueue/vision resumed"
+        await viewer.act("/queues/default/speech/stop", {"running": "stop, and queue again"})
+        assert (await world.client.get(LOCAL_QUEUE, "speech", "default")).spec.stop_policy == "HoldAndDrain"
+        with pytest.raises(PageError, match="There is no LocalQueue gone"):
+            await viewer.act("/queues/default/gone/stop")
+
+
+@virtual
+async def test_a_quota_is_edited(world: World) -> None:
+    await lab(world)
+    async with viewing(world) as viewer:
+        page = await viewer.page("/queues/cluster/vision/quota")
+        assert 'name="default|cpu" value="4"' in page
+        assert "8 in use" in page
+        said = await viewer.act("/queues/cluster/vision/quota", {"default|cpu": " 2500m "})
+        assert said == "The quota of ClusterQueue vision has changed"
+        [group] = (await world.client.get(CLUSTER_QUEUE, "vision")).spec.resource_groups
+        assert str(group.flavors[0].resources[0].nominal_quota) == "2500m"
+        same = await viewer.act("/queues/cluster/vision/quota", {"default|cpu": "2500m"})
+        assert same == "The quota of ClusterQueue vision is unchanged"
+
+
+@pytest.mark.parametrize(
+    ("quota", "sentence"),
+    [("many", "'many' is no quantity; write it as 8, 500m or 32Gi."), ("-1", "-1 is below 0."), ("9" * 40, "")],
+)
+def test_a_quota_that_makes_no_sense_is_refused(quota: str, sentence: str) -> None:
+    @virtual
+    async def scenario(world: World) -> None:
+        await lab(world)
+        async with viewing(world) as viewer:
+            if not sentence:
+                await viewer.act("/queues/cluster/vision/quota", {"default|cpu": quota})
+                return
+            with pytest.raises(PageError) as refusal:
+                await viewer.act("/queues/cluster/vision/quota", {"default|cpu": quota})
+            assert refusal.value.text == sentence
+        [group] = (await world.client.get(CLUSTER_QUEUE, "vision")).spec.resource_groups
+        assert str(group.flavors[0].resources[0].nominal_quota) == "4"
+
+    scenario()
+
+
+@under("muster: {fairSharingOnDemand: false}")
+async def test_without_fair_sharing_there_are_no_shares(world: World) -> None:
+    await lab(world)
+    async with viewing(world) as viewer:
+        text = await viewer.text("/queues")
+        assert "Share" not in text
+        assert "vision Active 1 2 2 cpu: 8 of 4 used" in text
+
+
+@virtual
+async def test_without_queues_a_command_makes_the_first(world: World) -> None:
+    async with viewing(world) as viewer:
+        assert "There are no queues. The first one: muster queue create" in await viewer.text("/queues")

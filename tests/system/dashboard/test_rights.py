@@ -1,0 +1,124 @@
+"""What a viewer sees who has rights to one namespace only, or to nothing, and where Kueue's kinds are not served."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from tests.system.dashboard.test_overview import submit
+from tests.system.dashboard.viewing import viewing
+from tests.system.plane import World, virtual
+from tests.system.queueing_world import flavor, queue
+
+from muster.api.core import NAMESPACE
+from muster.api.kueue import LOCAL_QUEUE
+from muster.api.server.rbac import ROLE, ROLE_BINDING
+from muster.api.status import ApiError
+from muster.cluster.apiserver.identity.users import User
+from muster.dashboard.visits import PageError
+from muster.runtime.transport import Request, Response, Transport
+
+EVE = User("eve")
+HERE = "are those of namespace default: you may not list others"
+
+
+async def allow(world: World, *groups: str, verbs: Sequence[str] = ("get", "list", "watch")) -> None:
+    """Let Eve read what is in namespace default, and a job of another namespace be."""
+    rules = [{"apiGroups": [*groups], "resources": ["*"], "verbs": [*verbs]}]
+    await world.client.create(ROLE.seen_as(dict), {"metadata": {"name": "r"}, "rules": rules}, "default")
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]
+    binding = {"metadata": {"name": "b"}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(ROLE_BINDING.seen_as(dict), binding, "default")
+    await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "secret-team"}})
+
+
+async def play(world: World) -> None:
+    await world.node("n1")
+    await flavor(world)
+    await queue(world, "vision", 4)
+    document = {"metadata": {"name": "hidden"}, "spec": {"clusterQueue": "vision"}}
+    await world.client.create(LOCAL_QUEUE.seen_as(dict), document, "secret-team")
+    await submit(world, "runs", 3, "vision")
+    await world.settle(3)
+    await submit(world, "waits", 3, "vision")
+    await world.settle(3)
+
+
+@virtual
+async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
+    await allow(world, "", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io")
+    await play(world)
+    async with viewing(world, EVE) as viewer:
+        text = await viewer.text("/")
+        assert f"jobs {HERE}" in text
+        assert "nodes are not shown" in text
+        assert "Jobs that run 1" in text
+        assert "Jobs that wait 1" in text
+        assert "No ClusterQueues are visible" in text
+        assert "does not exist" not in text  # what may not be seen may be there
+        queues = await viewer.text("/queues")
+        assert f"LocalQueues {HERE}" in queues
+        assert "vision default vision Active 1 1" in queues
+        assert "hidden" not in queues
+        one = await viewer.text("/queues/default/vision")
+        assert "1 waits 0" in one
+        assert "runs Running 0 kubernetes-admin 3 cpu" in one
+        assert "vision does not exist, or you may not see it" in one
+        with pytest.raises(PageError, match="You may not see the nodes") as refusal:
+            await viewer.page("/nodes")
+        assert 'User "eve" cannot list resource "nodes"' in refusal.value.text
+        with pytest.raises(PageError, match="There is no ClusterQueue vision"):
+            await viewer.page("/queues/cluster/vision")
+        with pytest.raises(PageError, match="There is no LocalQueue hidden in namespace secret-team"):
+            await viewer.page("/queues/secret-team/hidden")
+        with pytest.raises(ApiError, match='User "eve" cannot patch resource "localqueues"'):
+            await viewer.act("/queues/default/vision/stop", {"running": "go on"})
+
+
+@virtual
+async def test_a_viewer_without_rights_is_told_which(world: World) -> None:
+    await world.client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": "secret-team"}})
+    await play(world)
+    async with viewing(world, EVE) as viewer:
+        with pytest.raises(ApiError, match='User "eve" cannot list resource "jobs"'):
+            await viewer.page("/")
+        queues = await viewer.text("/queues")
+        assert "LocalQueues are not shown" in queues
+        assert "ClusterQueues are not shown" in queues
+
+
+class WithoutKueue:
+    """The transport of a cluster that does not have Kueue's kinds."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def request(self, request: Request) -> Response:
+        """Return what the server answers; 404 for kinds of Kueue."""
+        if request.path.startswith(("/apis/kueue.x-k8s.io", "/apis/visibility.kueue.x-k8s.io")):
+            return Response(404, b"404 page not found")
+        return await self._transport.request(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a stream of the server."""
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        """Do nothing: the server goes on."""
+
+
+@virtual
+async def test_a_cluster_without_queues_says_what_is_the_matter(world: World) -> None:
+    await world.node("n1")
+    await world.job("train", 2)
+    await world.settle(3)
+    async with viewing(world, transport=WithoutKueue) as viewer:
+        with pytest.raises(PageError, match="This cluster has no queues") as refusal:
+            await viewer.page("/queues")
+        assert "muster manifests | kubectl apply" in refusal.value.text
+        text = await viewer.text("/")
+        assert "this cluster does not have Kueue's kinds" in text
+        assert "Jobs that run 1" in text
+        assert "n1 Ready train" in await viewer.text("/nodes")
+        with pytest.raises(PageError, match="There is no ClusterQueue q"):
+            await viewer.page("/queues/cluster/q")

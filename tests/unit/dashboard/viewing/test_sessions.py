@@ -1,0 +1,114 @@
+"""Links and sessions, by a clock that the test turns."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from muster.dashboard.viewing.hosts import Proof
+from muster.dashboard.viewing.sessions import Sessions, is_form_key
+
+ADA, BOB = Proof(authorization="Bearer ada"), Proof(peer=1001)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Any:
+    return Clock()
+
+
+@pytest.fixture
+def sessions(clock):
+    numbers = count()
+    return Sessions(clock, draw=lambda: f"secret-{next(numbers)}")
+
+
+def test_a_link_opens_once(sessions):
+    link = sessions.make_link(ADA)
+    assert sessions.use_link(link) == ADA
+    assert sessions.use_link(link) is None
+    assert sessions.use_link("") is None
+
+
+def test_a_link_is_valid_for_a_minute(sessions, clock):
+    early, late = sessions.make_link(ADA), sessions.make_link(BOB)
+    clock.time += timedelta(seconds=59)
+    assert sessions.use_link(early) == ADA
+    clock.time += timedelta(seconds=1)
+    assert sessions.use_link(late) is None
+
+
+def test_a_session_is_valid_for_twelve_hours_and_until_it_is_closed(sessions, clock):
+    cookie = sessions.open(ADA)
+    found = sessions.find(cookie)
+    assert found is not None
+    assert found.proof == ADA
+    assert sessions.is_open(found)
+    clock.time += timedelta(hours=12)
+    assert sessions.find(cookie) is None
+    assert not sessions.is_open(found)
+    other = sessions.open(BOB)
+    closed = sessions.find(other)
+    sessions.close(closed)
+    assert sessions.find(other) is None
+    assert not sessions.is_open(closed)
+
+
+def test_every_sign_in_has_a_cookie_and_a_form_key_of_its_own(sessions):
+    first, second = sessions.find(sessions.open(ADA)), sessions.find(sessions.open(ADA))
+    assert first.id != second.id
+    assert is_form_key(first, first.form_key)
+    assert not is_form_key(first, second.form_key)
+    assert not is_form_key(first, "")
+
+
+def test_no_cookie_that_somebody_chose_is_a_session(sessions):
+    sessions.open(ADA)
+    for cookie in ("", "x", sessions.find("secret-0") and sessions.find("secret-0").id):
+        assert sessions.find(cookie) is None
+
+
+def test_what_is_kept_is_bounded(sessions):
+    first = sessions.open(ADA)
+    link = sessions.make_link(ADA)
+    for _ in range(1_000):
+        sessions.open(BOB)
+        sessions.make_link(BOB)
+    assert sessions.find(first) is None
+    assert sessions.use_link(link) is None
+
+
+def test_sessions_outlive_the_process_and_links_do_not(clock, tmp_path):
+    file = tmp_path / "sessions.json"
+    before = Sessions(clock, file)
+    cookie, link = before.open(BOB), before.make_link(ADA)
+    after = Sessions(clock, file)
+    found = after.find(cookie)
+    assert found is not None
+    assert found.proof == BOB
+    assert after.use_link(link) is None
+    assert file.stat().st_mode & 0o077 == 0
+    assert cookie not in file.read_text(), "of a cookie only the hash is kept"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'[{"id": "x"}]', b"\xff"])
+def test_a_damaged_file_means_that_viewers_sign_in_anew(clock, tmp_path, content):
+    file = tmp_path / "sessions.json"
+    file.write_bytes(content)
+    sessions = Sessions(clock, file)
+    assert sessions.find(sessions.open(ADA)) is not None
+
+
+def test_a_sentence_for_the_next_page_is_said_once(sessions):
+    session = sessions.find(sessions.open(ADA))
+    sessions.say_later(session, "Cancelled.")
+    assert sessions.take_said(session) == "Cancelled."
+    assert sessions.take_said(session) == ""
