@@ -1,1 +1,1 @@
-"""The actions of users on jobs and queues: one implementation below the command line and the Python interface."""
+"""The actions of users on jobs and queues. The command line and the Python interface share them."""

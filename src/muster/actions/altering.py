@@ -1,4 +1,4 @@
-"""Alters a job that waits or runs: its time limit, its queue and its priority.
+"""Alter a waiting or running job: its time limit, its queue and its priority.
 
 All changes of one call are one write, so that a job gets all of them or none.
 """
@@ -25,7 +25,8 @@ from muster.insight.text import format_span
 class Alteration:
     """The new settings of a job. None or "" leaves a setting unchanged.
 
-    time_limit: seconds of each attempt. priority: a WorkloadPriorityClass.
+    time_limit: the seconds that each attempt may run.
+    priority: a WorkloadPriorityClass.
     force: set the limit even if it ends the current attempt at once.
     """
 
@@ -62,7 +63,7 @@ async def alter(session: Session, name: str, alteration: Alteration, now: dateti
 
 
 def find_obstacle(job: JobRecord, alteration: Alteration, now: datetime) -> str:
-    """Return why the job cannot be altered so; "" if it can."""
+    """Return why the job cannot be altered like that; "" if it can."""
     name = job.metadata.name
     if job.end is not None or job.is_cancelled:
         return f"{name} has ended already" if job.end is not None else f"{name} has been cancelled already"
@@ -114,7 +115,7 @@ def make_edits(job: JobRecord, alteration: Alteration) -> list[dict[str, Any]]:
 
 
 def _list_limit_paths(job: JobRecord) -> list[str]:
-    """Return where the time limit stands: in a Job, or in each role of a JobSet."""
+    """Return the JSON pointers of the time limit: one in a Job, one for each role in a JobSet."""
     if isinstance(job.source, Job):
         return ["/spec/activeDeadlineSeconds"]
     roles = range(len(job.source.spec.replicated_jobs))

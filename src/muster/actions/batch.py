@@ -1,4 +1,4 @@
-"""Makes the part of a manifest that a script for Slurm needs: the call that becomes the script. Pure."""
+"""Make the command of a worker that runs a script for Slurm. Pure."""
 
 import shlex
 
@@ -17,7 +17,7 @@ _MEBIBYTE = 1 << 20
 
 
 def script_call(gang: Gang, role: Role, script: SlurmScript) -> str:
-    """Return the shell line that becomes the script with the shell's arguments as the command."""
+    """Return the shell line that runs the script. The shell's arguments are the script's command."""
     allocation = Allocation(
         id=script.id,
         batch=script.batch,
@@ -30,8 +30,8 @@ def script_call(gang: Gang, role: Role, script: SlurmScript) -> str:
         directory=script.directory,
         trials=None if gang.sweep is None else _describe_trials(gang.sweep),
     )
-    told = shlex.quote(msgspec.json.encode(allocation).decode())
-    return call_muster(script.muster, f"batch-job --allocation {told}", _MISSING)
+    allocation_json = shlex.quote(msgspec.json.encode(allocation).decode())
+    return call_muster(script.muster, f"batch-job --allocation {allocation_json}", _MISSING)
 
 
 def _describe_trials(sweep: Sweep) -> Trials:

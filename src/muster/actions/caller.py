@@ -1,4 +1,4 @@
-"""Reads from the caller's process whose it is, and what its workers inherit: environment, directory and umask."""
+"""Read the user of the caller's process, and what its workers inherit: environment, directory and umask."""
 
 import os
 import pwd
@@ -9,7 +9,7 @@ from muster.actions.errors import UserError
 from muster.actions.home import Home
 from muster.api.ours.umask import DEFAULT_UMASK, UMASK_ANNOTATION, render_umask
 
-# Workers inherit these variables without being asked, so that they find the same programs.
+# Workers inherit these variables by default, so that they find the same programs.
 _PEOPLE = ("HOME", "USER", "LANG", "LC_ALL", "TZ")
 _PROGRAMS = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 
@@ -25,17 +25,17 @@ def find_account_name() -> str:
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the part of the caller's environment that a worker inherits.
 
-    The worker gets the caller's `MUSTER_HOME` wherever the worker starts, so a job that a worker submits goes to the
-    cluster that the worker runs in. Raises `UserError` if `MUSTER_HOME` names no possible directory.
+    The worker always gets the caller's `MUSTER_HOME`, so that a job submitted by a worker goes to the worker's own
+    cluster. Raises `UserError` if `MUSTER_HOME` names no possible directory.
     """
     home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
     return {name: environ[name] for name in (*_PEOPLE, *_PROGRAMS) if name in environ} | home
 
 
 def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
-    """Return the annotation with the caller's umask, or nothing for the umask that workers have anyway.
+    """Return the annotation with the caller's umask; nothing if it equals the default of workers.
 
-    status: the kernel's description of the process. To ask with the system call would change the umask for a moment.
+    status: the kernel's description of the process. Reading the umask by system call would change it for a moment.
     """
     try:
         lines = status.read_text().splitlines()

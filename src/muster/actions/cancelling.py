@@ -1,4 +1,4 @@
-"""Cancels jobs, trials of sweeps, pod groups and CronJobs, and deletes them if that is asked for."""
+"""Cancel jobs, trials of sweeps, pod groups and CronJobs, and delete them on request."""
 
 import msgspec
 
@@ -25,9 +25,9 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 
 async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
-    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome in a few words.
+    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome as a phrase.
 
-    delete: delete the job, or the CronJob with its jobs, too. Raises `ApiError`, `TransportError`.
+    delete: whether to delete the job, or the CronJob with its jobs, too. Raises `ApiError`, `TransportError`.
     """
     try:
         return await _cancel_job(client, name, namespace, delete=delete)
@@ -42,10 +42,10 @@ async def cancel(client: Client, name: str, namespace: str, *, delete: bool = Fa
 
 
 async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
-    """End a job gracefully, and return the outcome in a few words.
+    """End a job gracefully; return the outcome as a phrase.
 
-    In an embedded cluster the job gets the condition with which Kubernetes marks a failed job. Its controller then ends
-    the pods, and the node keeps their logs. In any other cluster logs go with the pods, so the job is deleted.
+    In an embedded cluster the job gets the condition of a failed job. Its controller then ends the pods, and the node
+    keeps their logs. In any other cluster logs are deleted with the pods anyway, so the job is deleted.
     """
     if delete or not await is_embedded(client):
         job = await get_job(client, name, namespace)
@@ -70,9 +70,9 @@ async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool
 
 
 async def cancel_trials(client: Client, name: str, namespace: str, indexes: str) -> str:
-    """Cancel single trials of a sweep, which goes on with the others; return the outcome in a few words.
+    """Cancel single trials of a sweep, which continues with the others; return the outcome as a phrase.
 
-    indexes: of the trials, as `3,5-7`. The Job's controller ends their pods, and does not count them as failures.
+    indexes: the trials, as in `3,5-7`. The Job's controller ends their pods, and does not count them as failures.
     Raises `ApiError`, `TransportError`, `UserError`.
     """
     is_ours = await is_embedded(client)
@@ -90,8 +90,8 @@ async def cancel_trials(client: Client, name: str, namespace: str, indexes: str)
         patch = {"metadata": {"annotations": {CANCELLED_ANNOTATION: str(cancelled)}}}
         await client.patch_object(job.kind, job.source, patch)
         rest = ranks - open_ranks
-        said = f"goes on without {_describe_trials(job, open_ranks)}"
-        return f"{said}; {_describe_trials(job, rest)} ended already" if rest else said
+        message = f"goes on without {_describe_trials(job, open_ranks)}"
+        return f"{message}; {_describe_trials(job, rest)} ended already" if rest else message
 
     return await rewriting(client, name, namespace, mark)
 
@@ -109,13 +109,13 @@ def _describe_trials(job: JobRecord, ranks: Indexes) -> str:
 
 
 async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -> str:
-    """Suspend a CronJob and cancel the jobs that it runs, or delete all of them; return the outcome in a few words."""
+    """Suspend a CronJob and cancel its running jobs, or delete all of them; return the outcome as a phrase."""
     name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
     if delete:
         await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)
         return "deleted, with its jobs"
     await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
-    for job in (await client.list(JOB, namespace)).items:  # the status does not name a Job that a user made from it
+    for job in (await client.list(JOB, namespace)).items:  # the status does not list Jobs that a user created
         owner = controller_of(job.metadata)
         if owner is not None and owner.uid == cron_job.metadata.uid and finish(job) is None:
             with ignoring("NotFound"):
@@ -124,7 +124,10 @@ async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -
 
 
 async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:
-    """Write the status that makes the controller end the job's pods. A JobSet that has changed meanwhile is a 409."""
+    """Write the status that makes the controller end the job's pods.
+
+    Raises `ApiError` (409) if a JobSet has changed meanwhile.
+    """
     if isinstance(job, JobSet):
         patch = make_jobset_failure(job, _CANCELLED_BY_USER, RealClock().now())
         await client.patch_object(JOB_SET, job, patch, subresource="status")

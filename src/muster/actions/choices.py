@@ -1,6 +1,6 @@
-"""Checks the names that users give against the objects of a cluster.
+"""Check names that users type against the objects of a cluster.
 
-The error for an unknown name lists the known names.
+The error for an unknown name suggests the most similar known names.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,13 +35,13 @@ from muster.runtime.client import Client
 if TYPE_CHECKING:
     from muster.actions.gang import SecretVariables
 
-_MOST_NAMES = 500  # existing names that an unknown name is compared with
-_MOST_NODES = 500  # nodes whose capacity is read
+_MOST_NAMES = 500  # The maximum number of existing names that an unknown name is compared with.
+_MOST_NODES = 500  # The maximum number of nodes whose capacity is read.
 _ADMINISTRATORS = "system:masters"
 
 
 async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
-    """Return the job of this name.
+    """Return the job with this name.
 
     Raises `ApiError`; if there is no such job, its message names the most similar job.
     """
@@ -54,7 +54,7 @@ async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
 
 
 async def no_job(client: Client, name: str, namespace: str) -> str:
-    """Return the sentence that there is no job of this name, with the most similar name that the user may see.
+    """Return the sentence that there is no job with this name, with the most similar name that the user may see.
 
     namespace: "" means all namespaces.
     """
@@ -72,7 +72,7 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
 
 
 async def check_secrets(client: Client, namespace: str, asked: "Iterable[SecretVariables]") -> None:
-    """Raise `UserError` if a Secret or its key is missing; a Secret that the user may not read passes."""
+    """Raise `UserError` if a Secret or its key is missing. A Secret that the user may not read counts as existing."""
     for one in asked:
         try:
             secret = await client.find(SECRET, one.name, namespace)
@@ -129,9 +129,9 @@ def _name_submitter(caller: UserInfo) -> str:
 
 
 async def no_queue(client: Client, name: str, namespace: str) -> str:
-    """Return the sentence that there is no LocalQueue of this name, with the most similar name that the user may see.
+    """Return the sentence that there is no LocalQueue with this name, with the most similar visible name.
 
-    The sentence is "" where there is such a queue, or where the user may not list LocalQueues.
+    Return "" if there is such a queue, or if the user may not list LocalQueues.
     namespace: "" means all namespaces.
     """
     queues = await list_or_none(client, LOCAL_QUEUE, namespace)
@@ -146,8 +146,8 @@ async def no_queue(client: Client, name: str, namespace: str) -> str:
 async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded: bool) -> str:
     """Return the queue for the job's label: the requested one, or the LocalQueue `default` if it is visible.
 
-    An embedded cluster puts jobs without a queue into `default` itself. In any other cluster the webhook that does so
-    may be missing, and a job that names no queue would then run outside all quota. Raises `ApiError` and `UserError` as
+    An embedded cluster itself puts jobs without a queue into `default`. In any other cluster the webhook that does so
+    may be missing, and a job without a queue would run outside all quota. Raises `ApiError` and `UserError` as
     `check_own_queue` does.
     """
     if asked:
@@ -158,9 +158,9 @@ async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded:
 
 
 async def priority_classes(client: Client, name: str) -> dict[str, str]:
-    """Return the class under `queue_priority` if it is a WorkloadPriorityClass, else under `priority`.
+    """Return the name as `queue_priority` if it is a WorkloadPriorityClass, else as `priority`.
 
-    Raises `UserError` if there is neither a WorkloadPriorityClass nor a PriorityClass of this name.
+    Raises `UserError` if there is neither a WorkloadPriorityClass nor a PriorityClass with this name.
     """
     if not name:
         return {"priority": "", "queue_priority": ""}
@@ -191,13 +191,13 @@ async def has_gpus(client: Client) -> bool:
 
 
 async def node_cpus(client: Client) -> list[int]:
-    """Return the CPUs of the visible nodes that take pods, in thousandths."""
+    """Return the CPUs of the visible nodes that accept pods, in thousandths."""
     nodes = [node for node in await _list_nodes(client) if not node.spec.unschedulable]
     return [milli(node.status.allocatable.get("cpu", 0)) for node in nodes]
 
 
 async def queue_lacks_cpus(client: Client, namespace: str, name: str) -> bool:
-    """Return whether a LocalQueue has quota, and none of it is of CPUs, as far as the user may see.
+    """Return whether a LocalQueue has quota but none for CPUs, as far as the user may see.
 
     A job that requests CPUs never gets quota there.
     """

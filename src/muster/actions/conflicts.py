@@ -1,4 +1,4 @@
-"""Writes a job from the state in which it was read, and retries when another client changed the job in between."""
+"""Write a job from the version that was read, and retry if another client changed the job in between."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -10,7 +10,7 @@ from muster.runtime.client import Client
 
 T = TypeVar("T")
 
-# A busy job changes often between reading and writing.
+# A busy job often changes between reading and writing.
 ATTEMPTS = 10
 
 

@@ -1,7 +1,7 @@
-"""Decides how many CPUs a worker requests whose user names neither CPUs nor GPUs. Pure.
+"""Decide how many CPUs a worker requests if its user names neither CPUs nor GPUs. Pure.
 
-Without a request, any number of jobs would run at once. The default is a request and no limit, so a worker may use CPUs
-that are idle. A gang that has more workers than the cluster has CPUs requests less, so that it can still start.
+Without a request, any number of jobs would run at once. The default is a request and no limit, so a worker may use idle
+CPUs. A gang that has more workers than the cluster has CPUs requests less, so that it can still start.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,15 @@ def read_default(environ: Mapping[str, str]) -> int:
 
 
 def needs_default(gang: Gang) -> bool:
-    """Return whether workers of the gang get the default."""
+    """Return whether any worker of the gang needs the default."""
     return any(map(_lacks_request, gang.parts))
 
 
 def set_default_cpus(gang: Gang, default: int, nodes: Sequence[int]) -> Gang:
-    """Return the gang with CPUs for the workers that name none.
+    """Return the gang with the default request for workers without one.
 
-    default: thousandths of a CPU. nodes: those of each node that the user sees; none if the user sees no node.
+    default: thousandths of a CPU.
+    nodes: the CPUs of each node that the user sees; empty if the user sees no node.
     """
     if not default or not needs_default(gang):
         return gang
@@ -52,18 +53,18 @@ def _lacks_request(role: Role) -> bool:
 
 
 def _count_workers(gang: Gang) -> int:
-    """Return how many workers without a request have to fit at one time."""
+    """Return how many workers without a request must fit on the nodes at one time."""
     if gang.sweep is not None:
-        return 1  # trials queue one by one
+        return 1  # trials queue independently
     if gang.elastic is not None:
         return gang.elastic.least
     return sum(role.workers for role in gang.parts if _lacks_request(role))
 
 
 def _shrink(default: int, workers: int, nodes: Sequence[int]) -> int:
-    """Return the greatest request up to the default with which so many workers fit on the empty nodes.
+    """Return the largest request up to the default for which this many workers fit on the empty nodes.
 
-    Returns the default if they never fit.
+    Return the default if they never fit.
     """
     low, high = 0, default
     while low < high:

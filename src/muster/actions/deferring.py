@@ -1,4 +1,4 @@
-"""Parses when a job begins, as users write it, and checks the jobs that it waits for."""
+"""Parse the begin time of a job, as users write it, and check the jobs that it depends on."""
 
 import re
 from datetime import datetime, time, timedelta
@@ -18,7 +18,7 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?", re.ASCII)
 
 
 def parse_begin(text: str, now: datetime) -> datetime:
-    """Return the moment: of a time of day the next one, of a date its beginning, in the zone of this machine.
+    """Return the time: for a time of day the next one, for a date its beginning, in the time zone of this machine.
 
     Raises `ValueError` with a sentence for the user.
     """
@@ -38,7 +38,10 @@ def parse_begin(text: str, now: datetime) -> datetime:
 
 
 async def check_dependencies(client: Client, name: str, namespace: str, deferral: Deferral) -> None:
-    """Raise `UserError` if a dependency can never be met: by the job itself, by a missing job, or by one that ended."""
+    """Raise `UserError` if a dependency can never be met.
+
+    The dependency is the job itself, a missing job, or a job that ended with another result.
+    """
     for dependency in deferral.after:
         if dependency.name == name:
             raise UserError(f"--after {dependency.name}: the job would wait for itself")
@@ -57,7 +60,7 @@ async def check_dependencies(client: Client, name: str, namespace: str, deferral
 
 
 def _is_met(dependency: Dependency, end: JobEnd) -> bool:
-    """Return whether a job that has ended is one that the dependency waits for. A cancelled job counts as failed."""
+    """Return whether a job that has ended meets the dependency. A cancelled job counts as failed."""
     if dependency.outcome is Outcome.ANY:
         return True
     return (end.word == "Completed") is (dependency.outcome is Outcome.OK)

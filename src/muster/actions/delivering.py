@@ -1,4 +1,4 @@
-"""Delivers the notice of an event of a job: as JSON to a URL, or by mail. Runs within a pod of the job's user."""
+"""Deliver the notice of a job's event: as JSON to a URL, or by mail. This runs in a pod of the job's user."""
 
 import asyncio
 import os
@@ -18,13 +18,13 @@ from muster.actions.errors import UserError
 from muster.api.ours.notify import NotifyError, TargetKind, Wishes, address_of, check_target, find_kind
 from muster.runtime.realclock import Clock
 
-# Where sendmail lies if it is not on the PATH of a user.
+# Directories of sendmail that are often not on a user's PATH.
 SENDMAIL_PATH: Final = "/usr/sbin:/usr/lib:/usr/local/sbin"
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 5
 _TIMEOUT_SECONDS = 10
-_PERMANENT = range(400, 500)  # the receiver understood, and will refuse again
+_PERMANENT = range(400, 500)  # statuses of a receiver that would refuse a retry, too
 _BUSY = 429
 
 
@@ -44,7 +44,7 @@ class Notice(Struct, frozen=True):
 
 
 async def deliver(target: str, environment: Mapping[str, str], clock: Clock) -> None:
-    """Deliver the notice that the environment of its pod describes to a URL or a mail address. Raises `UserError`."""
+    """Deliver the notice in the pod's environment to a URL or a mail address. Raises `UserError`."""
     notice = read_notice(environment)
     try:
         kind = find_kind(check_target(target))
@@ -59,7 +59,7 @@ async def deliver(target: str, environment: Mapping[str, str], clock: Clock) -> 
 
 
 def read_notice(environment: Mapping[str, str]) -> Notice:
-    """Return the notice that the environment of its pod describes."""
+    """Return the notice in the pod's environment."""
     names = ("MUSTER_JOB", "MUSTER_NAMESPACE", "MUSTER_EVENT", "MUSTER_JOB_STATE", "MUSTER_JOB_REASON")
     job, namespace, event, state, reason = (environment.get(name, "") for name in names)
     sentence = f"{job}: {state.lower()}" + (f": {reason}" if reason else "")
@@ -67,9 +67,9 @@ def read_notice(environment: Mapping[str, str]) -> Notice:
 
 
 async def post(url: str, notice: Notice, clock: Clock) -> None:
-    """Send the notice to a URL, several times if the receiver is not there.
+    """Send the notice to a URL, with retries if the receiver does not answer.
 
-    Raises `UserError`, whose text does not name the URL: it may be a secret.
+    Raises `UserError`, whose message omits the URL, because it may be a secret.
     """
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked
         url, msgspec.json.encode(notice), {"Content-Type": "application/json", "User-Agent": "muster"}, method="POST"
@@ -79,7 +79,7 @@ async def post(url: str, notice: Notice, clock: Clock) -> None:
             await asyncio.to_thread(_send, request)
         except urllib.error.HTTPError as error:
             failure, is_permanent = f"HTTP status {error.code}", error.code in _PERMANENT and error.code != _BUSY
-        except (OSError, ValueError) as error:  # ValueError: an answer that is no HTTP, or a redirection elsewhere
+        except (OSError, ValueError) as error:  # ValueError: the answer is not HTTP, or a redirection to another host
             failure, is_permanent = str(getattr(error, "reason", error)), False
         else:
             return
@@ -99,9 +99,10 @@ def find_sendmail(path: str) -> str:
 
 
 def explain_unsent(wishes: Wishes, path: str, *, embedded: bool) -> str:
-    """Return why nothing would send the notices of a job; "" if they are sent.
+    """Return why the notices of a job would not be sent; "" if they will be.
 
-    embedded: whether the cluster is that of `muster up`. path: the user's PATH.
+    embedded: whether the cluster is that of `muster up`.
+    path: the user's PATH.
     """
     if not embedded:
         return "only a server sends notices; start one with: muster up --detach"
@@ -111,7 +112,7 @@ def explain_unsent(wishes: Wishes, path: str, *, embedded: bool) -> str:
 
 
 def mail(target: str, notice: Notice, sendmail: str) -> None:
-    """Hand the notice to sendmail. Raises `UserError`."""
+    """Pass the notice to sendmail. Raises `UserError`."""
     message = EmailMessage(policy=SMTP)
     message["To"] = address_of(target)
     message["Subject"] = f"[muster] {notice.job}: {notice.state.lower()}"
@@ -119,7 +120,7 @@ def mail(target: str, notice: Notice, sendmail: str) -> None:
     body = {"Job": notice.job, "Namespace": notice.namespace, "State": notice.state, "Reason": notice.reason}
     message.set_content("".join(f"{name}: {value}\n" for name, value in body.items() if value))
     text = message.as_bytes(policy=SMTP.clone(linesep="\n"))
-    done = subprocess.run([sendmail, "-i", "-t"], input=text, capture_output=True, check=False)
-    if done.returncode:
-        complaint = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UserError(f"sendmail ended with exit code {done.returncode}: {complaint}")
+    result = subprocess.run([sendmail, "-i", "-t"], input=text, capture_output=True, check=False)
+    if result.returncode:
+        complaint = result.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise UserError(f"sendmail ended with exit code {result.returncode}: {complaint}")

@@ -1,8 +1,8 @@
-r"""Parses .env files: `NAME=value` lines with quotes, comments and `export`. Pure.
+r"""Parse .env files: `NAME=value` lines with quotes, comments and `export`. Pure.
 
-The text in single quotes is taken literally. In double quotes a backslash escapes quotes, dollars and itself, and
-`\n`, `\r` and `\t` are line ends and a tab. A quoted text may span several lines. A value without quotes ends before a
-`#` that follows a space. The parser expands no variables.
+Text in single quotes is taken literally. In double quotes a backslash escapes quotes, dollars and itself, and `\n`,
+`\r` and `\t` are line ends and a tab. A quoted text may span several lines. A value without quotes ends before a `#`
+that follows a space. The parser does not expand variables.
 """
 
 import re
@@ -42,15 +42,13 @@ def variables(data: bytes) -> dict[str, str]:
             raise DotenvError(f"line {number}: no variable can have a zero byte")
         parts = _LINE.fullmatch(line)
         if parts is None or not parts["name"].isprintable():
-            raise DotenvError(
-                f"line {number}: expected NAME=VALUE"
-            )  # the message leaves out the line, which may be secret
+            raise DotenvError(f"line {number}: expected NAME=VALUE")  # the message omits the line, which may be secret
         values[parts["name"]] = _parse_value(parts["rest"], number)
     return values
 
 
 def _split_entries(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number, and a value whose quotes span several lines together with its first line."""
+    """Yield each line with its number; a value whose quotes span several lines is joined to its first line."""
     position, number = 0, 1
     while position <= len(text):
         opening = _OPENING.match(text, position)

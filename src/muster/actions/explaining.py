@@ -1,4 +1,4 @@
-"""Explains why a job does not run, in this cluster and in the worker cluster that MultiKueue dispatched it to."""
+"""Explain why a job does not run, in this cluster and in the worker cluster that MultiKueue dispatched it to."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ async def explain(
 
 
 async def _add_levels_there(client: Client, readings: JobReadings, here: Sequence[Level]) -> Sequence[Level]:
-    """Return the levels with the state of the pods in the worker cluster, where the user may read that."""
+    """Return the levels with the state of the pods in the worker cluster, if the user may read that."""
     cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
     if not cluster or readings.job is None or readings.state.finished:
         return here

@@ -1,4 +1,4 @@
-"""Decides whether a submitted job can ever start."""
+"""Decide whether a submitted job can ever start."""
 
 from muster.actions.session import Session
 from muster.api.kueue.names import QUEUE_NAME_LABEL
@@ -10,7 +10,7 @@ from muster.insight.record import JobRecord
 
 
 async def foresee(session: Session, job: JobRecord) -> Verdict:
-    """Return whether the job can never start, or waits for nodes, as far as the user may see the cluster."""
+    """Return the verdict whether the job can never start, or waits for nodes, from what the user may see."""
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     return judge_ask(
         find_ask(job), await survey(Lists(session.client), session.namespace), job.metadata.namespace, queue

@@ -1,7 +1,7 @@
-"""The variables that frameworks other than torch read, and the addresses of workers. Pure.
+"""Make the variables that frameworks other than torch read, and the addresses of workers. Pure.
 
-A worker is one process on a host of its own. So torchrun's group, Lightning's node and the worker are one thing.
-Values refer to the variables before them: a caller who replaces `RANK` or `MASTER_PORT` replaces it everywhere.
+A worker is one process on a host of its own. So it is torchrun's group and Lightning's node as well. Values refer to
+the variables before them, so a caller who replaces `RANK` or `MASTER_PORT` replaces it in all of them.
 """
 
 import json
@@ -10,23 +10,23 @@ from typing import Any
 
 from muster.actions.gang import Gang, Role
 
-# Ports below the usual ephemeral range (32768) that few services use. All gangs of one machine share its ports, so
-# each takes its own.
+# Ports below the usual ephemeral range (32768) that few services use. Gangs on one machine share its ports, so each
+# gang takes other ports.
 _FIRST_PORT, _PORTS = 20000, 10000
 
-# The task types of TensorFlow. An evaluator is no member of TensorFlow's cluster.
+# The task types of TensorFlow. An evaluator is not a member of TensorFlow's cluster.
 _TASKS = {"chief", "worker", "ps", "evaluator"}
 _OUTSIDE = "evaluator"
-_MOST_TASKS = 100  # TF_CONFIG lists all workers in the pod of each: above this it would fill the store
+_MOST_TASKS = 100  # TF_CONFIG lists all workers in each pod; with more workers it would fill the store
 
-# The variables that a shell sets again once it has computed the rank of a worker.
+# The variables that a shell sets again after computing the rank of a worker.
 RANKS = ("NODE_RANK", "GROUP_RANK", "CROSS_RANK")
 
 
 def framework_variables(gang: Gang, role: Role) -> dict[str, dict[str, Any]]:
-    """Return what torchrun, Lightning, DeepSpeed, JAX and TensorFlow set or look for, by name.
+    """Return the variables that torchrun, Lightning, DeepSpeed, JAX and TensorFlow set or read, by name.
 
-    Each refers to `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` and `MUSTER_ROLE_RANK`, which come first.
+    Each refers to `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` and `MUSTER_ROLE_RANK`, which must come first.
     """
     rank = _rank_in_role(gang)
     values = dict.fromkeys(RANKS, "$(RANK)") | {
@@ -60,7 +60,7 @@ def host_name(gang: Gang, role: Role, index: int) -> str:
 
 
 def host_pattern(gang: Gang, role: Role) -> str:
-    """Return the host names of a role's workers, with {} in the place of the index."""
+    """Return the host names of a role's workers, with {} in place of the index."""
     return host_name(gang, role, 0).replace("-0.", "-{}.")
 
 
@@ -73,9 +73,9 @@ def _task_type(gang: Gang, role: Role) -> str:
 
 
 def _make_tensorflow_cluster(gang: Gang) -> dict[str, list[str]]:
-    """Return the addresses of the tasks by their type; nothing where TensorFlow would not know what a worker is.
+    """Return the addresses of the tasks by their type; empty if TensorFlow has no type for a worker.
 
-    Servers of TensorFlow bind their port on all addresses, and workers may share a machine. So each has its own port.
+    Servers of TensorFlow bind their port on all addresses, and workers may share a machine, so each has its own port.
     """
     names = {_task_type(gang, role) for role in gang.parts}
     if not 1 < gang.size <= _MOST_TASKS or gang.elastic is not None or not names <= _TASKS:

@@ -1,4 +1,4 @@
-"""The description of a gang as the user requested it, before there is an object in the cluster. Pure."""
+"""Describe a gang as the user requested it, before there is an object in the cluster. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -55,8 +55,9 @@ class SecretVariables(Struct, frozen=True):
 class SlurmScript(Struct, frozen=True):
     """A script with `#SBATCH` lines as the command of a gang.
 
-    id: the number by which the script knows its job. muster: the shell words by which workers call Muster.
-    directory: where the user submitted the script; "" if the nodes have another disk.
+    id: the number that the script sees as its job id.
+    muster: the shell words by which workers call Muster.
+    directory: the directory in which the user submitted the script; "" if the nodes have another disk.
     """
 
     batch: Batch
@@ -67,21 +68,23 @@ class SlurmScript(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A requested gang: what its workers run, need and find in their environment.
+    """A requested gang: what its workers run, request, and find in their environment.
 
     Commands and environment are passed on word for word. Quantities are as in Kubernetes.
 
     roles: the groups of different workers; empty if all workers run `command`.
     until: the role whose completion completes the job; "" if all roles have to complete.
     start_timeout: seconds from the first worker's start to the last worker's start; None for no limit.
-    time_limit: seconds that each attempt may run; None for no limit. soft_signal: the warning before the limit.
+    time_limit: seconds that each attempt may run; None for no limit.
+    soft_signal: the warning before the limit.
     retries: how often the whole gang restarts after a failure; for an elastic gang, how many workers are replaced.
     exclusive: whether no other job's pods may run on its nodes.
     labels, annotations: of the job and of its pods.
     secrets: Secrets that add variables to the environment.
-    state: the PersistentVolumeClaim for data that outlives attempts; "" leaves the place to the nodes.
-    queue: the LocalQueue; "" leaves the choice to the cluster.
-    priority: the PriorityClass of the pods. queue_priority: a WorkloadPriorityClass, which counts in queues only.
+    state: the PersistentVolumeClaim for data that outlives attempts; "" lets the nodes choose the place.
+    queue: the LocalQueue; "" lets the cluster choose.
+    priority: the PriorityClass of the pods.
+    queue_priority: a WorkloadPriorityClass, which counts in queues only.
     elastic: the sizes between which the job may be resized; None for a fixed size.
     run_time: how long simulated nodes pretend to run it; "" for ever.
     gpu_resource: the resource that counts GPUs in the cluster.
@@ -90,12 +93,12 @@ class Gang:
     plain: whether the job is a Job without a JobSet.
     upstream: whether Kubernetes' own Job controller runs it, which counts interruptions unless a Job says otherwise.
     sweep: the trials, if the job is a sweep of single workers; None for a gang.
-    schedule: the cron schedule by which a CronJob starts the job again and again; "" for a job that starts once.
-    deferral: what has to happen before the job starts.
-    notify: whom the job tells of its start and end.
+    schedule: the cron schedule by which a CronJob starts the job repeatedly; "" for a job that starts once.
+    deferral: the conditions for the job's start.
+    notify: the receivers of notices about the job's start and end.
     mpi: the shell words by which workers call Muster, if rank 0 alone runs the command and the command is or calls
     `mpirun`; "" if every worker runs the command.
-    script: what the command finds if it is a script for Slurm; else None.
+    script: the settings of a command that is a script for Slurm; else None.
     """
 
     name: str
@@ -170,7 +173,7 @@ class Gang:
 
 
 def beyond_elastic(gang: Gang) -> tuple[str, str] | None:
-    """Return the option that an elastic gang cannot have, and the reason; None if the gang has no such option."""
+    """Return the first option that an elastic gang cannot have, and the reason; None if it has no such option."""
     if gang.elastic is not None and gang.soft_signal is not None:
         return "signal", "workers of an elastic job start at different times; none can tell when it ends"
     if gang.elastic is not None and gang.start_timeout is not None:
@@ -179,7 +182,7 @@ def beyond_elastic(gang: Gang) -> tuple[str, str] | None:
 
 
 def beyond_schedule(gang: Gang) -> str:
-    """Return the option that a gang with a schedule cannot have; "" if it has no such option."""
+    """Return the first option that a gang with a schedule cannot have; "" if it has no such option."""
     options = {
         "role": gang.roles,
         "until": gang.until,
@@ -195,7 +198,7 @@ def beyond_schedule(gang: Gang) -> str:
 
 
 def not_text(gang: Gang) -> str:
-    """Return a sentence that names a part of the gang that is not UTF-8, or "" if a manifest can carry all of it."""
+    """Return a sentence that names a part of the gang that is not UTF-8; "" if a manifest can contain all of it."""
     commands = [role.command for role in gang.parts]
     arguments = {f"argument {number} of the command": word for words in commands for number, word in enumerate(words)}
     variables = {f"the variable {name}": f"{name}={value}" for name, value in gang.environment.items()}
@@ -213,12 +216,12 @@ def _list_marks(gang: Gang) -> list[tuple[str, Mapping[str, str]]]:
 
 
 def room_for_name(roles: Sequence[Role]) -> int:
-    """Return the greatest length of a job name for which all pod names `NAME-ROLE-0-INDEX-XXXXX` fit."""
+    """Return the maximum length of a job name for which all pod names `NAME-ROLE-0-INDEX-XXXXX` are valid."""
     return _MOST_OF_A_NAME - max(len(f"-{role.name}-0-{role.workers - 1}{_SUFFIX}") for role in roles)
 
 
 def no_host_name(name: str, roles: Sequence[Role]) -> str:
-    """Return what is wrong with the job name that a user chose; "" if it is valid."""
+    """Return the error in the job name that a user chose; "" if it is valid."""
     room = room_for_name(roles)
     if not name or (re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name) and len(name) <= room):
         return ""

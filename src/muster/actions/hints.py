@@ -1,4 +1,4 @@
-"""Remembers in the user's home which hints the user has had, so that a command gives each hint once."""
+"""Record in the user's home which hints were shown, so that each hint is shown once."""
 
 from contextlib import suppress
 
@@ -9,12 +9,12 @@ NO_GPUS = "no-gpus"
 
 
 def is_known(home: Home, hint: str) -> bool:
-    """Return whether the user has had a hint."""
+    """Return whether a hint was shown to the user."""
     return (home.path / f"hint-{hint}").exists()
 
 
 def remember(home: Home, hint: str) -> None:
-    """Record that the user has had a hint. Without a home that can be written, the hint comes again."""
+    """Record that a hint was shown. If the home cannot be written, the hint is shown again."""
     with suppress(UserError):
         home.make()  # a user of somebody else's server has none yet
     try:

@@ -1,4 +1,4 @@
-"""Holds and releases jobs, CronJobs and queues by changing one field of a Workload, a CronJob or a queue."""
+"""Hold and release jobs, CronJobs and queues by changing one field of a Workload, a CronJob or a queue."""
 
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ class _QueueSpec(Struct, frozen=True, rename="camel"):
 
 
 class _Queue(Struct, frozen=True):
-    """A ClusterQueue or a LocalQueue, as far as both can be stopped."""
+    """The common fields of a ClusterQueue and a LocalQueue for stopping it."""
 
     spec: _QueueSpec = _QueueSpec()
 
@@ -68,10 +68,10 @@ async def _find_other_stopped(session: Session, name: str, *, cluster: bool) -> 
 
 
 async def _find_job_and_workload(session: Session, name: str) -> tuple[JobRecord | None, Workload | None]:
-    """Return the job of this name and its Workload; None for each that does not exist.
+    """Return the job with this name and its Workload; None for each that does not exist.
 
-    Raises `ApiError` if the job queues and the user may not read its Workload:
-    the queue would undo a change of the job alone.
+    Raises `ApiError` if the job queues and the user may not read its Workload, because the queue would undo a change of
+    the job alone.
     """
     readings = await find(session.client, session.namespace, name)
     queues = readings.job is not None and QUEUE_NAME_LABEL in readings.job.metadata.labels
@@ -105,7 +105,10 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
 
 
 async def _set_starting(session: Session, name: str, *, starting: bool) -> str:
-    """Let a CronJob start jobs, or not; return the outcome as a sentence. Raises `UserError` if there is none."""
+    """Suspend or resume the starts of a CronJob; return the outcome as a sentence.
+
+    Raises `UserError` if there is no such CronJob.
+    """
     cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)
     if cron_job is None:
         raise UserError(await no_job(session.client, name, session.namespace))

@@ -17,7 +17,7 @@ from muster.runtime.process.ownership import NotOursError, make_directory, requi
 # The files whose content is secret or trusted; the server checks its authority in `pki` itself.
 _SECRETS = ("lock", "kubeconfig", "login.kubeconfig", "server.log*", "audit.log*", "store*", "up.json")
 
-# How often the lock of a server that was killed is looked at, every 10 ms, until the kernel releases it.
+# If a server was killed, its lock is checked this many times, every 10 ms, until the kernel releases it.
 _LOOKS = 500
 
 
@@ -61,13 +61,14 @@ class Home:
 
     @property
     def login(self) -> Path:
-        """The kubeconfig of this user for a cluster of others, which the line of `muster user add` stores."""
+        """The kubeconfig of this user for a cluster of other users, which the command from `muster user add` stores."""
         return self.path / "login.kubeconfig"
 
     def uses_login(self) -> bool:
-        """Return whether commands go to the cluster of others: no server runs in this home, and the login is newer.
+        """Return whether commands go to the cluster of the login.
 
-        A server of this home that was started after the login is the one meant, also while it is down.
+        That is so if no server runs in this home and the login is newer. If a server of this home was started after the
+        login, commands go to that server, even while it is down.
         """
         if self.server_pid() is not None:
             return False
@@ -87,8 +88,8 @@ class Home:
     def server_pid(self) -> int | None:
         """Return the id of the process that holds the directory's lock, or None if no process does.
 
-        The lock decides, whatever other files say. Raises `UserError` for a home that another user owns or can change,
-        because its files cannot be trusted.
+        Only the lock counts, whatever other files say. Raises `UserError` for a home that another user owns or can
+        change, because its files cannot be trusted.
         """
         self.require_ours()
         try:

@@ -1,15 +1,16 @@
-"""Writes the shell line by which a worker calls Muster. Pure."""
+"""Make the shell line with which a worker calls Muster. Pure."""
 
 import shlex
 
-# In an image without Muster a shell would say only that a command is not found.
+# In an image without Muster a shell would only report that a command is not found.
 _CALL = 'command -v {program} >/dev/null || {{ echo "{missing}" >&2; exit 127; }}; exec {muster} {words} -- "$@"'
 
 
 def call_muster(muster: str, words: str, missing: str) -> str:
-    """Return the line that becomes a command of Muster, with the shell's arguments behind `--`.
+    """Return the shell line that runs a command of Muster; the shell's arguments follow it after `--`.
 
-    muster: the shell words that call Muster. missing: what to say where there is no such program.
+    muster: the shell words that call Muster.
+    missing: the message if there is no such program.
     """
     program = shlex.quote(shlex.split(muster)[0])
     return _CALL.format(program=program, missing=missing, muster=muster, words=words)

@@ -1,4 +1,4 @@
-"""Parses time limits of jobs and the signals before them, as users write both. Pure."""
+"""Parse time limits of jobs and the signals before them, as users write both. Pure."""
 
 import re
 import signal
@@ -54,7 +54,7 @@ def _parse_signal(name: str) -> signal.Signals | None:
 
 
 def _parse_duration(text: str) -> int:
-    """Parse `1h30m`, or a number of days before that: `1d12h`."""
+    """Parse `1h30m`, or the same after a number of days: `1d12h`."""
     days = _DAYS.fullmatch(text)
     whole, rest = (int(days["days"]), days["rest"] or "") if days is not None else (0, text)
     if days is not None and not rest:
@@ -68,7 +68,7 @@ def _parse_duration(text: str) -> int:
 def _parse_clock(text: str) -> int:
     """Parse `D-HH[:MM[:SS]]` or `HH:MM:SS` into seconds.
 
-    Raises `ValueError` for Slurm's other forms, which people read in different ways.
+    Raises `ValueError` for Slurm's other forms, which users read in different ways.
     """
     if text.isdecimal() and not int(text):
         raise ValueError(f"{text} is no limit in Slurm: leave the time out")

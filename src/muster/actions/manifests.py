@@ -1,8 +1,8 @@
-"""Makes the manifests that `muster run` submits. Pure.
+"""Make the manifests that `muster run` submits. Pure.
 
 A gang is a JobSet with one Job for each role, whose workers start together. An elastic gang is a Job with a headless
-Service that names its workers. So is any gang on a cluster without JobSets. A sweep is a Job alone. A gang with a
-schedule is a CronJob, which makes such a Job at each start.
+Service that names its workers. So is any gang on a cluster without JobSets. A sweep is a single Job. A gang with a
+schedule is a CronJob, which creates such a Job at each start.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def job(gang: Gang) -> dict[str, Any]:
 
 
 def cron_job(gang: Gang) -> dict[str, Any]:
-    """Return the manifest of the CronJob of a gang with a schedule. A start waits for the Job of the start before."""
+    """Return the manifest of the CronJob of a gang with a schedule. A start waits for the Job of the previous start."""
     template = job(gang)
     metadata = template["metadata"]
     marks = {kind: metadata[kind] for kind in ("labels", "annotations") if kind in metadata}
@@ -84,9 +84,10 @@ def cron_job(gang: Gang) -> dict[str, Any]:
 
 
 def _make_failure_policy(gang: Gang) -> dict[str, Any]:
-    """Return the policy that restarts the whole JobSet, except after its time limit, which it would only reach again.
+    """Return the policy that restarts the whole JobSet, except after its time limit.
 
-    Interruptions do not count as failures; Kubernetes' own controllers need a rule for that.
+    A restart would reach the time limit again. Interruptions do not count as failures; Kubernetes' own controllers need
+    a rule for that.
     """
     policy: dict[str, Any] = {"maxRestarts": gang.retries or 0}
     rules = []
@@ -99,7 +100,7 @@ def _make_failure_policy(gang: Gang) -> dict[str, Any]:
 
 
 def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
-    """Return the metadata of the JobSet or Job. own: annotations that mark its kind of gang."""
+    """Return the metadata of the JobSet or Job. own: annotations for its kind of gang."""
     queueing = {QUEUE_NAME_LABEL: gang.queue, PRIORITY_CLASS_LABEL: gang.queue_priority}
     labels = {**gang.labels, **{label: value for label, value in queueing.items() if value}}
     return {"name": gang.name, "namespace": gang.namespace} | _make_marks(
@@ -108,7 +109,7 @@ def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _suspend(gang: Gang) -> dict[str, Any]:
-    """Return the field that keeps a job from starting before its time, where no queue does so."""
+    """Return the field that keeps a deferred job from starting early if no queue does so."""
     return {"suspend": True} if gang.deferral else {}
 
 
@@ -156,8 +157,8 @@ def _count_allowed_failures(gang: Gang) -> int:
 
     A gang that lost a worker fails, or restarts as a whole. An elastic program survives the loss of workers, so they
     are
-    replaced: as often as the user says, or until as many have failed as the job began with. A program that fails on
-    every worker therefore fails at once. The only worker of a gang with a schedule restarts as often as the user says.
+    replaced: as often as the user says, or until as many have failed as the job began with. So a program that fails on
+    every worker fails at once. The only worker of a gang with a schedule restarts as often as the user says.
     """
     if gang.schedule:
         return gang.retries or 0

@@ -1,6 +1,6 @@
-"""Makes the parts of a manifest that MPI needs. Pure.
+"""Make the parts of a manifest for MPI. Pure.
 
-These are the call of the agent, and the Secret by which the workers identify each other.
+These are the call of the agent, and the Secret with which the workers authenticate each other.
 """
 
 import base64
@@ -18,14 +18,14 @@ from muster.mpi.launchers import slots
 # The key of the Secret.
 _KEY = "identity.pem"
 
-# Ports below those of `MASTER_PORT`, on which a program may listen at all addresses.
+# Ports below those of `MASTER_PORT`, where a program may listen on all addresses.
 _FIRST_PORT, _PORTS = 14000, 6000
 
 _MISSING = "workers that mpirun or srun reaches need the command muster in the image"
 
 
 def agent_call(gang: Gang, role: Role) -> str:
-    """Return the shell line that calls the agent with the shell's arguments as the command."""
+    """Return the shell line that calls the agent; the shell's arguments are the command."""
     pattern = shlex.quote(host_pattern(gang, role))
     port = _FIRST_PORT + zlib.crc32(gang.name.encode()) % _PORTS
     processes = slots(role.cpus, role.gpus) if gang.script is None else gang.script.batch.tasks_per_node

@@ -1,4 +1,4 @@
-"""Tells the user when a server takes long to answer, so that the user can decide whether to wait."""
+"""Tell the user when a server takes long to answer, so that the user can decide whether to wait."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from muster.runtime.eventloop import call_later
 from muster.runtime.transport import Request, Response, Transport
 
-# The user is told about an answer that takes longer.
+# The user is told about an answer that takes longer than this.
 PATIENCE_SECONDS = 5.0
 
 
@@ -27,7 +27,7 @@ class Patience:
             cancel()
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Return the stream of the inner transport, which may be silent for any time."""
+        """Return the stream of the inner transport; a stream may be silent for any time."""
         return self._transport.stream(request)
 
     async def close(self) -> None:

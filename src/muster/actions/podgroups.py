@@ -1,4 +1,4 @@
-"""Finds groups of pods that queue without a job, cancels them, and waits for their end.
+"""Find groups of pods that queue without a job, cancel them, and wait for their end.
 
 The names of the groups are those that `muster ps` shows.
 """
@@ -36,9 +36,10 @@ def _is_of_pods(workload: Workload) -> bool:
 
 
 async def cancel_pods(client: Client, workload: Workload, *, delete: bool) -> str:
-    """Delete the Workload of pods, and with it the pods; return the outcome in a few words. Raises `ApiError`.
+    """Delete the Workload of pods, and with it the pods; return the outcome as a phrase. Raises `ApiError`.
 
-    The pods go with their Workload (Kueue KEP-976), including pods that a finalizer keeps until they are replaced.
+    The pods are deleted with their Workload (Kueue KEP-976), including pods that a finalizer keeps until they are
+    replaced.
     """
     if is_true(workload.status.conditions, FINISHED) and not delete:
         return "has ended already (--delete removes what is known of it)"

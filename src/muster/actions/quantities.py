@@ -1,4 +1,4 @@
-"""Checks amounts of resources that users write. Pure."""
+"""Check amounts of resources that users write. Pure."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ _LEAST_MEMORY = 1_000_000
 
 
 class Amount(Struct, frozen=True):
-    """What a worker requests of a resource, and what it may use at most; "" for neither."""
+    """A worker's request and limit of a resource; "" for none."""
 
     request: str = ""
     limit: str = ""
@@ -33,8 +33,7 @@ def quantity(text: str) -> str:
 def memory(text: str) -> str:
     """Return an amount of memory if it is valid. Raises `ValueError` with a sentence for the user.
 
-    An amount without a unit is in bytes. An amount below a megabyte is refused, because its unit was probably
-    forgotten.
+    An amount without a unit is in bytes. Less than a megabyte is refused, because the unit was probably forgotten.
     """
     if 0 < parse(quantity(text)) < _LEAST_MEMORY:
         raise ValueError(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")
@@ -52,9 +51,9 @@ def worker_memory(text: str) -> Amount:
 
 
 def _parse_amount(text: str, read: Callable[[str], str]) -> Amount:
-    """Return a request with its limit, which is the request itself if the text has no other."""
+    """Return a request with its limit; the limit is the request if the text names no other."""
     first, colon, second = text.partition(":")
     request, limit = read(first), read(second if colon else first)
     if parse(limit) < parse(request):
         raise ValueError(f"the limit {limit} is below the request {request}")
-    return Amount(request, limit if parse(limit) else "")  # a limit of 0 would be no limit
+    return Amount(request, limit if parse(limit) else "")  # a limit of 0 would mean no limit

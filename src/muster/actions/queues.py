@@ -1,4 +1,4 @@
-"""Changes and deletes ClusterQueues with the LocalQueues that point to them."""
+"""Change and delete ClusterQueues with the LocalQueues that point to them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -51,9 +51,11 @@ async def edit(
 ) -> dict[str, Any] | None:
     """Change a ClusterQueue; return the changed object, or None if nothing had to change.
 
-    patch: returns the merge patch of a spec. annotate: the same of its annotations. Quotas that followed the nodes stop
-    following them, because the next change of a node would overwrite the edit. Raises `ApiError`, `UserError` if there
-    is no such queue, and what `patch` and `annotate` raise.
+    patch: returns the merge patch of a spec.
+    annotate: returns the changes of its annotations. Quotas that followed the nodes stop following them, because the
+    next change of a node would overwrite the edit.
+
+    Raises `ApiError`, `UserError` if there is no such queue, and the errors of `patch` and `annotate`.
     """
     client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
     for attempt in range(1, ATTEMPTS + 1):
@@ -88,10 +90,10 @@ async def _explain_missing_queue(session: Session, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The objects to delete with a queue, and what uses them.
+    """The objects to delete with a queue, and the jobs that use them.
 
-    cluster: the ClusterQueue; None if only a LocalQueue is deleted. using: sentences about the jobs that use the
-    queues.
+    cluster: the ClusterQueue; None if only a LocalQueue is deleted.
+    using: sentences about the jobs that use the queues.
     """
 
     cluster: ClusterQueue | None
@@ -100,7 +102,7 @@ class Deletion:
 
 
 async def deletion(session: Session, name: str) -> Deletion:
-    """Return what to delete: a ClusterQueue with all its LocalQueues, or else the LocalQueue of the namespace.
+    """Return the objects to delete: a ClusterQueue with all its LocalQueues, or else the namespace's LocalQueue.
 
     Raises `ApiError`, `UserError` if there is neither.
     """
@@ -111,8 +113,8 @@ async def deletion(session: Session, name: str) -> Deletion:
         local = [await client.get(LOCAL_QUEUE, name, namespace)]
     else:
         everywhere = await list_or_none(client, LOCAL_QUEUE)
-        known = everywhere if everywhere is not None else (await client.list(LOCAL_QUEUE, namespace)).items
-        local = [one for one in known if one.spec.cluster_queue == name]
+        local_queues = everywhere if everywhere is not None else (await client.list(LOCAL_QUEUE, namespace)).items
+        local = [one for one in local_queues if one.spec.cluster_queue == name]
     using: list[str] = []
     for queue in local:
         using += await _describe_users(client, queue, namespace)

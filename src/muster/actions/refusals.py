@@ -1,6 +1,6 @@
-"""Rewrites refusals of a server for users: they name what is missing, and what the user can do.
+"""Rewrite refusals of a server for users: name what is missing, and what the user can do.
 
-That is a valid credential, a right, a kind, or the answer of a webhook.
+A valid credential, a right, a kind, or the answer of a webhook may be missing.
 """
 
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from muster.runtime.client import error_of
 from muster.runtime.transport import Conversation, Request, Response, Transport, Tunnels
 
 _REFUSED = (401, 403, 404, 500)
-# The message of a 401 that says nothing more.
+# The message of a 401 without details.
 _BARE = "Unauthorized"
 
 
@@ -41,7 +41,7 @@ class PlainRefusals:
         self._served: dict[str, frozenset[str] | None] = {}
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport, with an explained refusal in place of a bare one."""
+        """Return the response of the inner transport; a bare refusal is replaced by an explained one."""
         response = await self._transport.request(request)
         if response.status not in _REFUSED:
             return response
@@ -78,8 +78,8 @@ class PlainRefusals:
 
     async def _explain(self, error: ApiError, request: Request) -> ApiError:
         if error.code == 401:
-            said = "" if error.status.message == _BARE else f" (the server says: {error.status.message})"
-            return ApiError(replace(error.status, message=UNKNOWN_CREDENTIAL + said))
+            server_message = "" if error.status.message == _BARE else f" (the server says: {error.status.message})"
+            return ApiError(replace(error.status, message=UNKNOWN_CREDENTIAL + server_message))
         if error.code == 500:
             silent = explain_silent_webhook(str(error))
             return ApiError(replace(error.status, message=silent)) if silent else error

@@ -1,4 +1,4 @@
-"""Follows a server whose address changes: an embedded cluster with `--port 0` has a new port after each start."""
+"""Follow a server whose address changes: an embedded cluster with `--port 0` has a new port after each start."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,8 +16,9 @@ class Reaching(Transport, Tunnels, Protocol):
 class Relocating(Generic[S]):
     """A transport that looks up its server again after its connection has broken.
 
-    make: returns the transport to a server. locate: returns the current server; None while that is unknown.
-    The transport repeats no request: the caller knows which requests may be repeated.
+    make: returns the transport to a server.
+    locate: returns the current server; None while that is unknown. The transport repeats no request, because only the
+    caller knows which requests may be repeated.
     """
 
     def __init__(self, make: Callable[[S], Reaching], server: S, locate: Callable[[], S | None]) -> None:
@@ -61,7 +62,7 @@ class Relocating(Generic[S]):
             await transport.close()
 
     def _find_current(self) -> Reaching:
-        """Return the transport to the current server; streams over earlier transports go on."""
+        """Return the transport to the current server; streams over earlier transports continue."""
         if self._broken:
             self._broken = False
             server = self._locate()

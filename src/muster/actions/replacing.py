@@ -1,4 +1,4 @@
-"""Makes room for a job of the same name as one that has ended."""
+"""Delete an ended job whose name a new job takes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from muster.runtime.client import Client
 from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring
 
-# How long the objects of a deleted job may take to go.
+# The time limit for the deletion of a job's objects.
 PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 
@@ -24,7 +24,7 @@ _LOOK_SECONDS = 0.1
 async def remove_ended(client: Client, gang: Gang, clock: Clock) -> None:
     """Delete the job that has the gang's name, if there is one, and wait until its objects are gone.
 
-    Nothing is deleted for a gang that the server would refuse. Raises `ApiError`, and `UserError` if the job has not
+    If the server would refuse the gang, nothing is deleted. Raises `ApiError`, and `UserError` if the job has not
     ended, or if its objects stay.
     """
     try:
@@ -46,7 +46,7 @@ async def remove_ended(client: Client, gang: Gang, clock: Clock) -> None:
 
 
 async def _find_remains(client: Client, gang: Gang, job: JobRecord) -> Kind[Any] | None:
-    """Return the kind of an object of the deleted job that the new job would meet; None if all have gone."""
+    """Return the kind of an object of the deleted job that still exists; None if all are gone."""
     if await client.find(job.kind.seen_as(Object), gang.name, gang.namespace) is not None:
         return job.kind
     for kind, name in ((SERVICE, gang.name), (SECRET, secret_name(gang))):

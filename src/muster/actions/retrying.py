@@ -1,4 +1,4 @@
-"""Retries the trials of a sweep that have not succeeded, as a new Job with the indexes that they had."""
+"""Retry the trials of a sweep that have not succeeded, as a new Job with the same indexes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
     """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
 
     new: the name of the new sweep; "" for a generated one. Raises `ApiError`, `TransportError`, and `UserError` if the
-    job is no sweep, has not ended, or the name is taken.
+    job is not a sweep, has not ended, or the name is taken.
     """
     made = await prepare_retry(client, name, namespace, new, ids)
     if made is None:
@@ -61,12 +61,12 @@ async def prepare_retry(client: Client, name: str, namespace: str, new: str, ids
         raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")
     if job.end is None:
         raise UserError(f"{name} has not ended yet: retry it once it has (muster wait {name})")
-    left = unfinished(job)
-    if not left:
+    unfinished_trials = unfinished(job)
+    if not unfinished_trials:
         return None
     manifest = await client.get(JOB.seen_as(dict), name, namespace)
     new = new or name_for_retry(job.metadata.annotations.get(RETRY_ANNOTATION, name), ids.suffix())
-    trials = job.indexes_of(left)
+    trials = job.indexes_of(unfinished_trials)
     try:
         made = again(manifest, trials, new, await _template_before(client, job))
     except ValueError as error:
@@ -84,7 +84,7 @@ def unfinished(job: JobRecord) -> list[int]:
 
 
 async def _template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:
-    """Return the pod template from before the queue assigned nodes; None if the user sees no Workload of the job."""
+    """Return the pod template before the queue injected fields; None if the user sees no Workload of the job."""
     labels = labels_of(job.metadata.uid)
     workloads = await list_or_none(client, WORKLOAD.seen_as(dict), job.metadata.namespace, labels=labels) or ()
     return next((podset["template"] for one in workloads for podset in one["spec"]["podSets"]), None)

@@ -1,4 +1,4 @@
-"""Changes the number of workers of a job, based on the version of the job that was read."""
+"""Change the number of workers of a job, based on the version of the job that was read."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +19,11 @@ class ObjectionError(UserError):
 class Part:
     """The part of a job that changes size: a Job, or a role of a JobSet.
 
-    name: of the job. place: the index of the role in the JobSet; None for a Job. jobs: how many Jobs the role has.
-    fixed: whether the workers have a fixed WORLD_SIZE. sweep: whether the size limits how many trials run at a time.
+    name: of the job.
+    place: the index of the role in the JobSet; None for a Job.
+    jobs: how many Jobs the role has.
+    fixed: whether the workers have a fixed WORLD_SIZE.
+    sweep: whether the size limits how many trials run at a time.
     """
 
     name: str
@@ -79,7 +82,7 @@ async def scale(session: Session, name: str, workers: int, *, role: str = "", fo
 
 
 async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> None:
-    """Write the new size to the version of the job that was read."""
+    """Write the new size, if the job still has the version that was read."""
     if part.place is None:
         await session.client.patch_object(job.kind, job.source, {"spec": size(part, workers)})
         return
@@ -88,7 +91,7 @@ async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> 
 
 
 def places(part: Part, workers: int) -> dict[str, int]:
-    """Return the fields of a JobSet, by JSON pointer, that give one of its roles this size. Raises `UserError`."""
+    """Return the fields of a JobSet, by JSON pointer, that set the size of one role. Raises `UserError`."""
     role = f"/spec/replicatedJobs/{part.place}"
     if part.jobs == 1 and workers == 0:
         raise UserError(f"{part.name} keeps at least 1 worker; `muster hold {part.name}` pauses it")
@@ -114,7 +117,7 @@ def size(part: Part, workers: int) -> dict[str, Any]:
 
 
 def objection_to(part: Part, workers: int) -> str:
-    """Return why the user probably does not mean this size; "" if the size is plausible."""
+    """Return why this size is probably a mistake of the user; "" if the size is plausible."""
     name, bounds = part.name, part.bounds
     if part.place is None and size(part, workers).get("completions") == 0:
         return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
@@ -129,7 +132,7 @@ def objection_to(part: Part, workers: int) -> str:
 
 
 def afterwards(part: Part, workers: int) -> str:
-    """Return a sentence on how the size may change later; "" if it stays."""
+    """Return a sentence on how the size may change later; "" if it will not."""
     if workers == 0 and part.place is None and part.spec.completion_mode == INDEXED:
         return f"{part.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
     bounds = part.bounds

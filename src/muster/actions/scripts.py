@@ -1,7 +1,7 @@
-"""Parses job scripts, whose text is the command of a job. Pure.
+"""Parse job scripts, whose text is the command of a job. Pure.
 
 Lines such as `#MUSTER --workers 4` are options of `muster run`, and lines such as `#SBATCH -n 4` are options of sbatch.
-The job carries the text of the script, as with sbatch, so a later change of the file does not change the job.
+The job contains the text of the script, as with sbatch, so a later change of the file does not change the job.
 """
 
 import re
@@ -16,15 +16,15 @@ from muster.api.values.shells import SHELLS
 # The most bytes that Linux passes to a program in one argument.
 MOST_BYTES = 128 * 1024 - 1
 
-# The beginnings of lines that hold options of `muster run` and of sbatch.
+# The prefixes of lines with options of `muster run` and of sbatch.
 MUSTER, SBATCH = "#MUSTER", "#SBATCH"
-# Interpreters that run the text behind -e; shells and Python have -c.
+# Interpreters that run a text after -e; shells and Python have -c.
 _RUN_WITH_E = frozenset({"perl", "ruby", "node", "lua", "julia"})
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 
 
 class ScriptError(Exception):
-    """A script that cannot be run as a job; the message says which script, where and why."""
+    """A script cannot be run as a job; the message says which script, where and why."""
 
 
 class Directive(Struct, frozen=True):
@@ -58,20 +58,23 @@ def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
 
 
 def has_directives(data: bytes, marks: Sequence[str] = (MUSTER, SBATCH)) -> bool:
-    """Return whether a file that begins with these bytes has lines that hold options."""
+    """Return whether a file that begins with these bytes has lines with options."""
     return data.startswith(b"#") and any(
         _find_options(line, mark) is not None for line in _read_head(data.decode(errors="replace")) for mark in marks
     )
 
 
 def find_other_program(data: bytes) -> str:
-    """Return the program that a file beginning with these bytes names, if it takes no script as an argument; or ""."""
+    """Return the program on the first line of a file, if it accepts no script as an argument; else "".
+
+    data: the beginning of the file.
+    """
     called = _find_program(_read_interpreter(data.partition(b"\n")[0].decode(errors="replace")))
     return "" if called in SHELLS or _PYTHON.fullmatch(called) or called in _RUN_WITH_E else called
 
 
 def directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
-    """Yield the lines with this mark before the first line of code, as sbatch reads its own. Raises `ScriptError`."""
+    """Yield the option lines before the first line of code, as sbatch does. Raises `ScriptError`."""
     for number, line in enumerate(_read_head(script.text), 1):
         text = _find_options(line, mark)
         if text is None:
@@ -86,7 +89,7 @@ def directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
 def command(script: Script, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs the script.
 
-    Raises `ScriptError` if the first line names a program that cannot take a script as an argument.
+    Raises `ScriptError` if the first line names a program that accepts no script as an argument.
     """
     words = _read_interpreter(script.text)
     called = _find_program(words)

@@ -1,7 +1,7 @@
-"""The options of `muster up`, as the home remembers them.
+"""The options of `muster up`, as stored in the home.
 
 A server writes its options into its home once it serves. So `muster up` and `muster restart` start the same cluster
-again, and the file says which options the running server has. The command line checks what the values mean.
+again, and the file shows which options the running server has. The command line checks the values.
 """
 
 import shlex
@@ -34,7 +34,7 @@ class ServerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
 
 def merge_options(remembered: ServerOptions, given: Mapping[str, Any]) -> ServerOptions:
-    """Return the remembered options with those that the user gave replacing them."""
+    """Return the stored options, replaced by those that the user gave."""
     return msgspec.structs.replace(remembered, **given)
 
 
@@ -44,7 +44,7 @@ def list_arguments(options: ServerOptions) -> list[str]:
 
 
 def describe_options(options: ServerOptions, fields: Sequence[str] = ServerOptions.__struct_fields__) -> str:
-    """Return those of the fields that differ from the defaults, as the user types them; "" if none does."""
+    """Return the fields that differ from the defaults, as the user types them; "" if none does."""
     unusual = [field for field in fields if getattr(options, field) != getattr(ServerOptions(), field)]
     return shlex.join(word for field in unusual for word in _list_words(options, field))
 
@@ -56,7 +56,7 @@ def describe_differences(running: ServerOptions, wanted: ServerOptions) -> str:
 
 
 def read_options(home: Home) -> ServerOptions | None:
-    """Return the options that the home remembers; None if it remembers none. Raises `UserError`."""
+    """Return the options stored in the home; None if there are none. Raises `UserError`."""
     home.require_ours()
     try:
         with home.options.open("rb") as file:
@@ -74,7 +74,7 @@ def read_options(home: Home) -> ServerOptions | None:
 
 
 def write_options(home: Home, options: ServerOptions) -> None:
-    """Remember the options in the home. Raises `OSError`."""
+    """Store the options in the home. Raises `OSError`."""
     content = msgspec.json.encode(options)
     if _read_content(home.options) != content:  # a full disk does not keep the same cluster from starting again
         write_private(home.options, content)

@@ -1,6 +1,6 @@
-"""Installs and removes the systemd unit of a server, and asks systemd about it.
+"""Install and remove the systemd unit of a server, and query systemd about it.
 
-What systemd refuses leaves everything as it was. Only `start_unit` and `stop_units` start or end a server.
+If systemd refuses, nothing has changed. Only `start_unit` and `stop_units` start or end a server.
 """
 
 import os
@@ -33,13 +33,13 @@ def require_systemd() -> None:
 
 
 def find_version() -> int:
-    """Return the version of systemd; 0 if it cannot be told. Raises `UserError`."""
+    """Return the version of systemd; 0 if it cannot be parsed. Raises `UserError`."""
     words = _run(["systemctl", "--version"]).split()  # as in: systemd 252 (252.38-1~deb12u1)
     return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
 
 
 def make_unit(scope: Scope, home: Home, account: pwd.struct_passwd) -> Unit:
-    """Return the unit of a home in one of systemd's managers, whether it is installed or not."""
+    """Return the unit of a home in one of systemd's managers, installed or not."""
     named = os.environ.get("HOME") if account.pw_uid == os.getuid() else None
     return Unit(scope, home.path, account.pw_name, Path(named or account.pw_dir))
 
@@ -60,7 +60,7 @@ def find_account(user: int | str) -> pwd.struct_passwd:
 
 @contextmanager
 def acting_as(account: pwd.struct_passwd) -> Iterator[None]:
-    """Touch files with the rights of a user, if the superuser is told to. Only one thread may run."""
+    """Access files with the rights of a user, if the superuser acts for that user. Only one thread may run."""
     if os.geteuid() == account.pw_uid:
         yield
         return
@@ -82,7 +82,7 @@ def is_lingering(user: str) -> bool:
 
 
 def install_unit(unit: Unit, text: str) -> None:
-    """Check a unit, write it, and let systemd start it with the machine. Raises `UserError`, `OSError`."""
+    """Check a unit, write it, and enable it. Raises `UserError`, `OSError`."""
     former = _read_ours(unit)
     _verify(unit, text)
     unit.path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def install_unit(unit: Unit, text: str) -> None:
 def remove_unit(unit: Unit) -> None:
     """Remove a unit whose server does not run. Raises `UserError`, `OSError`.
 
-    systemd would forget how a running server restarts, and end its containers when it fails.
+    For a running server, systemd would forget how to restart it, and end its containers when it fails.
     """
     _read_ours(unit)
     if _show(unit, "MainPID") not in ("", "0"):
@@ -122,7 +122,7 @@ def describe_state(unit: Unit) -> tuple[str, str]:
 
 
 def find_running_unit(home: Home, pid: int) -> Unit | None:
-    """Return the unit as which systemd runs our server; None if systemd does not run it. Raises `UserError`."""
+    """Return the unit as which systemd runs this home's server; None if systemd does not run it. Raises `UserError`."""
     if not BOOTED.is_dir():
         return None
     units = find_units(home, find_account(os.getuid()))
@@ -130,7 +130,7 @@ def find_running_unit(home: Home, pid: int) -> Unit | None:
 
 
 def stop_units(home: Home) -> None:
-    """Stop the units of our home, and take back a start that is due. Raises `UserError`."""
+    """Stop the units of this home, and cancel a restart that is due. Raises `UserError`."""
     if not BOOTED.is_dir():
         return
     for unit in find_units(home, find_account(os.getuid())):
@@ -138,7 +138,7 @@ def stop_units(home: Home) -> None:
 
 
 def name_log(unit: Unit) -> str:
-    """Return the command that shows what the unit's server has logged."""
+    """Return the command that shows the logs of the unit's server."""
     return shlex.join(["journalctl", *_name_manager(unit), "-u", unit.name])
 
 
@@ -164,13 +164,13 @@ def _write(unit: Unit, text: str) -> None:
 
 
 def _verify(unit: Unit, text: str) -> None:
-    """Raise `UserError` if systemd does not understand a unit."""
+    """Raise `UserError` if systemd cannot parse a unit."""
     if shutil.which("systemd-analyze") is None:
         return
     with tempfile.TemporaryDirectory(prefix="muster-unit-") as directory:
         file = Path(directory) / unit.name
         file.write_text(text)
-        done = subprocess.run(
+        result = subprocess.run(
             ["systemd-analyze", f"--{unit.scope}", "verify", str(file)],
             capture_output=True,
             text=True,
@@ -178,11 +178,11 @@ def _verify(unit: Unit, text: str) -> None:
             check=False,
             timeout=_PATIENCE_SECONDS,
         )
-    # systemd ignores a line that it does not understand, and so does the exit code.
-    problems = [line for line in done.stderr.splitlines() if unit.name in line]
-    if done.returncode or problems:
+    # systemd ignores a line that it cannot parse, and its exit code does not tell.
+    problems = [line for line in result.stderr.splitlines() if unit.name in line]
+    if result.returncode or problems:
         raise UserError(
-            f"systemd refuses the unit: {(problems or done.stderr.splitlines() or ['it gives no reason'])[0]}"
+            f"systemd refuses the unit: {(problems or result.stderr.splitlines() or ['it gives no reason'])[0]}"
         )
 
 
@@ -195,18 +195,18 @@ def _systemctl(unit: Unit, *words: str) -> str:
 
 
 def _name_manager(unit: Unit) -> list[str]:
-    """Return the option by which systemd's programs find the unit."""
+    """Return the option that selects systemd's manager of the unit."""
     return ["--user"] if unit.scope == "user" else []
 
 
 def _run(command: list[str]) -> str:
-    """Return what a command prints. Raises `UserError`."""
+    """Return the output of a command. Raises `UserError`."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", check=False, timeout=_PATIENCE_SECONDS
         )
     except subprocess.TimeoutExpired:
         raise UserError(f"{' '.join(command)}: no answer within {_PATIENCE_SECONDS:.0f} s") from None
-    if done.returncode:
-        raise UserError(f"{' '.join(command)}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
-    return done.stdout.strip()
+    if result.returncode:
+        raise UserError(f"{' '.join(command)}: {(result.stderr.strip().splitlines() or ['failed'])[-1]}")
+    return result.stdout.strip()

@@ -1,4 +1,4 @@
-"""Connects to the cluster that the user means.
+"""Connect to the cluster that the user means.
 
 That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster of this user if it runs, else the
 cluster of the login from `muster user add`, else the system server that root runs for all users. Muster does not read
@@ -49,7 +49,8 @@ class Session:
 
     leave: called when the user leaves at once; a cluster of the command's own then does not wait for its pods.
     tunnels: the transport for streams into pods.
-    own: whether the cluster runs inside this process. where: the cluster's address, if it is not the one of this home.
+    own: whether the cluster runs inside this process.
+    where: the cluster's address, if it is not the one of this home.
     files: a directory that is deleted with a cluster of the command's own, however the cluster ends.
     """
 
@@ -71,9 +72,9 @@ def names_another(target: Target, home: Home) -> bool:
 
 
 def has_cluster(target: Target) -> bool:
-    """Return whether there is a cluster to connect to: a named one, a running embedded one, or that of the machine.
+    """Return whether there is a cluster to connect to: a named one, a running embedded one, or the system server.
 
-    A system server that does not answer counts, so that no job runs beside its queues while it restarts.
+    A system server that does not answer counts, so that no job bypasses its queues while it restarts.
     """
     home = Home.find(os.environ)
     return names_another(target, home) or home.server_pid() is not None or has_server(os.environ)
@@ -134,7 +135,7 @@ def _describe_server(config: "ConnectionConfig") -> str:
 def _find_restarted(target: Target) -> "ConnectionConfig | None":
     """Return the current server and credentials of the embedded cluster; None while no server runs.
 
-    The server of any other cluster does not change: a kubeconfig that now names another server means another cluster.
+    For any other cluster this returns nothing new: a kubeconfig that now names another server means another cluster.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError
 

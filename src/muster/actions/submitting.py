@@ -1,7 +1,6 @@
-"""Submits a gang as a JobSet, or as a Job with the Service that names its workers; submits a sweep as a Job alone.
+"""Submit a gang as a JobSet, or as a Job with the Service that names its workers; submit a sweep as a single Job.
 
-A gang with a schedule is a CronJob with such a Service.
-An MPI gang also gets a Secret, which is deleted with the job.
+A gang with a schedule is a CronJob with such a Service. An MPI gang also gets a Secret, which is deleted with the job.
 """
 
 import os
@@ -34,14 +33,14 @@ from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 
-# The length of the end of a name that no other job has.
+# The length of the random suffix of a generated name.
 _SUFFIX = 5
 
 
 async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, named: bool = True) -> JobRecord:
     """Create the objects of a gang; return the job as the server created it.
 
-    named: whether the user chose the name, so that it may be taken. Raises `ApiError`, `TransportError`, and
+    named: whether the user chose the name, which another job may have. Raises `ApiError`, `TransportError`, and
     `UserError` if the name is taken.
     """
     if named:
@@ -61,9 +60,9 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
 
 
 async def require_acceptable(client: Client, gang: Gang) -> None:
-    """Ask the server whether it accepts the job, under another name and without creating it. Raises `ApiError`.
+    """Check with a dry run, under another name, that the server accepts the job. Raises `ApiError`.
 
-    Only a malformed job is refused (400, 422): the job that has the name now may be the reason of any other refusal.
+    Only a refusal of a malformed job counts (400, 422): the job that has the name now may cause any other refusal.
     """
     gang = await _fit_cluster(client, gang)
     other = replace(gang, name=f"{gang.name[: max(len(gang.name) - _SUFFIX, 1)]}{Ids().suffix(_SUFFIX)}")
@@ -91,7 +90,7 @@ async def submit_cron_job(client: Client, gang: Gang) -> None:
 
 
 async def _fit_cluster(client: Client, gang: Gang) -> Gang:
-    """Return the gang with what depends on the cluster: its controllers, the kind of its GPUs, and default CPUs.
+    """Return the gang adapted to the cluster: its controllers, its GPU resource, and default CPUs.
 
     Raises `UserError` for an invalid setting.
     """
@@ -125,7 +124,7 @@ async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> Job
 
 
 async def _create_identity(client: Client, gang: Gang) -> bool:
-    """Create the Secret by which the workers of MPI authenticate each other; return whether it is new.
+    """Create the Secret with which the workers of MPI authenticate each other; return whether it is new.
 
     No worker starts without the Secret, so it is created before the job. If the connection broke between the two in an
     earlier attempt, the Secret of that attempt is used. Raises `ApiError`, also if another job has a Secret of that
@@ -158,8 +157,8 @@ async def _give_identity(client: Client, gang: Gang, job: JobRecord, say: Callab
 def signed(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest with an annotation that names the submitting account.
 
-    The manifest stays unchanged if it names a submitter, or if the account has no name. A server that authenticates
-    users overwrites the annotation.
+    The manifest is unchanged if it names a submitter, or if the account has no name. A server that authenticates users
+    overwrites the annotation.
     """
     meta = manifest["metadata"]
     annotations = meta.get("annotations") or {}
@@ -184,7 +183,7 @@ async def _submit_job(client: Client, gang: Gang) -> JobRecord:
 
 
 async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str) -> None:
-    """Create the Service that names the workers; where that fails, delete its owner, too, or say that it stays."""
+    """Create the Service that names the workers; if that fails, delete its owner, or report that it stays."""
     try:
         await client.create(SERVICE.seen_as(dict), service(gang, uid), gang.namespace)
     except (ApiError, TransportError) as error:
@@ -214,7 +213,7 @@ async def _check_name(client: Client, gang: Gang) -> None:
 
 
 async def _find_staying(client: Client, kind: Kind[Any], gang: Gang) -> Object | None:
-    """Return the object of this kind with the gang's name. Wait for one that is being deleted, for 30 s at most."""
+    """Return the object of this kind with the gang's name. If it is being deleted, wait for that, at most 30 s."""
     existing = await client.find(kind.seen_as(Object), gang.name, gang.namespace)
     for _ in range(300):
         if existing is None or existing.metadata.deletion_timestamp is None:

@@ -1,7 +1,7 @@
-"""Describes sweeps: independent trials, each with an index, as one Indexed Job. Pure.
+"""Describe sweeps: independent trials, each with an index, as one Indexed Job. Pure.
 
-Where the indexes are the completion indexes, Kubernetes gives a trial its index. Otherwise a shell looks the index up
-in the list of indexes before it becomes the trial's command. The shell also looks up the values of a grid.
+If the indexes are the completion indexes, Kubernetes gives a trial its index. Otherwise a shell finds the index in the
+list of indexes before it runs the trial's command. The shell also finds the values of a grid.
 """
 
 import re
@@ -47,12 +47,12 @@ _PICK = f"""\
 pick() {{ _name=$1 _at=$(({_INDEX} / $2)); shift 2; shift $((_at % $#)); export "$_name=$1"; }}
 """
 
-# The fields, labels and annotations that the server and the queue set, which a new Job must not copy.
+# The fields, labels and annotations that the server and the queue set, and a new Job must not have.
 _SERVER_FIELDS = ("selector", "suspend", "managedBy", "completions", "parallelism")
 _SERVER_KEYS = ("controller-uid", "job-name", "batch.kubernetes.io/", "kueue.x-k8s.io/podset")
 _QUEUE_KEYS = ("kueue.x-k8s.io/", "batch.kubernetes.io/")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# The annotations of the retried job alone. The user who retries submits.
+# The annotations of the retried job that the new job does not get. The user who retries is its submitter.
 _OF_THE_RUN = (
     _LAST_APPLIED,
     CANCELLED_ANNOTATION,
@@ -64,7 +64,7 @@ _INJECTED_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 _LIMIT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
-# The name of a variable between braces.
+# A variable name in braces.
 _PLACE = re.compile(r"(?<!\$)\{([A-Za-z][A-Za-z0-9_]*)\}")
 
 
@@ -72,7 +72,7 @@ _PLACE = re.compile(r"(?<!\$)\{([A-Za-z][A-Za-z0-9_]*)\}")
 class Sweep:
     """The trials of a job.
 
-    at_once: the largest number of trials that run at a time; None for as many as there is room for.
+    at_once: the maximum number of trials that run at a time; None for no limit.
     retries: how often a trial is retried after a failure.
     """
 
@@ -142,7 +142,7 @@ def swept(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
 def again(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the manifest of an ended sweep as a new sweep with fewer trials.
 
-    before: the pod template from before its queue injected anything. Raises `ValueError` if it names no command.
+    before: the pod template before its queue injected fields. Raises `ValueError` if the manifest has no command.
     """
     metadata, spec, template = manifest["metadata"], manifest["spec"], manifest["spec"]["template"]
     annotations: Mapping[str, str] = metadata.get("annotations", {})
@@ -179,7 +179,7 @@ def _restore_template(template: Mapping[str, Any], before: Mapping[str, Any] | N
 
 
 def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[str, Any]:
-    """Return the pod template of a sweep, changed for a new Job of this name that repeats the trials of `array`."""
+    """Return the pod template of a sweep, changed for a new Job with this name that repeats the trials in `array`."""
     [container, *others] = template["spec"]["containers"]
     variables = {entry["name"]: entry for entry in container.get("env", ())}
     if "MUSTER_JOB" in variables:
@@ -202,12 +202,12 @@ def _annotation_reference(key: str) -> dict[str, Any]:
 
 
 def _indexed(command: Sequence[str]) -> list[str]:
-    """Return the command behind the shell that finds its index."""
+    """Return the command wrapped in the shell that finds its index."""
     return prepared(_FIND, command)
 
 
 def _wrap_with_values(grid: Grid, words: Sequence[str]) -> list[str]:
-    """Return the command behind the shell that sets the values of its index, as variables and in place of `{NAME}`."""
+    """Return the command wrapped in the shell that sets the values of its index, as variables and for `{NAME}`."""
     picks = [shlex.join(["pick", name, str(stride), *grid.axes[name]]) for name, stride in grid.strides().items()]
     script = _PICK + "\n".join(picks) + "\n"
     command = [escape(word) for word in words]

@@ -1,4 +1,4 @@
-"""Finds the server that root runs for all users of this machine, and connects to it as the user of this process."""
+"""Find the server that root runs for all users of this machine, and connect to it as the user of this process."""
 
 import os
 import pwd
@@ -20,9 +20,9 @@ _SUPERUSER = 0
 
 
 def find_socket(environ: Mapping[str, str]) -> Path | None:
-    """Return the socket of a system server that listens; None if there is none.
+    """Return the socket of a listening system server; None if there is none.
 
-    Raises `UserError` for a named one that another user may have made.
+    Raises `UserError` for a named socket that another user may have made.
     """
     path = _find_trusted(environ)
     return path if path is not None and _is_served(path) else None
@@ -34,7 +34,7 @@ def has_server(environ: Mapping[str, str]) -> bool:
 
 
 def describe_silence(environ: Mapping[str, str]) -> str:
-    """Return why nothing answers for the system server that `has_server` found. Raises `UserError`."""
+    """Return why the system server that `has_server` found does not answer. Raises `UserError`."""
     path = _find_trusted(environ)
     if path is None:
         named = environ.get(VARIABLE, "")
@@ -48,8 +48,8 @@ def describe_silence(environ: Mapping[str, str]) -> str:
 def _find_trusted(environ: Mapping[str, str]) -> Path | None:
     """Return the socket that a system server has made, whether or not it listens now; None if there is none.
 
-    Jobs that go there have our secrets, so only root, or we ourselves, may have made the socket. Raises `UserError` for
-    a named one that another user may have made.
+    Jobs sent there contain the user's secrets, so only root, or the user, may have made the socket. Raises `UserError`
+    for a named socket that another user may have made.
     """
     from muster.runtime.process.ownership import NotOursError, require_way
 

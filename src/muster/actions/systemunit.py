@@ -1,6 +1,6 @@
-"""The systemd unit of a server: its name, where systemd looks for it, and its text. Pure.
+"""The systemd unit of a server: its name, its file, and its text. Pure.
 
-A unit starts `muster up` with the home alone, so the options stay those that the home remembers.
+A unit runs `muster up` with only the home, so the server's options stay those stored in the home.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ SCOPES: tuple[Scope, ...] = ("user", "system")
 HEADER = "# Written by `muster service install`; `muster service remove` removes it."
 SYSTEM_DIRECTORY = Path("/etc/systemd/system")
 _USER_DIRECTORY = Path(".config/systemd/user")
-# The first systemd that starts a service in a group of its own below the delegated one. An older one could not start
-# the server again beside pods that go on: the kernel lets no process into a group whose children have limits.
+# The first systemd that starts a service in a cgroup of its own below the delegated one. An older one could not restart
+# the server beside running pods, because the kernel allows no process in a cgroup whose children have limits.
 _DELEGATING = 254
 
 _TEXT = """\
@@ -43,7 +43,7 @@ TasksMax=infinity
 [Install]
 WantedBy={target}
 """
-# A system server has to know all users, those of a directory on the network too.
+# A system server must know all users, including those of a network directory.
 _NETWORK = "Wants=network-online.target\nAfter=network-online.target nss-user-lookup.target\n"
 
 
@@ -58,7 +58,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """The name of the unit, which is another one for each home."""
+        """The name of the unit, which differs by home."""
         if self.scope == "user" and self.home == self.user_home / ".muster":
             return "muster.service"
         return f"muster-{_escape_path(self.home)}.service"
@@ -73,8 +73,9 @@ class Unit:
 def render_unit(unit: Unit, python: str, environ: Mapping[str, str], *, version: int) -> str:
     """Return the text of a unit.
 
-    python: the interpreter that has Muster. environ: variables that the server gets. version: systemd's.
-    Raises `UserError`.
+    python: the interpreter that has Muster.
+    environ: variables that the server gets.
+    version: systemd's. Raises `UserError`.
     """
     from muster.cluster.nodes.machine.cgroups import SERVER_GROUP
 
@@ -106,7 +107,7 @@ def _escape_path(path: Path) -> str:
 
 
 def _quote(word: str) -> str:
-    """Return a word as systemd reads it whole."""
+    """Return a word quoted for systemd."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{_escape_specifiers(escaped)}"'
 

@@ -1,7 +1,7 @@
-"""Divides the quota of the nodes among teams, and keeps the lists of their users.
+"""Divide the quota of the nodes among teams, and maintain the lists of their users.
 
-A team is a ClusterQueue that is a part of the one that follows the nodes. That one gives up what the part is given, and
-both lend each other what they do not use.
+A team is a ClusterQueue whose quota is a part of the *whole*: the ClusterQueue whose quota follows the nodes. The part
+is subtracted from the whole, and both lend each other unused quota.
 """
 
 import os
@@ -26,13 +26,13 @@ from muster.insight.text import format_quantity
 from muster.queueing.quota.nodes import following, follows
 from muster.runtime.client import Client
 
-# The Cohort in which teams lend each other what they do not use, unless the divided ClusterQueue is in another one.
+# The Cohort in which teams lend each other unused quota, unless the whole ClusterQueue is in another one.
 TEAMS_COHORT = "muster-teams"
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The ClusterQueue that follows the nodes, as it is now, and all ClusterQueues. left: its quota by resource."""
+    """The ClusterQueue whose quota follows the nodes, and all ClusterQueues. left: its undivided quota by resource."""
 
     whole: ClusterQueue
     queues: Sequence[ClusterQueue]
@@ -54,7 +54,7 @@ class Division:
         return [one for one in self.queues if one.metadata.annotations.get(QUOTA_OF) == self.whole.metadata.name]
 
     def without(self, name: str) -> "Division":
-        """Return the division as it is without a team."""
+        """Return the division without a team."""
         left = dict(self.left)
         for part in self.parts:
             if part.metadata.name == name:
@@ -74,7 +74,7 @@ def read_quotas(queue: ClusterQueue) -> dict[str, int]:
 
 
 async def find_division(client: Client) -> Division:
-    """Return what there is to divide. Raises `ApiError`, `UserError` if no ClusterQueue follows the nodes."""
+    """Return the quota that can be divided. Raises `ApiError`, `UserError` if no ClusterQueue follows the nodes."""
     queues = (await client.list(CLUSTER_QUEUE)).items
     whole = next((one for one in queues if follows(one)), None)
     if whole is None:
@@ -87,7 +87,7 @@ async def find_division(client: Client) -> Division:
 
 
 def check_division(division: Division, name: str, asked: Mapping[str, str]) -> None:
-    """Raise `UserError` if a team would be given more than is left. asked: quantities by resource."""
+    """Raise `UserError` if a team would get more than is left. asked: quantities by resource."""
     lines = []
     for resource, quantity in asked.items():
         left = division.left.get(resource, 0)
@@ -105,7 +105,7 @@ def check_division(division: Division, name: str, asked: Mapping[str, str]) -> N
 
 
 async def open_cohort(client: Client, division: Division, *, dry_run: bool = False) -> None:
-    """Let the divided ClusterQueue lend to its parts, and take back what it lent. Raises `ApiError`."""
+    """Let the whole ClusterQueue lend to its parts and reclaim what it lent. Raises `ApiError`."""
     spec = division.whole.spec
     change = {} if spec.cohort_name else {"cohortName": division.cohort}
     reclaim = {} if spec.preemption.reclaim_within_cohort != NEVER else {"preemption": {"reclaimWithinCohort": ANY}}
@@ -114,7 +114,7 @@ async def open_cohort(client: Client, division: Division, *, dry_run: bool = Fal
 
 
 async def require_known_submitters(client: Client) -> None:
-    """Raise `UserError` if the cluster takes every submitter's word for the name."""
+    """Raise `UserError` if the cluster does not verify the names of submitters."""
     if not await is_embedded(client):
         raise UserError(
             "this cluster does not know who submits a job, so it can neither keep users out of a queue nor count what "
@@ -124,15 +124,15 @@ async def require_known_submitters(client: Client) -> None:
 
 
 async def check_users(session: Session, users: Collection[str]) -> None:
-    """Raise `UserError` if the cluster knows no user of one of these names; `ApiError`."""
+    """Raise `UserError` if the cluster does not know one of these users. Raises `ApiError`."""
     if not users:
         return
     accounts = {one.metadata.name for one in (await session.client.list(SERVICE_ACCOUNT, USERS_NAMESPACE)).items}
-    known = accounts | {pwd.getpwuid(os.getuid()).pw_name}
+    all_accounts = accounts | {pwd.getpwuid(os.getuid()).pw_name}
     serves_all = not session.where and await session.client.find(CLUSTER_ROLE, SHARED_ROLE) is not None
-    unknown = [one for one in users if one not in known and not (serves_all and _is_unix_user(one))]
+    unknown = [one for one in users if one not in all_accounts and not (serves_all and _is_unix_user(one))]
     if unknown:
-        candidates = sorted(known | ({one.pw_name for one in pwd.getpwall()} if serves_all else set()))
+        candidates = sorted(all_accounts | ({one.pw_name for one in pwd.getpwall()} if serves_all else set()))
         similar = find_nearest(unknown[0], candidates)
         hint = f"did you mean {similar}?" if similar else f"add one with: muster user add {unknown[0]}"
         raise UserError(f"there is no user {', '.join(unknown)}; {hint}")
@@ -145,7 +145,7 @@ def _is_unix_user(name: str) -> bool:
 
 
 def describe_users(name: str, users: Iterable[str], queues: Iterable[ClusterQueue]) -> list[str]:
-    """Return where the jobs of a team's users go that name no queue. queues: all of them, with the team's."""
+    """Return which queue gets the jobs of a team's users that name no queue. queues: all of them, with the team's."""
     teams = find_teams(queues)
     lines, here = [], []
     for user in sorted(users):
@@ -161,7 +161,7 @@ def describe_users(name: str, users: Iterable[str], queues: Iterable[ClusterQueu
 
 
 def describe_rest(division: Division, queues: Sequence[ClusterQueue]) -> str:
-    """Return who may use what no team was given. queues: all of them, with the new team."""
+    """Return who may use the quota that no team has. queues: all of them, with the new team."""
     teams, name = find_teams(queues), division.whole.metadata.name
     if not is_shared(division.whole, teams) or is_open(division.whole, teams):
         return f"everybody may run jobs in {name}, which has what no team was given"
@@ -172,7 +172,7 @@ def describe_rest(division: Division, queues: Sequence[ClusterQueue]) -> str:
 
 
 async def join_team(session: Session, local_queue: str, user: str) -> None:
-    """Add a user to the team that a LocalQueue of the session's namespace leads to, if it does. Raises `ApiError`."""
+    """Add a user to the team of a LocalQueue in the session's namespace, if it belongs to one. Raises `ApiError`."""
     client = session.client
     local = await client.find(LOCAL_QUEUE, local_queue, session.namespace)
     queue = await client.find(CLUSTER_QUEUE, local.spec.cluster_queue) if local is not None else None
@@ -181,7 +181,7 @@ async def join_team(session: Session, local_queue: str, user: str) -> None:
 
 
 async def leave_teams(client: Client, user: str) -> None:
-    """Remove a user from all teams: a later user of the same name is another one. Raises `ApiError`."""
+    """Remove a user from all teams, because a later user of the same name is another person. Raises `ApiError`."""
     for queue in await list_or_none(client, CLUSTER_QUEUE) or ():
         await _change_users(client, queue, remove={user})
 
@@ -197,7 +197,7 @@ async def _change_users(
 
 
 async def choose_queue(client: Client, user: str, queue: str) -> None:
-    """Set the queue of a user's jobs that name none; "" for that of the user's oldest team.
+    """Set the queue for a user's jobs that name none; "" for the queue of the user's oldest team.
 
     Raises `ApiError`, `UserError` if the cluster has no such user, or the user's namespaces have no such queue.
     """
@@ -224,5 +224,5 @@ async def _require_queue(client: Client, namespaces: Collection[str], queue: str
     """Raise `UserError` if none of the namespaces has a LocalQueue of this name."""
     queues = [one for one in (await client.list(LOCAL_QUEUE)).items if one.metadata.namespace in namespaces]
     if queue and queue not in {one.metadata.name for one in queues}:
-        known = ", ".join(sorted({one.metadata.name for one in queues})) or "none"
-        raise UserError(f"no queue {queue} where the user works; there is: {known}")
+        names = ", ".join(sorted({one.metadata.name for one in queues})) or "none"
+        raise UserError(f"no queue {queue} where the user works; there is: {names}")

@@ -1,4 +1,4 @@
-"""Polls for the effect of a command that a controller of the cluster brings about."""
+"""Poll for an effect that a controller of the cluster brings about after a command."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Shows the user the warnings that a server returns for a write, as kubectl does."""
+"""Show the user the warnings that a server returns for a write, as kubectl does."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,4 +1,4 @@
-"""Refreshes a view of a cluster soon after each change, but at a limited rate."""
+"""Refresh a view of a cluster soon after each change, but at a limited rate."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +18,7 @@ from muster.runtime.transport import TransportError
 # The pause between two refreshes: at least this many seconds, and this many times the duration of a refresh. So users
 # who watch a big cluster do not keep it busy.
 LEAST_SECONDS, REST = 0.5, 4.0
-# The longest pause without a change: ages grow, and some of the shown data cannot be watched.
+# The maximum pause without a change: ages grow, and some of the shown data cannot be watched.
 MOST_SECONDS = 5.0
 
 
@@ -79,10 +79,10 @@ class Watch:
 def survive_outages(
     look: Callable[[], Awaitable[None]], describe: Callable[[TransportError], str], tell: Callable[[str], None]
 ) -> Callable[[], Awaitable[None]]:
-    """Return a `look` that goes on without the server once it has succeeded, and tells each remark once an outage.
+    """Return a `look` that survives outages of the server after its first success, with one remark for each outage.
 
-    describe: returns the remark about an unreachable server. The returned `look` raises errors before the first
-    success, and errors of a server that answers.
+    describe: returns the remark about an unreachable server. The returned `look` still raises errors before the first
+    success, and errors that the server sends.
     """
     has_succeeded, remarks = False, set[str]()
 

@@ -1,4 +1,4 @@
-"""Makes the pods of a gang's workers and the variables in their environment. Pure."""
+"""Make the pods of a gang's workers and the variables in their environment. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,12 +29,12 @@ _STATE_DIRECTORY = "/var/lib/muster/state"
 # The grace period of a program on a terminal.
 _SHELL_SECONDS = 2
 
-# A worker's rank is the first rank of its role plus its index in the role; a manifest's variables cannot add.
+# A worker's rank is the first rank of its role plus its index in the role; variables in a manifest cannot add.
 _RANKED = "export {names}; "
 _RANK = "$((MUSTER_ROLE_FIRST + MUSTER_ROLE_RANK))"
 
 # The program replaces the shell and keeps its process id: signal, exit code and input are the program's own. The timer
-# is no child of the program, and holds none of its files open.
+# is not a child of the program, and keeps none of its files open.
 _SIGNALLED = "( (sleep {after}; kill -s {name} $$) </dev/null >/dev/null 2>&1 & ); "
 _TIMER = re.compile(r"\(sleep \d+; kill -s [A-Z0-9]+ \$+\)", re.ASCII)
 
@@ -75,7 +75,7 @@ def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
 
 
 def _make_resources(gang: Gang, role: Role) -> dict[str, Any]:
-    """Return what a worker requests and is limited to, without what is not said."""
+    """Return a worker's requests and limits, without unset ones."""
     resources: dict[str, dict[str, Any]] = {
         "requests": {"cpu": role.cpus, "memory": role.memory},
         "limits": {"cpu": role.cpu_limit, "memory": role.memory_limit, gang.gpu_resource: role.gpus},
@@ -85,7 +85,7 @@ def _make_resources(gang: Gang, role: Role) -> dict[str, Any]:
 
 
 def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
-    """Return the command of a role with the shells that prepare it, the outermost first."""
+    """Return the command of a role, wrapped in the shells that prepare it, the outermost first."""
     plain: Sequence[str] = role.command
     if gang.script is not None:
         plain = called(script_call(gang, role, gang.script), plain)
@@ -106,7 +106,7 @@ def has_timer(command: Iterable[str]) -> bool:
 
 
 def _make_rank_export(gang: Gang) -> str:
-    """Return the shell line that exports the rank, in all variables that hold it and that the user does not set."""
+    """Return the shell line that exports the rank in all variables for it, except those that the user sets."""
     names = ("RANK", *(name for name in RANKS if name not in gang.environment))
     return _RANKED.format(names=" ".join(f"{name}={_RANK}" for name in names))
 
@@ -136,7 +136,7 @@ def _exclude_other_jobs(gang: Gang) -> dict[str, Any]:
 
 
 def overridden(gang: Gang) -> list[str]:
-    """Return the user's variables that replace those by which a worker knows its rank and its peers, sorted."""
+    """Return the user's variables that override those for a worker's rank and peers, sorted."""
     own = _make_own_variables(gang, gang.parts[0], 0).keys()
     return sorted((own - _FREE) & gang.environment.keys())
 
@@ -193,7 +193,7 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
 
 
 def _count_threads(gang: Gang, role: Role) -> int:
-    """Return how many threads a process of the worker has CPUs for."""
+    """Return how many threads each process of the worker should start, by its CPUs."""
     if gang.script is not None:
         return max(quantity.milli(role.cpus or "1") // 1000 // gang.script.batch.tasks_per_node, 1)
     if gang.mpi:

@@ -143,7 +143,7 @@ class JobTemplateSpec(Struct):
 
 
 class CronJobSpec(Struct):
-    """When a CronJob makes Jobs, and what they are like."""
+    """The schedule of a CronJob, and the template of its Jobs."""
 
     schedule: Required[str] = ""
     time_zone: str | None = None

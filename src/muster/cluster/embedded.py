@@ -135,7 +135,7 @@ async def _remove_abandoned(directory: Path) -> None:
 
 
 def _is_abandoned(home: Path) -> bool:
-    """Return whether a directory is ours, and the home of a cluster that has ended."""
+    """Return whether a directory belongs to this user, and is the home of a cluster that has ended."""
     try:
         with plainfiles.opened(home / "lock") as lock:
             return home.lstat().st_uid == os.getuid() and not filelock.is_taken(lock)

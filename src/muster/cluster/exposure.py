@@ -47,12 +47,12 @@ class Exposure:
         return (*self.names, *(one.host for one in self.addresses if not one.is_everywhere))
 
     def inside(self, port: int) -> tuple[str, int]:
-        """Return what to listen on for programs of this machine, if the port on loopback is this one."""
+        """Return the address to listen on for programs of this machine. port: the port on loopback."""
         everywhere = (_EVERYWHERE[0], port)
         return everywhere if everywhere in self.outside(port) else (LOOPBACK, port)
 
     def outside(self, port: int) -> list[tuple[str, int]]:
-        """Return what to listen on for other machines."""
+        """Return the addresses to listen on for other machines. port: the port of addresses without one."""
         return [(one.host, port if one.port is None else one.port) for one in self.addresses]
 
 

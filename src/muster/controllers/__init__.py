@@ -1,1 +1,1 @@
-"""Holds the controllers' shells: each reads objects through informers, calls a decision core, and writes its plan."""
+"""The controllers' shells: each reads objects through informers, calls a pure decision, and writes its plan."""

@@ -1,7 +1,7 @@
-"""Adds labels and annotations of queues, Cohorts and workloads to their metrics as labels (Kueue KEP-7066).
+"""Add labels and annotations of queues, Cohorts and workloads to their metrics as labels (Kueue KEP-7066).
 
-`metrics.customLabels` names them, and the gate CustomMetricLabels switches them on. A metric gets the labels of the
-object that it counts for, under names that begin with `custom_`; some also get those of the workload.
+`metrics.customLabels` names them, and the gate CustomMetricLabels enables them. A metric gets the labels of the object
+that it counts for, under names that begin with `custom_`; some also get those of the workload.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from muster.runtime.metrics import Gauges
 
 Kind: TypeAlias = Literal["ClusterQueue", "LocalQueue", "Cohort", "Workload"]
 
-# The label value for values that `trackedValues` does not name.
+# The label value for values that are not in `trackedValues`.
 UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
 
 

@@ -1,6 +1,6 @@
-"""Keep the newest decisions of an engine in memory, and write each of them into the log at debug level.
+"""Keep the newest decisions of an engine in memory, and log each of them at debug level.
 
-The parts of the engine add records, and a host may store them (`cluster.decisions`). Adding one waits for nothing.
+The parts of the engine add records, and a host may store them (`cluster.decisions`). Adding one never blocks.
 """
 
 import logging
@@ -12,17 +12,17 @@ import msgspec
 
 from muster.api.ours.decisions import STANDING, Decision, Subject, What
 
-# The most decisions in memory: some megabytes.
+# The maximum number of decisions in memory: some megabytes.
 MOST = 10_000
 
-# About so many jobs it is known what was recorded of them last. A job that is forgotten has a record twice.
+# The number of jobs whose last record is remembered. A forgotten job may have a record twice.
 _MOST_JOBS = 100_000
 
 log = logging.getLogger(__name__)
 
 
 class DecisionLog:
-    """The newest decisions, in order. count: how many were added so far, with those that are gone."""
+    """The newest decisions, in order. count: how many were ever added, including those that were dropped."""
 
     def __init__(self, most: int = MOST) -> None:
         self.count = 0
@@ -34,11 +34,11 @@ class DecisionLog:
         return len(self._newest)
 
     def is_news(self, subject: Subject, what: What, rule: str) -> bool:
-        """Return whether a decision is another than the last one about its job: a wait is recorded once."""
+        """Return whether a decision differs from the last one about its job, so that a wait is recorded once."""
         return self._last.get((subject.job, subject.uid)) != (what, rule)
 
     def add(self, decision: Decision) -> None:
-        """Add a decision, unless it is standing and was recorded already."""
+        """Add a decision, unless it is a continuing state that was recorded already."""
         key, entry = (decision.job, decision.uid), (decision.what, decision.rule)
         if decision.what in STANDING and self._last.get(key) == entry:
             return
@@ -55,10 +55,10 @@ class DecisionLog:
             log.debug("%s", msgspec.json.encode(decision).decode())
 
     def on_add(self, listener: Callable[[], None]) -> None:
-        """Call a listener after each addition. It must not wait."""
+        """Register a listener that is called after each addition. It must not block."""
         self._listeners.append(listener)
 
     def since(self, count: int) -> list[Decision]:
-        """Return the decisions after the first `count`, without those that memory no longer holds."""
+        """Return the decisions after the first `count`, without those dropped from memory."""
         wanted = min(self.count - count, len(self._newest))
         return list(islice(reversed(self._newest), wanted))[::-1] if wanted > 0 else []

@@ -1,10 +1,12 @@
-"""Starts jobs that are deferred until a time or until other jobs end: `muster.jobs.deferral.decide` decides.
+"""Start jobs that are deferred until a time or until other jobs end, as `muster.jobs.deferral.decide` decides.
 
-A waiting job is reconciled when it changes, when a job that it waits for comes, ends or goes, and when its moment has
-come. All memory is a cache: the annotations of the job say what it waits for and what it has seen.
+A waiting job is reconciled when it changes, when a job that it waits for is created, ends or is deleted, and at its
+begin
+time. All memory is a cache: annotations of the job contain its conditions and those that were met.
 
-Jobs that wait for each other in a circle never start. The newest job of a circle finds it: the circle was open before.
-The search goes along older jobs alone, so a job whose dependencies existed before it, as usual, searches nothing.
+Jobs that wait for each other in a circle never start. The newest job of a circle closes it, so the search for circles
+starts there and follows older jobs only. If a job's dependencies existed before it, as usual, there is nothing to
+search.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -39,14 +41,14 @@ WORKERS = 4
 
 _BY_DEPENDENCY = "deferral-dependency"
 
-# The kinds of jobs that can wait, and be waited for.
+# The kinds of jobs that can wait for jobs, and be waited for.
 DEFERRABLE: tuple[Kind[Any], ...] = (JOB, JOB_SET)
 
 
 class DeferralController(Reconciler):
-    """The reconciler of deferred jobs. A key `namespace/name` stands for the jobs of that name, of each kind.
+    """The reconciler of deferred jobs. A key `namespace/name` means the jobs of that name, of each kind.
 
-    kinds: of `DEFERRABLE`, those that the engine may change.
+    kinds: the kinds of `DEFERRABLE` that the engine may change.
     settings: which jobs queue, so that their queue resumes them.
     """
 
@@ -66,7 +68,7 @@ class DeferralController(Reconciler):
         for informer in self._informers.values():
             self._controller.watch(informer, when=_may_wait)
             self._controller.watch(informer, self._list_keys_waiting_for, when=_comes_ends_or_goes)
-            self._controller.watch(informer, self._list_all_awaited, when=_waits_for_more)  # one may be in a circle now
+            self._controller.watch(informer, self._list_all_awaited, when=_waits_for_more)  # a circle may be closed now
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
@@ -85,7 +87,7 @@ class DeferralController(Reconciler):
         return chain.from_iterable(informer.by(_BY_DEPENDENCY, key) for informer in self._informers.values())
 
     def _list_all_awaited(self, job: Job | JobSet) -> Collection[str]:
-        """Return the keys of the jobs that this one waits for, that those wait for, and so on."""
+        """Return the keys of the jobs that this one waits for, directly or through others."""
         keys = dict.fromkeys(_list_dependencies(job))
         pending = list(keys)
         while pending:
@@ -127,7 +129,7 @@ class DeferralController(Reconciler):
         standings = {name: self._find_standing(f"{meta.namespace}/{name}") for name in names}
         if now >= created + GRACE:
             for name in (name for name, standing in standings.items() if standing is Standing.ABSENT):
-                standings[name] = await self._ask_for_standing(name, meta.namespace)  # the caches may be behind
+                standings[name] = await self._ask_for_standing(name, meta.namespace)  # the cache may be stale
         circle = find_circle(meta.name, lambda name: self._list_older_waiting(f"{meta.namespace}/{name}", created))
         return decide(deferral, met, standings, circle, created=created, now=now)
 
@@ -139,26 +141,29 @@ class DeferralController(Reconciler):
         return _judge(job for job in jobs if job is not None)
 
     def _list_older_waiting(self, key: str, created: datetime) -> Iterator[str]:
-        """Yield the names of the jobs that wait for a job and were created by then."""
+        """Yield the names of the jobs that wait for a job and were created no later than `created`."""
         for meta in (job.metadata for job in self._list_waiting_for(key)):
             if meta.creation_timestamp is None or meta.creation_timestamp <= created:
                 yield meta.name
 
     async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
-        """Open the gate, and resume the job if no queue does."""
+        """Let the job start, and resume it if no queue does."""
         patch = make_release(job.metadata, queues=self._queues(job))
         await self._client.patch_object(kind, job, patch)
         self._recorder.event(reference(kind, job), "Normal", "Released", "All that the job waited for has happened")
 
     def _queues(self, job: Job | JobSet) -> bool:
-        """Return whether a queue resumes the job: it is in a managed namespace, and names a queue or needs not to."""
+        """Return whether a queue resumes the job.
+
+        Its namespace is managed, and it names a queue or needs none.
+        """
         meta = job.metadata
         namespace = self._namespaces.get(meta.namespace)
         is_managed = self._settings.selects.matches(namespace.metadata.labels if namespace is not None else {})
         return is_managed and (QUEUE_NAME_LABEL in meta.labels or self._settings.without_queue)
 
     async def _end(self, job: Job | JobSet, verdict: Verdict) -> None:
-        """Fail a job that can never start; its own controller tells of it."""
+        """Fail a job that can never start; its own controller records the event."""
         if isinstance(job, JobSet):
             patch = make_jobset_failure(job, verdict, self._clock.now())
             await self._client.patch_object(JOB_SET, job, patch, subresource="status")
@@ -168,7 +173,7 @@ class DeferralController(Reconciler):
 
 
 def _judge(jobs: Iterable[Job | JobSet]) -> Standing:
-    """Return the standing of the jobs of a name: there is one as a rule, and the first one counts."""
+    """Return the state of the jobs of a name: usually there is one, and the first one counts."""
     job = next(iter(jobs), None)
     if job is None:
         return Standing.ABSENT
@@ -179,7 +184,7 @@ def _judge(jobs: Iterable[Job | JobSet]) -> Standing:
 
 
 def _find_end(job: Job | JobSet) -> str | None:
-    """Return the type of the terminal condition; None if the job goes on."""
+    """Return the type of the terminal condition; None before the end."""
     end = jobset_finish(job) if isinstance(job, JobSet) else job_finish(job)
     return end.type if end is not None else None
 
@@ -209,7 +214,7 @@ def _may_wait(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:  # no
 
 
 def _waits_for_more(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:
-    """Return whether an existing job has got a further dependency."""
+    """Return whether an existing job got another dependency."""
     return old is not None and new is not None and not set(_list_dependencies(new)) <= set(_list_dependencies(old))
 
 

@@ -1,6 +1,6 @@
-"""Assembles the engine: quota, Jobs, placement and worker clusters under one manager, whatever server it talks to.
+"""Assemble the engine: quota, Jobs, placement and worker clusters under one manager, for any server.
 
-The embedded cluster, an operator in a cluster and a simulation differ in their server and their clock, not in this.
+The embedded cluster, an operator in a cluster and a simulation use different servers and clocks, but the same engine.
 """
 
 import logging
@@ -62,19 +62,19 @@ log = logging.getLogger(__name__)
 class Part(StrEnum):
     """A part of the engine, which may run in its own process or be left to the cluster's own controller."""
 
-    JOBS = "jobs"  # Jobs make pods, elastic ones too, and expire by their TTL
-    JOBSETS = "jobsets"  # JobSets make Jobs
+    JOBS = "jobs"  # Jobs create pods, elastic ones too, and are deleted by their TTL
+    JOBSETS = "jobsets"  # JobSets create Jobs
     QUEUEING = "queueing"  # workloads get quota, and their jobs start and stop with it
     SCHEDULING = "scheduling"  # pods get nodes
-    MULTICLUSTER = "multicluster"  # workloads go to worker clusters
+    MULTICLUSTER = "multicluster"  # workloads are dispatched to worker clusters
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The views of the parts that their host reads."""
+    """The parts of the engine that their host reads."""
 
-    visibility: Visibility | None  # None: this engine keeps no queues
-    fleet: Fleet | None  # None: this engine follows no worker clusters
+    visibility: Visibility | None  # None: this engine manages no queues
+    fleet: Fleet | None  # None: this engine has no worker clusters
 
 
 def assemble(
@@ -89,9 +89,10 @@ def assemble(
 ) -> Engine:
     """Add the parts to the manager, before it runs.
 
-    integrations: the kinds of jobs that may queue. reach: opens transports to worker clusters.
+    integrations: the kinds of jobs that may queue.
+    reach: opens transports to worker clusters.
     matches: whether a device matches an expression of a device class or of a claim.
-    decisions: the log of what the engine decides; by default a new one.
+    decisions: the log of the engine's decisions; by default a new one.
     """
     decisions = DecisionLog() if decisions is None else decisions
     chosen, visibility, fleet = frozenset(parts), None, None

@@ -1,6 +1,4 @@
-"""Defines gangs as the scheduler sees them.
-
-Which pods belong together, how many there should be, and what is half bound.
+"""Define gangs for the scheduler: which pods belong together, how many there should be, and which are bound.
 
 `GangSource`s find the gangs: one for each kind of job that has gangs, and one for groups of pods.
 """
@@ -32,11 +30,11 @@ T_contra = TypeVar("T_contra", contravariant=True)
 # More digits than any number of members has.
 _LONGEST_NUMBER = 10
 
-# The rest of a half bound gang has so long to find room before the bound pods are deleted: as long as pods stay on an
-# unreachable node.
+# For this time the rest of a half-bound gang may wait for room before the bound pods are deleted: as long as pods stay
+# on an unreachable node.
 PATIENCE_SECONDS = 300.0
 
-# The names of our scheduler: pods with one of these names are ours to place.
+# The names of Muster's scheduler, which places pods with one of these names.
 SCHEDULERS = frozenset(SCHEDULER_NAMES)
 
 # Lower than any pod's priority.
@@ -44,13 +42,13 @@ LOWEST_PRIORITY = -(2**31) - 1
 
 
 class Turn(Struct, frozen=True):
-    """Pods that are placed together: as many as there is room for, if that meets every quorum, or none.
+    """Pods that are placed together: as many as fit and meet every quorum, or none.
 
     pods: the preferred ones first.
     quorums: the minima to meet; without any, all of the pods are placed or none.
-    topology: how near to each other, and to the gang's running pods, they must be.
+    topology: how close to each other, and to the gang's running pods, they must be.
     surplus: whether the gang also runs without these pods.
-    demand: what the pods are for.
+    demand: the purpose of the pods.
     """
 
     pods: tuple[Pod, ...]
@@ -61,25 +59,28 @@ class Turn(Struct, frozen=True):
 
     @property
     def repairs(self) -> bool:
-        """Whether a running gang lost these pods, and cannot go on without them."""
+        """Whether a running gang lost these pods, and cannot continue without them."""
         return self.demand is Demand.REPAIR
 
     @property
     def grows(self) -> bool:
-        """Whether the gang counts on these pods from now on, and did not before."""
+        """Whether these pods enlarge the number of members that the gang needs."""
         return self.demand is Demand.GROWTH and not self.surplus
 
     def one_by_one(self) -> "tuple[Turn, ...]":
-        """Return the turns of a next wave, whose pods pass others one by one; any other turn stays whole."""
+        """Return one turn for each pod of a next wave, so that other gangs get turns in between.
+
+        Return any other turn unchanged.
+        """
         if self.demand is not Demand.WAVE:
             return (self,)
         return tuple(Turn((pod,), topology=self.topology, demand=self.demand) for pod in self.pods)
 
 
 class Due(Struct, frozen=True):
-    """The part of a gang to place now: its turns, one after the other.
+    """The part of a gang to place now: its turns, in order.
 
-    lacking: why there are none, if people should know; "" for a gang whose pods are still being created.
+    lacking: why there are none, as a message for users; "" for a gang whose pods are still being created.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -87,12 +88,12 @@ class Due(Struct, frozen=True):
 
 
 class Members(Struct, frozen=True):
-    """The pods of a gang: those without a node that could get one, those with one, and the rest.
+    """The pods of a gang: unbound ones that could get a node, bound ones, and the rest.
 
-    others: pods that have ended, are being deleted, are gated or another scheduler's; only the gated, unless the source
-        `counts_others`.
-    jobs: the Jobs that make pods of the gang and count some of them as done, where the source `counts_others`. A pod
-        that a Job counts may be gone: with its lost node, or because somebody deleted it.
+    others: pods that have ended, are being deleted, are gated or name another scheduler; only the gated, unless the
+    source `counts_others`.
+    jobs: the Jobs that create pods of the gang and count some of them as done, if the source `counts_others`. A pod
+    that a Job counts may be deleted, with its lost node or by a user.
     """
 
     unbound: Collection[Pod]
@@ -102,41 +103,42 @@ class Members(Struct, frozen=True):
 
     @property
     def first(self) -> Pod:
-        """One of the unbound pods; all say the same of their gang."""
+        """One of the unbound pods; all name the same gang."""
         return next(iter(self.unbound))
 
     def count_succeeded(self) -> int:
-        """Return how many members have succeeded: each pod once, whether its object, its Job or both say so."""
-        seen = Counter(owner_uid(pod) for pod in self.others if pod.status.phase == "Succeeded")
-        gone = (job.status.succeeded - seen[job.metadata.uid] for job in self.jobs)
-        return seen.total() + sum(max(0, number) for number in gone)
+        """Return how many members have succeeded: each pod once, whether its object, its Job or both show it."""
+        counts = Counter(owner_uid(pod) for pod in self.others if pod.status.phase == "Succeeded")
+        deleted_counts = (job.status.succeeded - counts[job.metadata.uid] for job in self.jobs)
+        return counts.total() + sum(max(0, number) for number in deleted_counts)
 
 
 class GangSource(Protocol[T_contra]):
-    """One sort of gang: which pods are together, how many there should be, and which object carries it. Pure.
+    """A kind of gang: which pods belong together, how many there should be, and which object carries it. Pure.
 
-    The carrier of a gang is the object that records its size and gets the events about its wait: the Job, the PodGroup.
+    The *carrier* of a gang is the object that records its size and gets the events about its wait: the Job, the
+    PodGroup.
     """
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """The kinds of carriers; of two with the gang's name, the first kind wins. Empty if there are only pods."""
+        """The kinds of carriers; if two have the gang's name, the first kind counts. Empty if gangs have no carrier."""
         return ()
 
     @property
     def optional(self) -> bool:
-        """Whether a server may lack the carriers' kinds."""
+        """Whether a server may lack these kinds."""
         return False
 
     @property
     def counts_others(self) -> bool:
-        """Whether the pods and their Jobs, not the carrier, tell how many pods have succeeded."""
+        """Whether the number of succeeded pods is read from the pods and their Jobs, not from the carrier."""
         return False
 
     def key(self, pod: Pod) -> str:
         """Return the key of a pod's gang, `namespace/name/more` with the carrier's name.
 
-        "" if it is in none of this sort.
+        Return "" if the pod is in no gang of this kind.
         """
         ...
 
@@ -145,7 +147,7 @@ class GangSource(Protocol[T_contra]):
         return ""
 
     def end(self, carrier: T_contra, started: float) -> End | None:
-        """Return when a gang that started then ends, as far as its carrier says; in seconds since the epoch."""
+        """Return when a gang that started at `started` ends, as far as its carrier says; in seconds since the epoch."""
         return end_of(meta_of(carrier), None, started)
 
     def needs(self, carrier: T_contra, pods: Collection[Pod]) -> tuple[Quorum, ...]:  # noqa: ARG002
@@ -157,24 +159,28 @@ class GangSource(Protocol[T_contra]):
         return PATIENCE_SECONDS
 
     def members(self, carrier: T_contra, pods: Iterable[Pod]) -> list[Pod]:  # noqa: ARG002  (most have no others)
-        """Return the unfinished pods that count; the others are about to be deleted."""
+        """Return the unfinished pods that are members; other pods of the gang are about to be deleted."""
         return list(pods)
 
     def held(self, carrier: T_contra, pods: Collection[Pod]) -> int:  # noqa: ARG002
-        """Return how many members a gang with these running pods has, to be recorded on its carrier."""
+        """Return how many members a gang with these running pods has; the carrier records that number."""
         return len(pods)
 
     def most(self, carrier: T_contra) -> int | None:  # noqa: ARG002
-        """Return how many members a gang that recorded more can have by now; None if it never shrinks."""
+        """Return the maximum number of members now, for a gang that recorded more; None if it never shrinks."""
         return None
 
     def due(self, carrier: T_contra | None, members: Members) -> Due:
-        """Return what to place now. carrier: None if there is none, or not yet. members: some of them are unbound."""
+        """Return the turns to place now.
+
+        carrier: None if there is none, or not yet.
+        members: some of them are unbound.
+        """
         ...
 
 
 class OwnedGangs(GangSource[T], Protocol[T]):
-    """Gangs of pods that their carrier controls, as Jobs do theirs."""
+    """Gangs of pods whose controller is the carrier, as for Jobs."""
 
     @property
     def kind(self) -> Kind[T]:
@@ -191,12 +197,12 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         ...
 
     def size(self, carrier: T, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:  # noqa: ARG002
-        """Return the present and wanted size of the gang. bound: its running pods. gated: its pods that have gates."""
+        """Return the present and desired size of the gang. bound: its running pods. gated: its pods with gates."""
         wanted, recorded = self.wanted(carrier), held_members(meta_of(carrier))
         return Size(wanted, len(bound), max(len(bound), wanted if recorded is None else recorded))
 
     def place(self, carrier: T) -> Callable[[Pod], int] | None:  # noqa: ARG002  (some have none)
-        """Return the function that gives the place of a pod in its gang; None: its pods have no places."""
+        """Return the function that returns a pod's index in its gang; None if its pods have no index."""
         return None
 
     def key(self, pod: Pod) -> str:
@@ -215,14 +221,14 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
     def due(self, carrier: T | None, members: Members) -> Due:
-        """Return the pods to place: all at once when all wanted pods exist, or one by one if the carrier is no gang."""
+        """Return the pods to place: all together once all desired pods exist, or one by one without a gang."""
         if carrier is None:
             return Due()
         if not starts_together(meta_of(carrier)):
             return one_by_one(members.unbound)
         bound = self.members(carrier, members.bound)
         size = self.size(carrier, bound, members.others)
-        # The pods of a starting gang come one by one: count each in constant time.
+        # The pods of a starting gang appear one by one, so this test must take constant time.
         if not bound and not size.in_waves and len(members.unbound) < size.wanted:
             return Due()
         return due_of(self.members(carrier, members.unbound), size, self.place(carrier))
@@ -244,7 +250,7 @@ def due_of(unbound: Iterable[Pod], size: Size, place: Callable[[Pod], int] | Non
 
 
 def wave_of(pods: Collection[Pod]) -> tuple[Turn, ...]:
-    """Return the turn of a next wave: as many of its pods as there is room for; none if it has no pods."""
+    """Return the turn of a next wave, which places as many of its pods as fit; none if it has no pods."""
     quorum = Quorum(frozenset(pod.metadata.uid for pod in pods), 1)
     return (Turn(tuple(by_age(pods)), (quorum,), demand=Demand.WAVE),) if pods else ()
 
@@ -258,7 +264,8 @@ def one_by_one(
 ) -> Due:
     """Return a turn for each pod, the oldest first.
 
-    surplus: the gang runs without them. topology: they must be near to the gang's running pods.
+    surplus: whether the gang runs without them.
+    topology: how close to the gang's running pods they must be.
     """
     return Due(tuple(Turn((pod,), topology=topology, surplus=surplus, demand=demand) for pod in by_age(pods)))
 
@@ -266,7 +273,7 @@ def one_by_one(
 class Gang(Struct):
     """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had.
 
-    source: None for a pod that stands alone.
+    source: None for a single pod.
     version: changes whenever one of its pods does.
     """
 
@@ -283,9 +290,9 @@ class Gang(Struct):
 
 
 def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSource[Any] | None]:
-    """Return the key of a pod's gang, and the first source that has it.
+    """Return the key of a pod's gang, and the first source that claims it.
 
-    `namespace/uid` for a pod that stands alone.
+    The key is `namespace/uid` for a single pod.
     """
     for source in sources:
         if key := source.key(pod):
@@ -296,7 +303,7 @@ def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSour
 def find_gang_of_done(job: Job, sources: Sequence[GangSource[Any]]) -> str:
     """Return the key of the gang for which a Job counts done pods.
 
-    "" if none are done, or the Job carries its own gang.
+    Return "" if no pods are done, or if the gang's source does not count them by Job.
     """
     if not (job.status.succeeded or job.status.failed_indexes):
         return ""
@@ -329,12 +336,12 @@ def by_age(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def made_by(pod: Pod, moment: datetime) -> bool:
-    """Return whether the pod existed then; to the second, which is the server's precision."""
+    """Return whether the pod existed at that time, to the second, which is the server's precision."""
     return created(pod.metadata) <= moment
 
 
 def held_members(carrier: ObjectMeta) -> int | None:
-    """Return how many members a gang had when it last started or grew; None if no annotation of ours says it."""
+    """Return how many members a gang had when it last started or grew; None if no annotation of Muster's says it."""
     text, slash, uid = carrier.annotations.get(HELD_ANNOTATION, "").partition("/")
     # Muster 0.1.0 wrote the number alone.
     is_ours = (not slash or uid == carrier.uid) and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
@@ -347,22 +354,22 @@ def note_held_members(carrier: ObjectMeta, held: int) -> dict[str, str]:
 
 
 def shrunk_to(source: GangSource[T], carrier: T) -> int | None:
-    """Return how many members a gang can have whose carrier recorded more of them; None if it has not shrunk."""
+    """Return the number of members that remain of a gang whose carrier recorded more; None if it has not shrunk."""
     recorded = held_members(meta_of(carrier))
     most = source.most(carrier) if recorded is not None else None
     return most if most is not None and recorded is not None and most < recorded else None
 
 
 def is_counted(carrier: ObjectMeta) -> bool:
-    """Return whether the size of the gang may change or has changed, so that even a gang of one member is counted."""
+    """Return whether the gang's size may change or has changed, so that even a gang of one member is recorded."""
     return is_elastic(carrier.annotations) or held_members(carrier) is not None
 
 
 def is_preempted(pod: Pod) -> bool:
-    """Return whether the pod was chosen as a victim: its gang must not count on it."""
+    """Return whether the pod was chosen as a victim, so that its gang must not rely on it."""
     return PREEMPTED_ANNOTATION in pod.metadata.annotations
 
 
 def is_marked(pod: Pod) -> bool:
-    """Return whether the pod has the condition that it cannot be placed."""
+    """Return whether the pod has the condition Unschedulable."""
     return any(c.type == "PodScheduled" and c.reason == "Unschedulable" for c in pod.status.conditions)

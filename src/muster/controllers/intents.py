@@ -1,6 +1,6 @@
-"""Records on pods which pods of a gang the scheduler binds together, and reads such records after a crash. Pure.
+"""Record on pods which pods of a gang the scheduler binds together, and read such records after a crash. Pure.
 
-Each binding of a gang's start writes the intent as an annotation of its pod, where it survives the deletion of the
+Each binding of a gang's start writes this *intent* as an annotation of its pod, where it survives the deletion of the
 gang's carrier (the Job or PodGroup). An intent may exclude pods of the same age, such as the surplus of a PodGroup
 (`leaves`). Such an intent counts only while the carrier has the same annotation. The scheduler removes it from the
 carrier when all bindings are made.
@@ -61,5 +61,5 @@ def find_unfinished_start(carrier: ObjectMeta | None, bound: Iterable[Pod], unbo
     under_way = read_intent(carrier) if carrier is not None else None
     starts = [(intent, pod) for pod in bound if (intent := read_intent(pod.metadata)) is not None]
     starts = [(intent, pod) for intent, pod in starts if not intent.leaves or intent == under_way]
-    meant = min((intent.since for intent, _ in starts if oldest <= intent.since), default=None)
-    return [pod for intent, pod in starts if intent.since == meant]
+    first_since = min((intent.since for intent, _ in starts if oldest <= intent.since), default=None)
+    return [pod for intent, pod in starts if intent.since == first_since]

@@ -1,8 +1,8 @@
-"""Tells people of the start and the end of their jobs: caches in, `muster.jobs.notices` decides, pods out.
+"""Send notices of the start and the end of jobs; `muster.jobs.notices` decides.
 
-A notice is a pod in the namespace of the job. Its name follows from the job and the event, so that a controller that
-was killed between two writes sends no notice twice. Once the pod has ended, the job records the event in an annotation,
-and the pod of a notice that arrived is deleted. A pod that the platform ended is created again.
+A notice is sent by a pod in the namespace of the job. Its name follows from the job and the event, so that a controller
+that was killed between two writes sends no notice twice. Once the pod has ended, the job records the event in an
+annotation, and the pod of a delivered notice is deleted. A pod that the platform ended is created again.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ _BY_JOB = "notice-job"
 
 
 class NoticeController(Reconciler):
-    """A part that runs under a `Manager`; a key is the jobs of a name, of whatever kind.
+    """The reconciler of notices; a key means the jobs of a name, of any kind.
 
     muster: the shell words by which a pod calls Muster.
     """
@@ -78,7 +78,7 @@ class NoticeController(Reconciler):
         """Send the notices of a job that are due, and record those that have been sent."""
         meta = job.metadata
         if NOTIFY_ANNOTATION not in meta.annotations or MULTI_KUEUE_ORIGIN_LABEL in meta.labels:
-            return  # the manager cluster tells of a job that MultiKueue sent here
+            return  # for a job from MultiKueue, the manager's cluster sends notices
         try:
             wishes = read_wishes(meta.annotations)
         except NotifyError as error:
@@ -118,7 +118,7 @@ class NoticeController(Reconciler):
             await self._delete(pod)
 
     async def _record(self, kind: Kind[Any], job: Job | JobSet, event: Event, failure: str) -> None:
-        """Record in the job that a notice was sent. failure: why it did not arrive, or ""."""
+        """Record in the job that a notice was sent. failure: why it was not delivered, or ""."""
         annotations = {NOTIFIED_ANNOTATION: ",".join(sorted(self._read_recorded(job) | {event}))}
         if failure:
             annotations[NOTIFY_FAILURE_ANNOTATION] = failure

@@ -1,8 +1,8 @@
-"""Names Kueue's metrics: their prefix, and the labels that most of them have."""
+"""Name Kueue's metrics: their prefix, and the labels that most of them have."""
 
 _PREFIX = "kueue_"
 
-# The replica's role label; one replica counts.
+# The label for the replica's role.
 ROLE = ("standalone",)
 ROLE_LABEL = ("replica_role",)
 QUEUE_LABELS = ("cluster_queue",)
@@ -10,5 +10,5 @@ LOCAL_LABELS = ("name", "namespace")
 
 
 def named(name: str) -> str:
-    """Return the whole name of a metric."""
+    """Return the full name of a metric."""
     return _PREFIX + name

@@ -1,8 +1,8 @@
-"""Trims the objects that the engine caches, so that a big cluster fits in memory.
+"""Trim the objects that the engine caches, so that a big cluster fits in memory.
 
-Of a running pod only the fields stay on which a decision depends: its node, its requests, its owner and its status.
-Pods that wait or queue by themselves stay whole, because the scheduler places them by all of their spec and Workloads
-are created from them. Equal parts of different objects are stored once.
+A running pod keeps only the fields on which a decision depends: its node, its requests, its owner and its status. Pods
+that wait or queue by themselves are not trimmed, because the scheduler reads all of their spec and Workloads are
+created from them. Equal parts of different objects are stored once.
 """
 
 from collections.abc import Iterable
@@ -20,9 +20,10 @@ from muster.runtime.cache import lean
 
 T = TypeVar("T")
 
-# The number of remembered parts that other objects may share, and the length from which a part is not remembered.
+# The maximum number of remembered parts that other objects may share, and the length from which a part is not
+# remembered.
 MOST_SHARED, LONG_BYTES = 4096, 16 << 10
-# Conditions that only say how the node starts the pod.
+# Conditions that only report how the node starts the pod.
 _STEPS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady"})
 
 _encode = msgspec.json.Encoder().encode
@@ -31,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 class ObjectTrimmer:
     """The `transform` of the engine's informers: it returns the trimmed form of an object.
 
-    It remembers parts, to share them among equal objects.
+    It remembers parts, so that equal objects share them.
     """
 
     def __init__(self) -> None:
@@ -61,15 +62,15 @@ class ObjectTrimmer:
         if not part or _is_plain(part):
             return part
         key = type(part[0] if isinstance(part, tuple) else part), _encode(part)
-        known: T | None = self._shared.get(key)
-        if known is None:
-            known = self._share_parts(part)
+        cached: T | None = self._shared.get(key)
+        if cached is None:
+            cached = self._share_parts(part)
             if len(key[1]) > LONG_BYTES:
-                return known
+                return cached
             if len(self._shared) >= MOST_SHARED:
                 self._shared.clear()
-            self._shared[key] = known
-        return known
+            self._shared[key] = cached
+        return cached
 
     def _share_parts(self, part: Any) -> Any:
         if isinstance(part, tuple):
@@ -84,8 +85,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def _queues(pod: Pod) -> bool:
-    said = pod.metadata.labels.keys() | pod.metadata.annotations.keys()
-    return not said.isdisjoint(WORDS)
+    keys = pod.metadata.labels.keys() | pod.metadata.annotations.keys()
+    return not keys.isdisjoint(WORDS)
 
 
 def _trim_containers(containers: Iterable[Container]) -> tuple[Container, ...]:

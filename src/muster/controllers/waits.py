@@ -1,6 +1,6 @@
-"""Measures how long jobs wait for their Workloads, and pods of admitted Workloads for their scheduling gates to open.
+"""Measure how long jobs wait for their Workloads, and pods of admitted Workloads for the removal of their gates.
 
-The names are Kueue's metric names. The writers report each wait: no Workload says when its pods' gates were opened.
+The names are Kueue's metric names. The writers report each wait, because no Workload shows when gates were removed.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ from muster.queueing.elastic.growth import grew
 from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry
 
-# Upstream's: those of its library, and 10 ms doubled up to some ten seconds.
+# Upstream's buckets: those of its library, and 10 ms doubled up to some ten seconds.
 _GATE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CREATION_BUCKETS = tuple(0.01 * 2**power for power in range(11))
 
@@ -28,8 +28,8 @@ _CREATION_BUCKETS = tuple(0.01 * 2**power for power in range(11))
 class GateWaits:
     """The waits from admission until a scheduling gate of a pod is removed.
 
-    Pods for which a running Workload was granted more waited from that grant on. Upstream's would, too: there such a
-    grant is another Workload, with an admission of its own.
+    For additional pods of a running Workload, the wait starts at the grant of more quota, as upstream, where such a
+    grant is another Workload with its own admission.
     """
 
     def __init__(self, manager: Manager, custom: CustomLabels) -> None:
@@ -58,7 +58,7 @@ class GateWaits:
 
 
 class CreationWaits:
-    """The waits from the creation of jobs of a kind to that of their Workloads; none while the feature is off."""
+    """The waits from the creation of a kind's jobs to that of their Workloads; none while the feature is off."""
 
     def __init__(self, registry: Registry, kind: str, features: FeatureGates, custom: CustomLabels) -> None:
         self._kind = kind
@@ -75,15 +75,17 @@ class CreationWaits:
         )
 
     def created(self, job: ObjectMeta, workload: Workload) -> None:
-        """Record that the job has a Workload now. If the job was changed, the time since its creation says nothing."""
-        began, made = job.creation_timestamp, workload.metadata.creation_timestamp
-        if self._seconds is not None and job.generation <= 1 and began is not None and made is not None:
+        """Record that the job has a Workload now. It does not count for a job that was changed since its creation."""
+        began, workload_created = job.creation_timestamp, workload.metadata.creation_timestamp
+        if self._seconds is not None and job.generation <= 1 and began is not None and workload_created is not None:
             labels = self._custom.values("LocalQueue", f"{workload.metadata.namespace}/{workload.spec.queue_name}")
-            self._seconds.labels(self._kind, *ROLE, *labels).observe(max(0.0, (made - began).total_seconds()))
+            self._seconds.labels(self._kind, *ROLE, *labels).observe(
+                max(0.0, (workload_created - began).total_seconds())
+            )
 
 
 def gate_seconds(registry: Registry, custom: CustomLabels) -> Histogram:
-    """Return the histogram in which `GateWaits` counts."""
+    """Return the histogram of `GateWaits`."""
     return registry.histogram(
         named("pod_scheduling_gate_removal_seconds"),
         "From the admission of a workload until a scheduling gate of one of its pods is removed",

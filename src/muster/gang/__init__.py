@@ -1,1 +1,1 @@
-"""Level 3, placement: decides on which nodes the pods of a gang run together. Pure."""
+"""Level 3, placement: decide on which nodes the pods of a gang run together. Pure."""

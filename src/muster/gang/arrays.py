@@ -28,7 +28,7 @@ else:
     Ints = Mask = Floats = Any
 
     def __getattr__(name: str) -> Any:
-        """Import numpy and copy all its names here, so that later look-ups are as fast as in an ordinary module."""
+        """Import numpy and copy all its names into this module, so that later look-ups cost no function call."""
         if name.startswith("__"):
             raise AttributeError(name)
         numpy = import_module("numpy")

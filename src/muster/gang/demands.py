@@ -1,11 +1,10 @@
-"""Splits the unbound pods of a gang by demand: first start, repair, growth, or next wave. Pure.
+"""Split the unbound pods of a gang by demand: first start, repair, growth, or next wave. Pure.
 
-A gang that has not started has one demand: to start whole. A running gang has three demands, kept apart:
+A gang that has not started has one demand: to start whole. A running gang has three separate demands:
 
-- *repair*: members that the gang lost. The existing lost members are placed together, before every other gang, because
+- *repair*: members that the gang lost. The existing replacements are placed together, before every other gang, because
   a broken gang makes little use of its nodes. A repair does not wait for pods that are still to be created.
-- *growth*: members that the gang would like to add. All of them are placed together, as new demand of the gang's
-  priority.
+- *growth*: members that an elastic gang adds. All of them are placed together, as new demand of the gang's priority.
 - *the next wave*: completions still to do, of a Job with more completions than parallelism. Each pod of a wave is
   placed alone, as new demand of the gang's priority.
 
@@ -37,7 +36,7 @@ class Size(Struct, frozen=True):
     wanted: how many members should run now.
     bound: how many members have a node.
     held: how many members the gang had when it last started or grew; members done by then count if `done` counts them.
-    done: how many of the gang's places have finished their work; 0 if members have no places.
+    done: how many completion indexes have finished; 0 if members have no index.
     in_waves: the gang has more work than pods running side by side, and its first wave has started.
     """
 
@@ -71,7 +70,7 @@ def split_demands(unbound: Sequence[T], size: Size, place: Callable[[T], int] | 
     """Return the unbound pods of a gang, split by demand.
 
     unbound: the pods that need a node, in the order in which they are to get one.
-    place: returns the place of a pod in its gang, counting from 0; None if the gang's pods have no places.
+    place: returns the index of a pod in its gang, counting from 0; None if the gang's pods have no index.
     """
     pods = tuple(unbound)
     if size.in_waves:

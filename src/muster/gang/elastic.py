@@ -1,18 +1,18 @@
-"""Decides the sizes of elastic gangs: which shrink so that another can start, and which grow into free room.
+"""Decide the sizes of elastic gangs: which shrink so that another can start, and which grow into free room.
 
 Every decision assumes that the pods which are being deleted are already gone. A shrink under way is therefore counted
 already, and is never requested twice.
 
 1. A waiting elastic gang that does not fit takes the largest smaller size that fits. So does a running gang that lost
-   members and finds no room for them, even before the replacement pods exist.
+members and finds no room for them, even before the replacement pods exist.
 2. Otherwise elastic gangs of no higher priority shrink for the waiting gang, if that suffices, and by no more than the
-   waiting gang needs. Gangs of low priority lose pods first; among equals, the youngest gang does.
+waiting gang needs. Gangs of low priority lose pods first; among equals, the youngest gang does.
 3. If no waiting gang can be helped, gangs grow into the room that is free now: high priority first, equals in turns of
-   one pod, the oldest first.
+one pod, the oldest first.
 
-So growth never takes room that a gang waits for, and a grown gang gives room back when another gang needs it. `least`
-and `most` bound these decisions, not what a user sets. A gang that a user made larger than `most` does not grow but may
-shrink; a gang that a user made smaller than `least` is left alone.
+So growth never takes room that a gang waits for, and a grown gang shrinks when another gang needs the room. `least` and
+`most` bound these decisions, but not the size that a user sets. A gang that a user made larger than `most` does not
+grow but may shrink; a gang that a user made smaller than `least` is not resized.
 
 At size n the indexes 0 to n - 1 run, so a shrink removes the pods of the highest indexes.
 """
@@ -37,7 +37,7 @@ _LARGEST = 2**31 - 1
 
 
 class Waiting(Struct, frozen=True):
-    """A gang that the scheduler refused.
+    """A gang that does not fit and waits.
 
     name: the name to show to people.
     pods: the pods to place together.
@@ -151,22 +151,22 @@ class _Trial:
     def vacate(self, uids: Iterable[str]) -> None:
         """Treat these pods as gone."""
         for uid in uids:
-            if (held := self.capacity.assigned(uid)) is not None:
-                self._vacated[uid] = held
+            if (assignment := self.capacity.assigned(uid)) is not None:
+                self._vacated[uid] = assignment
                 self.capacity.release(uid)
 
     def restore(self, uids: Iterable[str]) -> None:
         """Undo `vacate` for these pods."""
         for uid in uids:
-            if (held := self._vacated.pop(uid, None)) is not None:
-                self.capacity.assign(uid, *held)
+            if (assignment := self._vacated.pop(uid, None)) is not None:
+                self.capacity.assign(uid, *assignment)
 
     def fits(self, pods: Mapping[Shape, int]) -> bool:
         """Return whether these pods can be placed together."""
         return isinstance(place(self.capacity, pods), Placement)
 
     def seat(self, pods: Mapping[Shape, int]) -> None:
-        """Place these pods, which must fit."""
+        """Tentatively place these pods, which must fit."""
         placement = place(self.capacity, pods)
         assert isinstance(placement, Placement), "only what fits is seated"
         for shape in pods:
@@ -199,7 +199,7 @@ class _Shrinking:
         ]
 
     def hopeful(self, waiting: Sequence[Waiting]) -> list[Waiting]:
-        """Return the waiting gangs that would fit if every gang that may shrink for them were at its least size."""
+        """Return the waiting gangs that would fit if every gang that may shrink for them shrank to its least size."""
         fitting = []
         for priority, equals in groupby(waiting, key=lambda gang: gang.priority):
             spare = [
@@ -220,7 +220,7 @@ class _Shrinking:
         return gang.between(gang.least, self._sizes[gang.key])
 
     def help(self, waiting: Waiting) -> bool:
-        """Find room for a waiting gang and take it.
+        """Find room for a waiting gang, and reserve it.
 
         Return whether the gang, or some of its `count` sets of pods, can start now or once other pods are gone.
         """
@@ -338,10 +338,10 @@ def _plan_growth(capacity: Capacity, elastic: Sequence[Elastic], waiting: set[st
 
 
 class _Growth:
-    """The free room, shared out to gangs that grow.
+    """The free room, divided among gangs that grow.
 
     Invariant: all granted pods fit, together with the missing pods of running gangs, in whichever order the scheduler
-    places the gangs. A grant that fits in one order only would have to be taken back.
+    places the gangs. A grant that fits in one order only would have to be revoked.
     """
 
     def __init__(self, capacity: Capacity, running: Sequence[Elastic]) -> None:
@@ -353,11 +353,11 @@ class _Growth:
         self._open = self._fits([], 0)
 
     def share(self, equals: Sequence[Elastic]) -> None:
-        """Grant one pod to each gang in turn, until all gangs are at their most or nothing fits."""
+        """Grant one pod to each gang in turn, until all gangs are at `most` or no further pod fits."""
         while self._open and equals:
             rounds = _find_largest(1, max(map(self._count_left, equals)), partial(self._fits, equals)) or 0
             self._grant(equals, rounds)
-            # No further whole round fits or is wanted: only gangs that still get a single pod go on.
+            # No further whole round fits or is wanted: only gangs that still get a single pod continue.
             equals = [gang for gang in equals if self._grant_one(gang)]
 
     def _grant_one(self, gang: Elastic) -> bool:
@@ -419,14 +419,14 @@ def _find_largest(low: int, high: int, holds: Callable[[int], bool]) -> int | No
 
 
 def _find_scarcest(capacity: Capacity, shape: Shape) -> str:
-    """Return the resource of which the eligible nodes have room for the fewest pods of a shape.
+    """Return the scarcest resource: eligible nodes have room for the fewest pods of the shape by it.
 
     Return "room" if the nodes' number of pods is the limit.
     """
     nodes = capacity.eligible(shape)
     room = {
-        resource: int((np.maximum(capacity.free_of(resource)[nodes], 0) // wanted).sum())
-        for resource, wanted in shape.requests
+        resource: int((np.maximum(capacity.free_of(resource)[nodes], 0) // amount).sum())
+        for resource, amount in shape.requests
     }
     scarcest = min(room, key=lambda resource: (room[resource], resource))
     return "room" if scarcest == "pods" else scarcest

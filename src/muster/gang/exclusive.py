@@ -1,4 +1,4 @@
-"""Finds what a pod uses exclusively on its node: host ports, and disks that it writes to."""
+"""Find what a pod uses exclusively on its node: host ports, and disks that it writes to."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Explains why a gang waits, in one sentence with numbers, for events, conditions and `muster why`."""
+"""Explain why a gang waits, in one sentence with numbers, for events, conditions and `muster why`."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -80,7 +80,10 @@ def _count_reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
 
 
 def _find_closed_by_pods(capacity: Capacity, shape: Shape) -> tuple[list[tuple[str, Mask]], list[tuple[str, Mask]]]:
-    """Return the nodes that other pods close, by reason: by ports, checked before room, and by everything else."""
+    """Return the nodes that other pods close, by reason: first by ports, then by all other rules.
+
+    kube-scheduler checks ports before room.
+    """
     limits = limits_of(Around(capacity), shape)
     closed = [*limits.closed, *((rule.reason, rule.closed()) for rule in limits.rules)]
     return [one for one in closed if one[0] == PORTS], [one for one in closed if one[0] != PORTS]
@@ -94,33 +97,33 @@ def _count(reasons: Counter[str], open_nodes: Mask, closed: Iterable[tuple[str, 
 
 
 def _describe_lack_on_each(capacity: Capacity, shape: Shape) -> str:
-    """Return what one pod requests that no open node has free, beside the most that one node has free."""
+    """Return the requests of one pod that no open node has free, each with the most that one node has free."""
     open_nodes = capacity.eligible(shape)
     parts = []
-    for resource, wanted in _list_amounts(shape):
+    for resource, amount in _list_amounts(shape):
         free = int(np.max(capacity.free_of(resource)[open_nodes], initial=0))
         most = int(np.max(capacity.allocatable_of(resource)[open_nodes], initial=0))
-        if open_nodes.any() and wanted > free:
-            ask, has, of = (format_amount(resource, value) for value in (wanted, max(free, 0), most))
-            never = "; no node is large enough" if wanted > most else ""
+        if open_nodes.any() and amount > free:
+            ask, has, of = (format_amount(resource, value) for value in (amount, max(free, 0), most))
+            never = "; no node is large enough" if amount > most else ""
             parts.append(f"{resource} {ask} (most free on one node: {has} of {of}{never})")
     return f" Each pod asks for {', '.join(parts)}." if parts else ""
 
 
 def _describe_lack_in_all(capacity: Capacity, refusal: Refusal) -> str:
-    """Return what the pods request together, beside what all open nodes have free."""
+    """Return the summed requests of the pods, each with the sum that all open nodes have free."""
     open_nodes = capacity.eligible(refusal.shape)
     parts = []
-    for resource, wanted in _list_amounts(refusal.shape):
+    for resource, amount in _list_amounts(refusal.shape):
         free = int(np.maximum(capacity.free_of(resource)[open_nodes], 0).sum())
-        ask, has = format_amount(resource, wanted * refusal.wanted), format_amount(resource, free)
+        ask, has = format_amount(resource, amount * refusal.wanted), format_amount(resource, free)
         nodes = int(open_nodes.sum())
         parts.append(f"{resource} {ask} ({has} free on {nodes} {'node' if nodes == 1 else 'nodes'})")
     return f" Together they ask for {', '.join(parts)}." if parts else ""
 
 
 def _describe_rules(capacity: Capacity, refusal: Refusal) -> str:
-    """Return how the rules between the pods limit how many fit; "" if such rules do not."""
+    """Return how rules between the gang's pods limit how many of them fit; "" if no such rule does."""
     shape, fits = refusal.shape, refusal.fits
     limits = limits_of(Around(capacity), shape)
     for rule in limits.rules:
@@ -138,9 +141,9 @@ def _describe_rules(capacity: Capacity, refusal: Refusal) -> str:
 
 def _needs_whole_node(capacity: Capacity, shape: Shape) -> bool:
     """Return whether every node, even an empty one, is too small for two such pods."""
-    fits = [capacity.allocatable_of(resource) // wanted for resource, wanted in shape.requests]
+    fits = [capacity.allocatable_of(resource) // amount for resource, amount in shape.requests]
     return int(np.minimum.reduce(fits)[capacity.eligible(shape)].max(initial=0)) <= 1
 
 
 def _list_amounts(shape: Shape) -> list[tuple[str, int]]:
-    return [(resource, wanted) for resource, wanted in shape.requests if resource != "pods"]
+    return [(resource, amount) for resource, amount in shape.requests if resource != "pods"]

@@ -1,8 +1,9 @@
-"""Places all pods of a gang together, or none.
+"""Place all pods of a gang together, or none.
 
-For pods of one shape the answer is exact: the gang fits if and only if the nodes' capacities for that shape sum up
-to its size. Several shapes are placed one after the other, scarcest first, and in a few other orders if that fails.
-If all orders fail, a small gang whose pods only need room is packed exactly. `Refusal` says what a refusal proves.
+For pods of one shape the answer is exact: the gang fits if and only if the nodes' capacities for that shape sum up to
+its size. Several shapes are placed one after the other, scarcest first, and in a few other orders if that fails. If all
+orders fail, a small gang whose pods only need room is packed exactly. `Refusal.proven` says whether a refusal is
+certain.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,15 +52,15 @@ class Refusal(Struct, frozen=True):
 
     @property
     def is_of_room(self) -> bool:
-        """Whether the gang lacks only room. Rules between pods are temporary: they come and go with the pods."""
+        """Whether the gang lacks only room. Rules between pods can change at any time, as pods come and go."""
         return not self.shape.meets_others
 
 
 class NoPacking(Refusal, frozen=True):
-    """The refusal of a gang each of whose shapes fits alone, with proof that no packing of all shapes exists."""
+    """The refusal of a gang whose shapes each fit alone, with proof that no packing of all shapes exists."""
 
 
-# Places a gang beside what is taken (`place`'s `taken`), so that decisions need not know how a gang is placed.
+# Places a gang in addition to the use in the argument (`place`'s `taken`).
 Placing = Callable[[Ints], Placement | Refusal]
 
 
@@ -71,31 +72,30 @@ def place(
     taken: Ints | None = None,
     effort: Effort | None = None,
 ) -> Placement | Refusal:
-    """Return the nodes for all pods of a gang, or why there are none. The caller assigns what it accepts.
+    """Return the nodes for all pods of a gang, or why there are none. The caller assigns the pods.
 
     within: the nodes that may be used, by index; None: all nodes.
-    taken: additional use by resource row and node index, as `Capacity.taking` returns it; negative where room comes
-    free.
+    taken: additional use by resource row and node index, as `Capacity.taking` returns it; negative for freed room.
     effort: the steps left for exact packing in a decision that places a gang many times; None: a single placement.
     """
     around = Around(capacity)
     if len(gang) == 1:
-        ((shape, wanted),) = gang.items()
+        ((shape, count),) = gang.items()
         if within is not None or taken is not None or shape.meets_others:
             return _place_in_order(around, gang, list(gang), within, taken)
-        if (room := capacity.known_room(shape)) is not None and room < wanted:
-            return Refusal(shape, wanted, room, proven=True)
+        if (room := capacity.known_room(shape)) is not None and room < count:
+            return Refusal(shape, count, room, proven=True)
         outcome = _place_in_order(around, gang, list(gang))
         if isinstance(outcome, Refusal) and outcome.proven:
             capacity.note_room(shape, outcome.fits)
         return outcome
     alone: dict[Shape, int] = {}
     rooms: dict[Shape, Ints] = {}
-    for shape, wanted in gang.items():
+    for shape, count in gang.items():
         fits = rooms[shape] = _find_room(around, shape, limits_of(around, shape, mates=True), within, taken)
-        alone[shape] = int(np.minimum(fits, wanted).sum())
-        if alone[shape] < wanted:
-            return Refusal(shape, wanted, alone[shape], proven=True)
+        alone[shape] = int(np.minimum(fits, count).sum())
+        if alone[shape] < count:
+            return Refusal(shape, count, alone[shape], proven=True)
     refusal: Refusal | None = None
     for order in _list_orders(gang, alone):
         outcome = _place_in_order(around, gang, order, within, taken)
@@ -141,13 +141,13 @@ def _pack(
 
 
 def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, taken: Ints | None = None) -> Ints:
-    """Return for each node how many pods of a shape it can take beside its pods, if no other node takes any."""
+    """Return for each node how many pods of a shape it can take if no other node takes any."""
     around = Around(capacity)
     return _find_room(around, shape, limits_of(around, shape, mates=True), within, taken)
 
 
 def taken_by(capacity: Capacity, placement: Placement) -> Ints:
-    """Return what a gang uses at a placement, in the form of `place`'s `taken`."""
+    """Return the room that a gang uses at a placement, in the form of `place`'s `taken`."""
     taken = np.zeros_like(capacity.free())
     for shape, nodes in placement.nodes.items():
         taken += capacity.taking(shape, capacity.counts(dict(nodes)))
@@ -217,7 +217,7 @@ def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken:
 
 
 def _find_room(around: Around, shape: Shape, limits: Limits, within: Mask | None, taken: Ints | None) -> Ints:
-    """Return for each node how many pods of a shape it can take, by every limit but the rules between those pods."""
+    """Return for each node how many pods of a shape it can take, by all limits except rules between those pods."""
     fits = around.capacity.fitting(shape, taken)
     if within is not None:
         fits[~within] = 0

@@ -1,4 +1,4 @@
-"""Decides how many pods of a gang are enough, and which pods start when there is no room for all."""
+"""Decide how many pods of a gang suffice, and which pods start when there is no room for all."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,8 +28,8 @@ class Chosen(Struct, frozen=True):
 def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quorum]) -> Chosen | Refusal:
     """Place all pods if they fit together, else as many as fit and meet every quorum.
 
-    Without quorums, place all or none. If pods stay behind, the later ones do. A refusal is that of the fewest pods
-    that would meet the quorums.
+    Without quorums, place all or none. If not all pods fit, the last pods are left out. A refusal is that of the fewest
+    pods that would meet the quorums.
     """
     outcome = place(Counter(pods.values()))
     if isinstance(outcome, Placement):

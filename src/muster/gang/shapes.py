@@ -1,4 +1,4 @@
-"""Reduces pods to shapes: all that placement needs to know of a pod. Identical pods are one shape with a count."""
+"""Reduce pods to shapes: everything that placement reads from a pod. Identical pods are one shape with a count."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ from muster.gang.terms import NO_TERMS, Pairs, Term, Terms, keys_of, terms_of, w
 
 _UNKNOWN = "resource claims are not supported here"
 
-# A greater amount than any node has (256 TiB of memory); thousands of such pods still add up in 64 bits.
+# An upper bound: no node has as much (256 TiB of memory), and thousands of such pods still add up in 64 bits.
 MOST = 1 << 48
 
 Amounts = tuple[tuple[str, int], ...]
@@ -29,7 +29,7 @@ class DeviceAsk(Struct, frozen=True):
 
 _NO_DEVICES = DeviceAsk()
 
-# Returns what the claims of a pod request.
+# Returns the requests of a pod's claims.
 Asking = Callable[[Pod], DeviceAsk]
 
 
@@ -41,8 +41,8 @@ class Shape(Struct, frozen=True):
     node_wishes: preferred node selector terms.
     holds: ports and disks that only one pod of a node can use.
     claims: the persistent volume claims, as `namespace/name`.
-    namespace, labels: the pod's identity to the terms of others, as far as they select by it; "" where no term does.
-    unable: why no node fits, in words, where the pod's requirements are not known here.
+    namespace, labels: the parts of the pod's identity that rules of other pods select by; "" and none otherwise.
+    unable: why no node fits, as a sentence, if the pod's requirements are not supported here.
     """
 
     requests: Amounts  # sorted by resource, no zeros; always has "pods": 1
@@ -59,12 +59,12 @@ class Shape(Struct, frozen=True):
 
     @property
     def meets_others(self) -> bool:
-        """Whether the identity of the pods around matters, and not only how much room they leave."""
+        """Whether rules about other pods apply to the shape, so that not only free room matters."""
         return bool(self.holds or self.claims or self.namespace)
 
 
 class Guest(Struct, frozen=True):
-    """A pod on a node, as other pods see it: its use, its identity, and the pods that it repels.
+    """A pod on a node, with the fields that matter to other pods: its use, its identity, and its anti-affinity.
 
     leaving: the pod is being deleted.
     """
@@ -111,7 +111,7 @@ def shapes_of(
 ) -> dict[str, Shape]:
     """Return the shapes of pods that are placed together, by UID.
 
-    Each shape holds what the terms of the others and of bound pods select by.
+    Each shape includes the labels that rules of the other pods and of bound pods select by.
     """
     pods = list(pods)
     own = watched_labels(terms for pod in pods if (terms := _read_terms(pod)[0]))
@@ -128,7 +128,7 @@ def count_shapes(
 
 
 def guest_of(pod: Pod, devices: Amounts = ()) -> Guest:
-    """Return a pod as others will see it on its node. devices: the amounts that its claims hold there."""
+    """Return the fields of a pod that matter to other pods. devices: the amounts that its claims hold on its node."""
     return Guest(
         requests=_add_devices(_read_requests(pod), devices),
         holds=holds_of(pod.spec),
@@ -141,7 +141,7 @@ def guest_of(pod: Pod, devices: Amounts = ()) -> Guest:
 
 
 def guest_like(shape: Shape) -> Guest:
-    """Return a pod of that shape as others will see it on its node."""
+    """Return the fields of a pod of that shape that matter to other pods."""
     return Guest(
         requests=shape.requests,
         holds=shape.holds,

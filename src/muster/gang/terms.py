@@ -1,4 +1,4 @@
-"""Reads the terms of a pod's spec about other pods: affinity, anti-affinity and topology spread."""
+"""Read the rules of a pod's spec about other pods: affinity, anti-affinity and topology spread."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
@@ -14,7 +14,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Term(Struct, frozen=True):
-    """A selector of pods, and the node label whose equal values make nodes one place.
+    """A selector of pods, with the node label whose equal values make nodes one topology domain.
 
     namespaces: the namespaces of the pods, in addition to those whose labels `elsewhere` matches.
     """
@@ -31,9 +31,9 @@ class Term(Struct, frozen=True):
 
 
 class Spread(Struct, frozen=True):
-    """A topology spread constraint: how evenly pods of one namespace are spread over the places of a node label.
+    """A topology spread constraint: how evenly pods of one namespace are spread over the domains of a node label.
 
-    required: whether the constraint closes a node that breaks it, or only makes the node less welcome.
+    required: whether the constraint closes a node that breaks it, or only lowers the node's score.
     """
 
     topology_key: str
@@ -143,9 +143,9 @@ def _read_spread(spread: TopologySpreadConstraint, labels: Labels) -> Spread:
 
 
 def _require_same(keys: Collection[str], labels: Labels, operator: Operator) -> list[Requirement]:
-    """Return the requirements that other pods share, or do not share, the pod's own values.
+    """Return the requirements that other pods have, or do not have, the pod's own values of these labels.
 
-    Labels it lacks are skipped.
+    Labels that the pod lacks are skipped.
     """
     return [Requirement(key, operator, frozenset((labels[key],))) for key in keys if key in labels]
 

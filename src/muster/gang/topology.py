@@ -1,11 +1,11 @@
-"""Places gangs close together: all pods in one domain of a topology, or in as few domains as possible.
+"""Place gangs close together: all pods in one domain of a topology, or in as few domains as possible.
 
 *Required* at a level: one domain of that level takes all pods, or no pod is bound. *Preferred*: the same is tried
 first, then one domain of each wider level, then as few of the widest domains as possible. Within a wider domain, as few
 domains of the preferred level as possible are used. Of several suitable domains the tightest is used, so that roomy
 domains stay free for large gangs.
 
-The domains of members that already run take the others: only those domains if the level is required, else those first.
+If members already run, the other pods go to their domains: only there if the level is required, else there first.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from muster.gang.nodes.domains import Level, summed
 from muster.gang.placement import Placement, Refusal, place, room_of
 from muster.gang.shapes import Shape
 
-# The number of choices that are all tried; of later choices some are skipped.
+# The number of choices that are all tried; if there are more, some are skipped.
 _ALL_TRIED = 32
 
 T = TypeVar("T")
@@ -57,11 +57,12 @@ class TopologyConstraint(Struct, frozen=True):
 
 
 class NoDomain(Refusal, frozen=True):
-    """The refusal of a gang that no domain takes, though the whole cluster might.
+    """The refusal of a gang that fits in no domain, though it might fit in the whole cluster.
 
     The fields of `Refusal` describe the roomiest domain.
 
-    level: the label of the level. domain: the roomiest domain, by its values; empty if no node is in any domain.
+    level: the label of the level.
+    domain: the roomiest domain, by its values; empty if no node is in any domain.
     running: other members run already, so only their domain is allowed.
     """
 
@@ -151,14 +152,15 @@ def _place_preferred(search: _Search, depth: int, where: Ints) -> Placement | Re
 
 
 def _place_in_domain(search: _Search, above: int, depth: int, domain: int) -> Placement | Refusal:
-    """Place the gang in a domain of the level above, in as few domains of each level down to `depth` as possible."""
+    """Place the gang in one domain of the level above, in as few domains of each level down to `depth` as possible."""
     return _place_in_few(search, search.levels[above + 1 : depth + 1], search.levels[above].of_node == domain)
 
 
 def _find_first(choices: Sequence[T], attempt: Callable[[T], Placement | Refusal]) -> tuple[T, Placement] | None:
     """Return the first choice whose attempt succeeds, with its placement.
 
-    Later choices have more room. Of many choices, ever longer steps are tried, the last choice in any case, then back.
+    Later choices have more room. With many choices, the steps between tried choices grow; the last choice is always
+    tried. Then the search goes back to the smallest choice that succeeds.
     """
     failed, step, success = -1, 1, None
     while success is None and failed < len(choices) - 1:
@@ -181,7 +183,7 @@ def _find_first(choices: Sequence[T], attempt: Callable[[T], Placement | Refusal
 def _list_tightest_first(search: _Search, level: Level, where: Ints) -> Sequence[int]:
     """Return the domains with room for each shape alone, tightest first.
 
-    Where members already run, only their domains are returned, the domain with the most members first.
+    If members already run, only their domains are returned, the domain with the most members first.
     """
     totals = search.totals(level)
     enough = np.ones(len(level.names), np.bool_)
@@ -208,9 +210,9 @@ def _place_in_few(search: _Search, levels: Sequence[Level], mask: Mask) -> Place
 
 
 def _find_fewest(search: _Search, level: Level, mask: Mask) -> tuple[Mask, Placement] | None:
-    """Find as few domains as possible that take the gang.
+    """Return as few domains as possible that together take the gang, with the placement.
 
-    The fewest domains with room for each shape alone are tried first; if they do not take the gang, more are added.
+    The fewest domains with room for each shape alone are tried first; if the gang does not fit there, more are added.
     """
     size = len(level.names)
     totals = {shape: summed(level.of_node, np.where(mask, room, 0), size) for shape, room in search.rooms.items()}
@@ -233,14 +235,14 @@ def _choose_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], order:
     full, others = order[: count - 1], order[count - 1 :]
     enough = np.ones(len(others), np.bool_)
     spare = np.zeros(len(others), np.int64)
-    for shape, wanted in gang.items():
-        enough &= totals[shape][others] >= wanted - int(totals[shape][full].sum())
+    for shape, needed_count in gang.items():
+        enough &= totals[shape][others] >= needed_count - int(totals[shape][full].sum())
         spare += totals[shape][others]
     return int(others[int(np.argmin(np.where(enough, spare, np.iinfo(np.int64).max)))])
 
 
 def _explain_no_domain(search: _Search, level: Level, where: Ints) -> NoDomain:
-    """Return why no domain takes the gang, from what the roomiest allowed domain lacks most."""
+    """Return why the gang fits in no domain, by what the roomiest allowed domain lacks most."""
     totals, members = search.totals(level), level.totals(where)
     share = np.array([total / max(search.gang[shape], 1) for shape, total in totals.items()]).reshape(len(totals), -1)
     allowed = np.flatnonzero(members > 0) if members.any() else np.arange(len(level.names))

@@ -1,1 +1,1 @@
-"""Describes jobs and queues to people, as values that the command line or a page shows."""
+"""Describe jobs and queues to users, as values that the command line or a page shows."""

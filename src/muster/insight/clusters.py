@@ -1,4 +1,4 @@
-"""The worker clusters of a MultiKueue manager, as people see them. Pure."""
+"""The worker clusters of a MultiKueue manager, as shown to users. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,8 +18,11 @@ NEVER_LOOKED_AT = "no manager has looked at it yet"
 class ClusterState:
     """One worker cluster.
 
-    word: whether the manager can use it. reason: why it cannot. since: when that began.
-    jobs: the jobs that run there, as `namespace/name`. tried: how many more jobs wait for quota there.
+    word: whether the manager can use it.
+    reason: why it cannot.
+    since: when that began.
+    jobs: the jobs that run there, as `namespace/name`.
+    tried: how many more jobs wait for quota there.
     server: its address; "" if the user may not see it.
     """
 
@@ -33,17 +36,17 @@ class ClusterState:
 
 
 def find_cluster_state(cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = "") -> ClusterState:
-    """Return the state of a cluster. workloads: those of all namespaces."""
-    name, said = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
+    """Return the state of a cluster. workloads: the manager's, from all namespaces."""
+    name, condition = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
     open_ones = [one for one in workloads if not is_true(one.status.conditions, FINISHED)]
     running = tuple(sorted(display_name(one.metadata, "") for one in open_ones if one.status.cluster_name == name))
     tried = sum(name in one.status.nominated_cluster_names for one in open_ones)
-    if said is None:
+    if condition is None:
         return ClusterState(name, "Unknown", NEVER_LOOKED_AT, None, running, tried, server)
-    if said.status == "True":
-        return ClusterState(name, "Connected", "", said.last_transition_time, running, tried, server)
-    reason = f"{said.reason}: {said.message}" if said.message else said.reason
-    return ClusterState(name, "Lost", reason, said.last_transition_time, running, tried, server)
+    if condition.status == "True":
+        return ClusterState(name, "Connected", "", condition.last_transition_time, running, tried, server)
+    reason = f"{condition.reason}: {condition.message}" if condition.message else condition.reason
+    return ClusterState(name, "Lost", reason, condition.last_transition_time, running, tried, server)
 
 
 def find_cluster_states(
@@ -75,7 +78,7 @@ def clusters_of_queues(
 
 
 def format_state(state: ClusterState) -> dict[str, Any]:
-    """Return a state as JSON has it."""
+    """Return a state as values for JSON."""
     return {
         "name": state.name,
         "state": state.word,

@@ -1,4 +1,4 @@
-"""The GPUs of process nodes: their health, and the job that has each. Pure."""
+"""The GPUs of process nodes: their health, and the job that uses each. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,9 +16,11 @@ HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """One GPU. job: the job that has it, as NAMESPACE/NAME, or "". memory: its bytes; 0 if unknown.
+    """One GPU.
 
-    shared: whether jobs that the reader does not see may have it.
+    job: the job that uses it, as NAMESPACE/NAME, or "".
+    memory: its bytes; 0 if unknown.
+    shared: whether jobs that the reader may not see could use it.
     """
 
     node: str
@@ -35,7 +37,7 @@ class GpuRow:
         return "Ill" if self.ill else "Used" if self.job else "Unknown" if self.shared else "Free"
 
     def cells(self) -> list[str]:
-        """Return the line of a table."""
+        """Return the row of a table."""
         size = format_quantity("memory", self.memory) if self.memory else "-"
         state = "-" if self.state == "Unknown" else self.state
         return [self.node, self.gpu, self.model or "-", size, state, self.job or "-"]

@@ -1,14 +1,14 @@
-"""The known word that a user may have meant by an unknown one. Pure."""
+"""Find the known word that a user may have meant by an unknown one. Pure."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-# How much like another a word has to be, and an option, where less would take --time for --image.
+# The least similarity of a word, and of an option, for which less would suggest --time for --image.
 _LIKENESS, _LIKENESS_OF_OPTIONS = 0.6, 0.7
 
 
 def find_nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the name of `word` here, or the known word that is most like it; "" if none is.
+    """Return the name of `word` here, or the most similar known word; "" if none is similar.
 
     elsewhere: the names of known words in other systems, which may be misspelled, too.
     """
@@ -24,6 +24,6 @@ def find_nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] =
         return begun[0]
     cutoff = _LIKENESS_OF_OPTIONS if word.startswith("-") else _LIKENESS
     named = dict(elsewhere) | {one: one for one in known}
-    bare = {one.lstrip("-"): name for one, name in named.items()}  # that both are options makes them no more alike
+    bare = {one.lstrip("-"): name for one, name in named.items()}  # the dashes of options do not count as similarity
     matches = get_close_matches(word.lstrip("-"), bare, n=1, cutoff=cutoff)
     return bare[matches[0]] if matches else ""

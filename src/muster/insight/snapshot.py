@@ -1,8 +1,7 @@
-"""A snapshot of a cluster: what scheduling reads of its objects, without what users would not share.
+"""A snapshot of a cluster: the fields that scheduling reads, without fields that users would not share.
 
-It takes objects as the server returns them, and gives them with those fields that decisions read. Environment,
-commands, arguments, images, volumes, secrets, and annotations of users are left out. Reading the objects is left to
-`reader.snapshot`. Pure.
+It is made from objects as the server returns them, reduced to the fields that decisions read. Environment, commands,
+arguments, images, volumes, secrets, and annotations of users are left out. `reader.snapshot` reads the objects. Pure.
 """
 
 from collections.abc import Mapping
@@ -39,7 +38,7 @@ from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
 API_VERSION = "muster.dev/v1alpha1"
 KIND = "Snapshot"
 
-# The kinds that scheduling reads, those first that others refer to.
+# The kinds that scheduling reads; kinds that others refer to come first.
 KINDS: tuple[Kind[Any], ...] = (
     NAMESPACE,
     NODE,
@@ -104,7 +103,7 @@ _NODE_STATUS = ("allocatable", "capacity")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _POD_STATUS = ("phase", "startTime")
 _WORKLOAD_STATUS = ("admission", "requeueState", "reclaimablePods", "accumulatedPastExecutionTimeSeconds")
-# The kinds whose spec is theirs alone: nothing in it is of a user's program.
+# The kinds whose whole spec is kept, because nothing in it is from a user's program.
 _WHOLE = frozenset(
     one.kind
     for one in (
@@ -127,9 +126,11 @@ _FINISHED_PHASES = ("Succeeded", "Failed")
 class Snapshot(Struct, frozen=True):
     """The part of a cluster that scheduling reads.
 
-    at: when it was read. revision: of the server. missing: the kinds that are not there, with the reason.
-    exact: whether all objects are of that revision. decisions: what was decided, the newest first; None if that is left
-    out.
+    at: when it was read.
+    revision: the server's revision.
+    missing: the kinds that could not be read, with the reason.
+    exact: whether all objects are of that revision.
+    decisions: the recorded decisions, the newest first; None if they are left out.
     """
 
     at: datetime
@@ -159,7 +160,7 @@ def write_snapshot(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def reduce_object(kind: Kind[Any], document: Document) -> Document | None:
-    """Return what scheduling reads of an object; None if it has finished."""
+    """Return the part of an object that scheduling reads; None if the object has finished."""
     head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": _reduce_meta(document.get("metadata") or {})}
     spec, status = document.get("spec") or {}, document.get("status") or {}
     if kind.kind in _WHOLE:

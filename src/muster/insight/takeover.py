@@ -1,7 +1,7 @@
-"""The report about a takeover from Kueue: what Muster would manage, and what it would leave as it is.
+"""Report on a takeover from Kueue: what Muster would manage, and what it would leave as it is.
 
-`report` takes what was read of a cluster on which Kueue's manager worked, and gives counts and findings. Reading the
-cluster is left to the caller.
+`report` takes the objects of a cluster on which Kueue's manager runs, and returns counts and findings. The caller reads
+the cluster.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ class Survey(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A fact that a user must know before the takeover: Muster does not act on objects, or they are in its way.
+    """A fact that a user must know before the takeover: objects that Muster does not act on, or that prevent it.
 
     what: what the objects have in common.
     advice: what the user can do.
@@ -86,7 +86,7 @@ class Report(Struct, frozen=True):
     """The report about a takeover.
 
     rows: the workloads that Muster would manage.
-    findings: what Muster would not manage or what is in its way; empty if the takeover can begin.
+    findings: what Muster would not manage, or what prevents the takeover; empty if the takeover can begin.
     gates: the gates that hold waiting pods.
     """
 

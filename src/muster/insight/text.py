@@ -1,4 +1,4 @@
-"""How ages, amounts and tables read, wherever they are shown."""
+"""Format ages, amounts and tables for users."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -9,14 +9,14 @@ from muster.api.values.quantity import format_amount
 
 _LONGEST = 10_000
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-# Between two columns.
+# The spaces between two columns.
 GAP = 3
 COLUMN_GAP = " " * GAP
 
-# The most characters of an owner in a column.
+# The maximum number of characters of an owner in a column.
 _MOST_OWNER = 20
 
-# Of many names that the same is said of, so many are listed.
+# The maximum number of names in a list that shares one text.
 _LISTED = 5
 
 
@@ -28,7 +28,7 @@ def format_age(since: datetime | None, now: datetime) -> str:
 
 
 def format_duration(seconds: int) -> str:
-    """Return a duration in the form of `age`."""
+    """Return a duration in the form of `format_age`."""
     seconds = max(seconds, 0)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 120:
@@ -43,7 +43,7 @@ def format_duration(seconds: int) -> str:
 
 
 def format_span(seconds: int) -> str:
-    """Return a duration as its user would write it: `90s`, `2h`, `1h30m`."""
+    """Return a duration in the form that a user would write: `90s`, `2h`, `1h30m`."""
     minutes, rest = divmod(seconds, 60)
     if rest or not minutes:
         return f"{seconds}s" if seconds < 600 else f"{minutes}m{rest}s"
@@ -52,16 +52,16 @@ def format_span(seconds: int) -> str:
 
 
 def escape_controls(text: str) -> str:
-    r"""Return a foreign text on one line, safe for terminals: control characters are escaped (`\x1b`, `\n`)."""
+    r"""Return an untrusted text on one line, safe for terminals: control characters are escaped (`\x1b`, `\n`)."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def format_quantity(resource: str, value: int) -> str:
-    """Return an amount for people: bytes to a tenth of the largest unit that fits.
+    """Return an amount for users: bytes to a tenth of the largest unit that fits.
 
-    An amount that is whole in a smaller unit is shown in that unit, as its user wrote it.
+    An amount that is whole in a smaller unit is shown in that unit, as a user would write it.
     """
     if resource not in ("memory", "ephemeral-storage"):
         return format_amount(resource, value)
@@ -74,7 +74,7 @@ def format_quantity(resource: str, value: int) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text that is no longer than this many characters, with `…` for what is cut off."""
+    """Return the text cut to at most this many characters, with `…` in place of the rest."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -86,7 +86,7 @@ def format_owner(name: str) -> str:
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:
     """Return columns as wide as their widest cell, three spaces apart, as kubectl prints them.
 
-    Where the table is wider than `width`, the sentences of the last column get lines of their own below the others.
+    If the table is wider than `width`, the sentences of the last column get lines of their own below the other columns.
     """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     if 0 < width < sum(widths) + GAP * (len(widths) - 1):
@@ -101,13 +101,13 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width:
 
 
 def _wrap_sentence(text: str, width: int) -> str:
-    """Return a sentence as indented lines that are not broken within words; "" for none."""
+    """Return a sentence as indented lines, broken only between words; "" for none."""
     lines = textwrap.wrap(text, max(width - GAP, 1), break_long_words=False, break_on_hyphens=False)
     return "".join(f"\n{' ' * GAP}{line}" for line in lines)
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
-    """Return `0-3, 7` for numbers in order."""
+    """Return `0-3, 7` for ascending numbers."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][1] + 1:

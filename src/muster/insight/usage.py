@@ -1,4 +1,4 @@
-"""What pods use now, from the metrics that their nodes report: by pod, by job, and beside what they request. Pure."""
+"""Compute the current usage of pods, from their nodes' metrics: by pod, by job, and beside their requests. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -23,9 +23,9 @@ _MEBIBYTE = 1 << 20
 
 
 class CurrentUsage(Struct, frozen=True):
-    """The use of pods: CPUs in thousandths, on average of the last moments, and bytes of memory; the same of GPUs.
+    """The average usage of pods over the last moments: CPUs in thousandths and bytes of memory; the same of GPUs.
 
-    milli_gpus: None if nothing is known of GPUs.
+    milli_gpus: None if the usage of GPUs is not known.
     """
 
     milli_cpus: int = 0
@@ -34,22 +34,22 @@ class CurrentUsage(Struct, frozen=True):
     gpu_memory: int = 0
 
     def __add__(self, other: "CurrentUsage") -> "CurrentUsage":
-        known = [one.milli_gpus for one in (self, other) if one.milli_gpus is not None]
+        measured = [one.milli_gpus for one in (self, other) if one.milli_gpus is not None]
         return CurrentUsage(
             self.milli_cpus + other.milli_cpus,
             self.memory + other.memory,
-            sum(known) if known else None,
+            sum(measured) if measured else None,
             self.gpu_memory + other.gpu_memory,
         )
 
 
 def usage_by_pod(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
-    """Return what each pod uses."""
+    """Return the usage of each pod."""
     return {(one.metadata.namespace, one.metadata.name): _sum_containers(one) for one in metrics}
 
 
 def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
-    """Return what the pods of each JobSet, and of each Job without one, use together."""
+    """Return the summed usage of the pods of each JobSet, and of each Job without one."""
     usage: dict[Name, CurrentUsage] = {}
     for one in metrics:
         labels = one.metadata.labels
@@ -60,9 +60,9 @@ def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
 
 
 def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> tuple[list[str], list[list[str]]]:
-    """Return a header, and a row for each pod of a job in the order of their ranks: what it uses, and of how much.
+    """Return a header, and a row for each pod of a job by rank, with its usage and requests.
 
-    There are columns for GPUs if their use is known of any pod.
+    There are columns for GPUs if their usage is known for any pod.
     """
     workers = sorted(pods, key=_order)
     used = [usage.get((pod.metadata.namespace, pod.metadata.name)) for pod in workers]
@@ -75,7 +75,7 @@ def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -
 
 
 def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> list[Sequence[str]]:
-    """Return a row for each pod of a job, in the order of their ranks: what it uses, and of how much."""
+    """Return a row for each pod of a job by rank, with its usage and requests."""
     rows: list[Sequence[str]] = []
     for pod in sorted(pods, key=_order):
         meta, requests = pod.metadata, pod_requests(pod.spec)
@@ -90,12 +90,12 @@ def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) ->
 
 
 def knows_gpus(usage: Iterable[CurrentUsage | None]) -> bool:
-    """Return whether the use of GPUs is known of any."""
+    """Return whether the usage of GPUs is known for any pod."""
     return any(one is not None and one.milli_gpus is not None for one in usage)
 
 
 def format_gpus(used: CurrentUsage | None) -> tuple[str, str]:
-    """Return how many GPUs work, to a hundredth, and how much of their memory is used; "-" if it is not known."""
+    """Return the number of busy GPUs, to a hundredth, and their used memory; "-" if that is not known."""
     if used is None or used.milli_gpus is None:
         return "-", "-"
     return f"{used.milli_gpus / 1000:.2f}", _format_mebibytes(used.gpu_memory)

@@ -1,1 +1,1 @@
-"""Writes the documents to install on a Kubernetes cluster: pure functions, for `kubectl apply --server-side`."""
+"""Write the documents to install on a Kubernetes cluster with `kubectl apply --server-side`. Pure."""

@@ -1,6 +1,6 @@
-"""Writes what cert-manager needs to make Muster's certificates: an Issuer, a Certificate, and injection annotations.
+"""Write the documents for certificates by cert-manager: an Issuer, a Certificate, and injection annotations.
 
-The Configuration then says `internalCertManagement.enable: false`, and the engine only follows the Secret.
+The Configuration then contains `internalCertManagement.enable: false`, and the engine only reads the Secret.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ _INJECTED: Final = "cert-manager.io/inject-ca-from"
 
 
 def certificate_documents(options: Options) -> list[Json]:
-    """Return the Issuer and the Certificate, which cert-manager keeps in the Secret that the engine serves with."""
+    """Return the Issuer and the Certificate; cert-manager writes the Secret that the engine serves with."""
     managed = options.settings.internal_cert_management
     services = [managed.webhook_service_name] if options.webhooks else []
     services += [VISIBILITY_SERVICE] if options.visibility else []
@@ -36,9 +36,9 @@ def certificate_documents(options: Options) -> list[Json]:
 
 
 def inject(document: Json, options: Options) -> Json:
-    """Return a document with the annotation by which cert-manager injects the authority, where the server needs one.
+    """Return a document with the annotation that makes cert-manager inject its authority, if the document needs one.
 
-    Those are webhook configurations, APIServices, and definitions whose objects are converted.
+    Webhook configurations, APIServices, and definitions whose objects are converted need one.
     """
     if not options.cert_manager or not _is_asked(document):
         return document

@@ -1,7 +1,7 @@
-"""Writes the engine's Deployment and the objects around it: its account, its settings, its Services.
+"""Write the engine's Deployment and the objects around it: its account, its settings, its Services.
 
-Its pods meet Kubernetes' `restricted` pod security standard: no root, no kernel capabilities, a root file
-system that no client writes to.
+Its pods meet Kubernetes' `restricted` pod security standard: no root, no kernel capabilities, a root file system that
+no process writes to.
 """
 
 import hashlib
@@ -21,15 +21,15 @@ SETTINGS_FOLDER: Final = "/etc/muster"
 SETTINGS_FILE: Final = "config.yaml"
 METRICS_SERVICE: Final = "muster-controller-manager-metrics-service"
 
-# Anyone but root; the image has no user of its own.
+# Any user but root; the image defines no user of its own.
 USER: Final = 65532
-# Above pods that do work: without the engine none of it starts.
+# Above the priority of jobs, because no job starts without the engine.
 _PRIORITY: Final = "system-cluster-critical"
-# The needs of an idle engine. They grow with the cluster, so there are no limits unless somebody adds them.
+# The needs of an idle engine. They grow with the cluster, so there are no limits unless an administrator adds them.
 _REQUESTS: Final = {"cpu": "500m", "memory": "512Mi"}
-# For so long the API server still calls a stopping replica: until every node knows of the stop.
+# For this time the API server still calls a stopping replica, until every node knows of the stop.
 _STILL_ASKED_SECONDS: Final = 5
-# That, the time of the parts to finish their writes, and the release of the Lease.
+# The sum of that, the time for parts to finish their writes, and the release of the Lease.
 _STOPPING_SECONDS: Final = _STILL_ASKED_SECONDS + int(STOP_LIMIT_SECONDS) + 10
 
 
@@ -40,31 +40,31 @@ def namespace(options: Options) -> Json:
 
 
 def service_account(options: Options) -> Json:
-    """Return the engine's account at the API server."""
+    """Return the engine's ServiceAccount."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(NAME, options.namespace)}
 
 
 def config_map(options: Options) -> Json:
-    """Return the ConfigMap of the Configuration."""
+    """Return the ConfigMap with the Configuration."""
     head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(CONFIG_MAP, options.namespace)}
     return head | {"data": {SETTINGS_FILE: options.text}}
 
 
 def services(options: Options) -> Iterator[Json]:
-    """Yield the Services through which scrapers and the API server reach the engine."""
+    """Yield the Services with which scrapers and the API server reach the engine."""
     if port := _port(options.settings.metrics.bind_address):
         yield _service(METRICS_SERVICE, options, {"name": "metrics", "port": port, "targetPort": "metrics"})
     if options.webhooks:
         name = options.settings.internal_cert_management.webhook_service_name
         yield _service(name, options, {"name": "webhooks", "port": 443, "targetPort": "webhooks"})
     if options.visibility:
-        # Only the leader knows the pending workloads.
-        shown = {"name": "visibility", "port": 443, "targetPort": "visibility"}
-        yield _service(VISIBILITY_SERVICE, options, shown, SELECTED | {LABEL: VALUE})
+        # Only the leader has the pending workloads.
+        visibility_port = {"name": "visibility", "port": 443, "targetPort": "visibility"}
+        yield _service(VISIBILITY_SERVICE, options, visibility_port, SELECTED | {LABEL: VALUE})
 
 
 def api_services(options: Options) -> Iterator[Json]:
-    """Yield the visibility API's APIServices, without the authority's bundle, which the engine's leader writes."""
+    """Yield the visibility API's APIServices. They lack the authority's bundle, which the leader writes."""
     for priority, version in zip((100, 50), VISIBILITY_VERSIONS, strict=True):
         yield {
             "apiVersion": f"{API_SERVICE.group}/v1",
@@ -74,7 +74,7 @@ def api_services(options: Options) -> Iterator[Json]:
                 "group": VISIBILITY_GROUP,
                 "version": version,
                 "service": {"namespace": options.namespace, "name": VISIBILITY_SERVICE, "port": 443},
-                "insecureSkipTLSVerify": False,  # true in Kueue's own
+                "insecureSkipTLSVerify": False,  # true in Kueue's manifest
                 "groupPriorityMinimum": 100,
                 "versionPriority": priority,
             },
@@ -83,7 +83,7 @@ def api_services(options: Options) -> Iterator[Json]:
 
 def deployment(options: Options) -> Json:
     """Return the Deployment of the replicas; one leads, the others stand by."""
-    # Replicas read their settings at their start: other settings need other pods.
+    # Replicas read their settings only at their start, so changed settings must replace the pods.
     settings = {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
     # By default a new replica starts before the old one ends; without an election that is one too many.
     strategy = {} if most_replicas(options.settings) is None else {"strategy": {"type": "Recreate"}}
@@ -101,7 +101,7 @@ def deployment(options: Options) -> Json:
 
 
 def budget(options: Options) -> Json:
-    """Return the disruption budget: one replica at a time may be drained; a single replica too."""
+    """Return the disruption budget: one replica at a time may be drained, also if there is only one."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -186,5 +186,5 @@ def _service(name: str, options: Options, port: Json, selected: Mapping[str, str
 
 
 def _port(where: str) -> int:
-    """Return the port of an address; 0 where nothing is served. Raises `BadAddressError`."""
+    """Return the port of an address; 0 if it is off. Raises `BadAddressError`."""
     return 0 if where == OFF else address(where)[1]

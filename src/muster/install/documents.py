@@ -1,4 +1,4 @@
-"""Lists all documents to install, in the order in which they may be applied. Pure: options alone decide them."""
+"""List all documents to install, in an order in which they may be applied. Pure: they depend on the options alone."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -79,6 +79,6 @@ def _conversion(options: Options) -> WebhookClientConfig | None:
 
 
 def _with_label(document: Json) -> Json:
-    """Return the document with the label by which people find it."""
+    """Return the document with the label by which users find Muster's objects."""
     meta = document["metadata"]
     return document | {"metadata": meta | {"labels": (meta.get("labels") or {}) | PART_OF}}

@@ -1,4 +1,4 @@
-"""Finds the engines that are installed in a cluster, Muster's and Kueue's, by the name of the engine's Deployment."""
+"""Find the engines that are installed in a cluster, Muster's and Kueue's, by the name of the engine's Deployment."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -21,7 +21,7 @@ ENGINES: Final = {
 
 
 class SeveralError(Exception):
-    """The error that engines run in several namespaces; the message names the namespaces."""
+    """Engines run in several namespaces; the message names them."""
 
 
 async def configuration_text(
@@ -29,8 +29,8 @@ async def configuration_text(
 ) -> str | None:
     """Return the Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.
 
-    namespace: where it is; by default every namespace is searched. engines: the names of their Deployments, in another
-    order. Raises `ApiError`, `SeveralError`.
+    namespace: where the engine is; by default every namespace is searched.
+    engines: the names of their Deployments, to search in another order. Raises `ApiError`, `SeveralError`.
     """
     for engine in engines:
         name, key = ENGINES[engine]
@@ -42,7 +42,7 @@ async def configuration_text(
 
 
 async def running(client: Client, namespace: str) -> Sequence[str]:
-    """Return the pods of Muster's engine there that have not ended. Raises `ApiError`."""
+    """Return the pods of Muster's engine in the namespace that have not ended. Raises `ApiError`."""
     labels = ",".join(f"{key}={value}" for key, value in SELECTED.items())
     return [
         pod.metadata.name for pod in (await client.list(POD, namespace, labels=labels)).items if not is_finished(pod)
@@ -50,7 +50,7 @@ async def running(client: Client, namespace: str) -> Sequence[str]:
 
 
 async def _find_namespace(client: Client, engine: str) -> str:
-    """Return the namespace of the Deployment of that name, or the usual one."""
+    """Return the namespace of the Deployment of that name; the default namespace if there is none."""
     listed = await client.list(DEPLOYMENT.seen_as(Object), fields=f"metadata.name={engine}")
     namespaces = sorted(one.metadata.namespace for one in listed.items)
     if len(namespaces) > 1:

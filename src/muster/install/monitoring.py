@@ -1,6 +1,6 @@
-"""Writes what Prometheus needs to scrape the engine, where its operator is installed, and what Grafana shows of it.
+"""Write the documents for Prometheus and Grafana: a ServiceMonitor and its rights, alerts, and a dashboard.
 
-A ServiceMonitor and the rights, alerts, and a dashboard.
+Prometheus' operator must be installed in the cluster.
 """
 
 from typing import Final
@@ -19,13 +19,13 @@ SERVICE_MONITOR: Final = Kind("monitoring.coreos.com", "v1", "ServiceMonitor", "
 
 _SCRAPING: Final = "muster-metrics-reader"
 _FINDING: Final = "muster-metrics-discovery"
-# As kube-prometheus installs it.
+# Prometheus' account in an installation by kube-prometheus.
 _PROMETHEUS: Final = {"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}
 _TOKEN: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105  (where it is, and not what)
 
 
 def monitoring_documents(options: Options) -> list[Json]:
-    """Return the documents; none where no metrics are served."""
+    """Return the documents; none if metrics are off."""
     if options.settings.metrics.bind_address == OFF:
         return []
     endpoint = {

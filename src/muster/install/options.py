@@ -1,4 +1,4 @@
-"""Holds the options of `muster manifests`, and the words that its documents share."""
+"""Hold the options of `muster manifests`, and the names and labels that its documents share."""
 
 from typing import Any, Final
 
@@ -15,22 +15,24 @@ Json = dict[str, Any]
 NAME: Final = "muster-controller-manager"
 IMAGE: Final = "muster:latest"
 REPLICAS: Final = 2
-# The label of every installed object, for people to find it. Removal goes by names: others may have the label, too.
+# The label of every installed object, for users to select by. Removal goes by names, because others may use the label.
 PART_OF: Final = {"app.kubernetes.io/part-of": "muster"}
-# Appended to the Configuration where cert-manager makes the certificates.
+# Appended to the Configuration if cert-manager makes the certificates.
 WITH_CERT_MANAGER: Final = "internalCertManagement:\n  enable: false\n"
 # The labels of the engine's pods.
 SELECTED: Final = {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": "controller"}
 
 
 class Options(Struct, frozen=True):
-    """The choice of what is installed, and where.
+    """What to install, and where.
 
-    text: the Configuration as it was written, for the ConfigMap; settings: the same, parsed.
+    text: the Configuration as it was written, for the ConfigMap.
+    settings: the same, parsed.
     webhooks: whether the API server sends writes to the engine's webhooks.
     kinds: the kinds whose definitions are installed, or removed, with the engine.
-    cert_manager: cert-manager makes the certificates, as the Configuration says. monitoring: Prometheus is to scrape.
-    dashboard: the pages for people are installed, too.
+    cert_manager: whether cert-manager makes the certificates, as the Configuration says.
+    monitoring: whether Prometheus scrapes the engine.
+    dashboard: whether the dashboard is installed, too.
     """
 
     text: str
@@ -68,7 +70,7 @@ def most_replicas(settings: Configuration) -> int | None:
 
 
 def plain(namespace: str = NAMESPACE) -> str:
-    """Return the default Configuration: all kinds that come with the engine queue."""
+    """Return the default Configuration, with all kinds of jobs that come with the engine queued."""
     frameworks = "".join(f"  - {name}\n" for name in BUILT_IN)
     return (
         "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"

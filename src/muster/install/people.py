@@ -1,8 +1,8 @@
-"""Writes the roles for people, as Kueue hands them out.
+"""Write the roles for users, equal to Kueue's.
 
 Users with `admin` or `edit` in a namespace submit jobs there and see their state; users with `view` see that state.
-`kueue-batch-admin-role` is for those who keep the queues, `kueue-batch-user-role` for those who submit. They are bound
-by name, so they are called as in Kueue, and they aggregate by Kueue's labels the rules that other programs add.
+`kueue-batch-admin-role` is for administrators of queues, `kueue-batch-user-role` for users who submit. Bindings refer
+to these names, so they are Kueue's. The roles also aggregate, by Kueue's labels, the rules that other programs add.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ from muster.install.roles import READ, cluster_role, rules
 _ALL: Final = (*READ, "create", "delete", "patch", "update")
 _JOBS: Final[tuple[Kind[Any], ...]] = (JOB, JOB_SET, *POD_GROUP_KINDS)
 _QUEUES: Final = (LOCAL_QUEUE, WORKLOAD)
-# The pending workloads of a queue, in order.
+# The pending workloads of a queue.
 _LINES: Final = {
     "apiGroups": [VISIBILITY_GROUP],
     "resources": ["clusterqueues/pendingworkloads", "localqueues/pendingworkloads"],
@@ -63,6 +63,6 @@ def _labels_within(*names: str) -> dict[str, str]:
 
 
 def _make_collecting_role(name: str, label: str) -> Json:
-    """Return a role whose rules the cluster aggregates."""
+    """Return a role into which the cluster aggregates the rules of labelled roles."""
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": metadata(name)}
     return head | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": _labels_for(label)}]}}

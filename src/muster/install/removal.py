@@ -1,8 +1,9 @@
-"""Writes `removal.sh`, a script that people read and `sh` runs, which removes an installation.
+"""Write `removal.sh`, a script that administrators read and `sh` runs, which removes an installation.
 
-Each step runs once nothing needs any more what it removes. The engine goes after the objects whose finalizers wait for
-it, and the webhooks before it: a server that calls none refuses nothing. Installed objects are removed by name only:
-others may use the labels. What `muster cluster invite` has made is removed by a label of ours alone.
+Each step removes objects that nothing else needs any more. The engine is removed after the objects whose finalizers it
+must remove. The webhooks are removed before the engine, because the API server would refuse writes while it cannot
+reach them. Installed objects are removed by name only, because others may use the labels. Objects made by `muster
+cluster invite` are removed by a label that only Muster uses.
 """
 
 import re
@@ -27,11 +28,11 @@ from muster.install.documents import documents
 from muster.install.options import NAME, Json, Options
 from muster.operator.precedence import beside_others
 
-# These are deleted first and in this order, as they use others; the rest one by one.
+# These are deleted first and in this order, because they use others; the rest one by one.
 _FIRST: Final = (LOCAL_QUEUE, CLUSTER_QUEUE)
-# Through these kinds the API server calls the engine.
+# The API server calls the engine because of these kinds.
 _ASKING: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
-# These kinds have steps of their own.
+# These kinds are removed in steps of their own.
 _APART: Final = (*_ASKING, "Deployment", "CustomResourceDefinition", "Namespace")
 
 _OTHERS_JOBSETS: Final = (
@@ -39,7 +40,7 @@ _OTHERS_JOBSETS: Final = (
 )
 # The interval at which the Lease is read.
 _LOOK_SECONDS: Final = 2
-# A standby tries for a free Lease after one to so many retry periods more (client-go's JitterFactor, and ours).
+# A standby tries to take a free Lease after one to this many further retry periods (client-go's JitterFactor).
 _JITTER: Final = 1.2
 _TEMPLATE: Final = resources.files("muster.install") / "removal.sh"
 # `# @if WORD` to `# @end`: lines for some installations only.
@@ -52,7 +53,7 @@ def removal(options: Options) -> str:
 
     Raises `BadAddressError`.
     """
-    takes_jobsets = "jobset" in options.kinds  # whichever controller runs JobSets
+    takes_jobsets = "jobset" in options.kinds  # whichever controller manages JobSets
     rest = [kind for kind in KUEUE_KINDS if kind not in (*_FIRST, WORKLOAD)]
     election = options.settings.leader_election
     # Include webhooks: they may have been installed before, and deleting absent objects does no harm.
@@ -98,10 +99,10 @@ def _deletions(kinds: Iterable[Kind[Any]]) -> str:
 
 
 def _removals(installed: Iterable[Json], wanted: Callable[[str], bool], how: str = "") -> str:
-    """Return the commands that delete the objects of those kinds: dependents before what they need.
+    """Return the commands that delete the objects of those kinds, dependents before the objects that they need.
 
-    Objects of one kind are deleted in the order of the documents. An aggregating ClusterRole is the first: the cluster
-    writes it whenever one of its parts changes, and would create it again.
+    Objects of one kind are deleted in the order of the documents. An aggregating ClusterRole comes first, because the
+    cluster writes it whenever one of its parts changes, and would create it again.
     """
     groups = groupby((each for each in installed if wanted(each["kind"])), key=_kind_and_place)
     lines = [
@@ -112,9 +113,9 @@ def _removals(installed: Iterable[Json], wanted: Callable[[str], bool], how: str
 
 
 def _kind_and_place(document: Json) -> tuple[str, str]:
-    """Return an object's kind and namespace as kubectl arguments, with the group.
+    """Return an object's kind, with its group, and its namespace, as kubectl arguments.
 
-    Other groups may have the same kind.
+    The group is needed because other groups may have a kind of that name.
     """
     group = document["apiVersion"].rpartition("/")[0]
     namespace = document["metadata"].get("namespace")

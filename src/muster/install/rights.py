@@ -1,6 +1,7 @@
-"""Writes the engine's rights: one ClusterRole for each part that runs, and Roles for single namespaces.
+"""Write the engine's rights: one ClusterRole for each part that runs, and Roles for single namespaces.
 
-A rule stands where a part makes the request. A part that may `list` a kind learns nothing new by `get`.
+Each rule is listed for the part that makes the request. A part that may `list` a kind gets `get` as well, which reveals
+nothing more.
 """
 
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ from muster.operator.addresses import OFF
 from muster.operator.replica import PARTS
 from muster.webhooks.endpoints import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 
-# A part whose writes are undone reads the written object (`runtime.yielding`).
+# A part whose writes another program undoes reads the written object (`runtime.yielding`).
 STATUS: Final = ("get", "patch")
 
 
@@ -134,14 +135,14 @@ def _webhooks(settings: Configuration) -> list[Json]:
 
 
 def _visibility(settings: Configuration) -> list[Json]:
-    """Return the rules for checking callers, and for the authority that the leader writes to the server."""
+    """Return the rules for authorizing callers, and for the authority that the leader writes into the APIServices."""
     named = [f"{version}.{VISIBILITY_GROUP}" for version in VISIBILITY_VERSIONS]
     verbs = (*READ, "patch") if settings.internal_cert_management.enable else READ
     return [*rules(("create",), SUBJECT_ACCESS_REVIEW), rule(verbs, API_SERVICE, named)]
 
 
 def _front_proxys(options: Options) -> list[Json]:
-    """Return the rule for reading the front proxy's ConfigMap."""
+    """Return the binding for reading the front proxy's ConfigMap."""
     role = frontproxy.READER_ROLE
     return [binding("muster-visibility", frontproxy.NAMESPACE, options.namespace, of=role)]
 
@@ -186,7 +187,7 @@ def _scheduling(settings: Configuration) -> list[Json]:
         *rules(READ, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM),
         *rules(("patch",), RESOURCE_CLAIM),  # the finalizer of claims with devices
         *rules(STATUS, RESOURCE_CLAIM, of="status"),
-        *rules(STATUS, RESOURCE_CLAIM, of="binding"),  # newer servers check it beside the status
+        *rules(STATUS, RESOURCE_CLAIM, of="binding"),  # newer servers check this subresource, too
         *rules(("patch", "delete"), POD),
         *rules(("create",), POD, of="binding"),
         *rules(("create",), POD, of="eviction"),
@@ -214,10 +215,10 @@ def _multicluster(settings: Configuration) -> list[Json]:
 
 
 def _jobs(settings: Configuration) -> list[Kind[Any]]:
-    """Return those of the engine's own kinds that queue. Pods have rules of their own."""
+    """Return the kinds of the engine that queue, except pods, which have rules of their own."""
     return [one.kind for one in chosen(INTEGRATIONS, settings)]
 
 
 def _own_rules(*kinds: Kind[Any]) -> list[Json]:
-    """Return the rules for creating objects that block their owners' deletion, where that is checked."""
+    """Return the rules for creating objects that block the deletion of their owner, for clusters that check that."""
     return rules(("update",), *kinds, of="finalizers")

@@ -1,4 +1,4 @@
-"""Makes RBAC roles and bindings as documents."""
+"""Make RBAC roles and bindings as documents."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ READ: Final = ("get", "list", "watch")
 
 
 def rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
-    """Return a rule for each group; of: the kinds' subresource."""
+    """Return a rule for each API group of the kinds. of: the subresource."""
     groups: dict[str, list[str]] = {}
     for kind in kinds:
         groups.setdefault(kind.group, []).append(f"{kind.plural}/{of}" if of else kind.plural)
@@ -22,7 +22,7 @@ def rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
 
 
 def rule(verbs: Sequence[str], kind: Kind[Any], names: Iterable[str] = ()) -> Json:
-    """Return a rule for one kind; names: of the objects, all if none is named."""
+    """Return a rule for one kind. names: the names of objects; empty for all."""
     named = {"resourceNames": list(names)} if names else {}
     return {"apiGroups": [kind.group], "resources": [kind.plural], **named, "verbs": list(verbs)}
 
@@ -43,7 +43,7 @@ def role(name: str, namespace: str, allowed: list[Json]) -> Json:
 
 
 def cluster_binding(name: str, namespace: str) -> Json:
-    """Return the binding of a ClusterRole to the engine, which is in that namespace."""
+    """Return the binding of a ClusterRole to the engine. namespace: the engine's namespace."""
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": metadata(name)}
     return head | {"roleRef": _reference("ClusterRole", name), "subjects": [_engine(namespace)]}
 
@@ -51,7 +51,8 @@ def cluster_binding(name: str, namespace: str) -> Json:
 def binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
     """Return the binding of a Role to the engine.
 
-    Place: the namespace of the Role. of: the Role, if it has another name.
+    place: the namespace of the Role.
+    of: the name of the Role, if it differs from `name`.
     """
     head = {"apiVersion": f"{GROUP}/v1", "kind": "RoleBinding", "metadata": metadata(name, place)}
     return head | {"roleRef": _reference("Role", of or name), "subjects": [_engine(namespace)]}

@@ -1,1 +1,1 @@
-"""The algorithms of kinds of jobs, one room for each kind. Pure."""
+"""The algorithms of kinds of jobs, one package for each kind. Pure."""

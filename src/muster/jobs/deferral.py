@@ -1,8 +1,8 @@
-"""Decides whether a job that starts later starts now, waits on, or can never start. Pure.
+"""Decide whether a job with dependencies or a start time starts now, keeps waiting, or can never start. Pure.
 
-A condition that was met stays met. The job can never start once one of its dependencies has ended otherwise, is not
-there, or waits for the job itself. A dependency that was deleted before its end was seen ended neither well nor badly:
-it counts as ended for `:any` alone.
+A condition that was met stays met. The job can never start once one of its dependencies has ended with another result,
+does not exist, or waits for the job itself. If a dependency was deleted before its end was observed, its result is not
+known: it counts as ended only for `:any`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.ours.deferral import Deferral, Dependency, Outcome, remove_gate
 from muster.jobs.job.conditions import Verdict
 
-# Slurm's word for a job that waits in vain.
+# Slurm's reason for a job whose dependency can no longer be met.
 NEVER_SATISFIED: Final = "DependencyNeverSatisfied"
 
 # A manifest may name a job that is created after it. So a missing dependency counts only once the job is this old.
@@ -24,7 +24,7 @@ GRACE: Final = timedelta(minutes=1)
 
 
 class Standing(Enum):
-    """How far a job has come that others may wait for."""
+    """The state of a job that other jobs may depend on."""
 
     ABSENT = "absent"
     UNFINISHED = "unfinished"
@@ -43,8 +43,10 @@ _WORDS = {Standing.COMPLETED: "{0} completed", Standing.FAILED: "{0} failed", St
 class DeferralPlan(Struct, frozen=True):
     """The work to do for one waiting job now.
 
-    release: whether the job starts. verdict: how the job ends without a start; None if it may still start.
-    met: the names of all met dependencies, to record. wake_at: when to decide again even if nothing changes.
+    release: whether the job starts.
+    verdict: how the job ends without a start; None if it may still start.
+    met: the names of all met dependencies, to record.
+    wake_at: when to decide again even if nothing changes.
     """
 
     release: bool = False
@@ -64,8 +66,9 @@ def decide(
 ) -> DeferralPlan:
     """Return the work to do for a waiting job.
 
-    met: the names of dependencies that were met before. standings: of all others.
-    circle: the names of jobs that wait for each other, from this job to itself; empty if it is in no circle.
+    met: the names of dependencies that were met before.
+    standings: the states of all other dependencies.
+    circle: the names of jobs that wait for each other, from this job to itself; empty if there is no circle.
     """
     if circle:
         sentence = f"the jobs wait for each other: {' -> '.join(circle)}"
@@ -86,7 +89,7 @@ def decide(
 
 
 def make_release(meta: ObjectMeta, *, queues: bool) -> dict[str, Any]:
-    """Return the merge patch that opens the gate of a waiting job.
+    """Return the merge patch that lets a waiting job start.
 
     queues: whether a queue then resumes the job. If not, the patch resumes it.
     """
@@ -104,7 +107,7 @@ def _explain_never(dependency: Dependency, standing: Standing) -> Verdict:
 
 
 def find_circle(name: str, list_waiting: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
-    """Return the jobs of a circle through this job, from it to itself; empty if there is none.
+    """Return the jobs of a circle of dependencies, from this job to itself; empty if there is none.
 
     list_waiting: returns the names of the jobs that wait for a job.
     """

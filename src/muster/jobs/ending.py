@@ -1,4 +1,4 @@
-"""Makes the status patches that end a job as failed, for a reason that its own controller does not know. Pure."""
+"""Make the status patches that end a job as failed for a reason that its own controller cannot see. Pure."""
 
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ STATUS_WITHOUT_PODS = {"active": None, "ready": None, "terminating": None, "unco
 def make_job_failure(job: Job, verdict: Verdict) -> dict[str, Any]:
     """Return the strategic merge patch with the condition that makes the Job's controller end its pods.
 
-    The Job fails after its pods have ended. A Job that MultiKueue manages fails at once, because no controller in this
+    The Job fails once its pods have ended. A Job that MultiKueue manages fails at once, because no controller in this
     cluster would end it.
     """
     types = (FAILURE_TARGET, FAILED) if managed_by(job) == MULTI_KUEUE_CONTROLLER else (FAILURE_TARGET,)

@@ -1,23 +1,23 @@
-"""Decides which pods the platform ended: such a pod is interrupted, and does not count as a failure of its job.
+"""Decide which pods the platform ended. Such a pod is *interrupted*, and is no failure of its job.
 
 `interruption_of` decides for one pod, from its conditions alone. Kubernetes marks a pod that it is about to end with
-the condition `DisruptionTarget` (kubernetes KEP-3329), whose reason names the component that ends the pod. The parts of
-Muster that end pods set the same condition. A pod that a user deletes, or that ends by itself, has no such condition:
-it has failed.
+the condition `DisruptionTarget` (kubernetes KEP-3329), whose reason names the component that ends the pod. Muster's own
+components set the same condition. A pod that a user deletes, or that ends by itself, has no such condition: it has
+failed.
 
 All code that counts failures asks this module:
 
 - `jobs/job`: `backoffLimit`, `backoffLimitPerIndex`, `maxFailedIndexes`, the back-off delay, `status.failed` and the
-  evidence of a Job's end, all through `pod_failure_policy.judge`;
+  reason of a Job's end, all through `pod_failure_policy.judge`;
 - `jobs/job/decide`: a Job of a JobSet whose pods start together ends for the reason `INTERRUPTED`;
 - `jobs/jobset/failure`: such a Job restarts its JobSet, and `maxRestarts` does not count that restart;
-- `jobs/job/decide`, `jobs/jobset/decide`: suspending a Job or JobSet whose pods ran, as by a hold or a
-  preemption of quota, is one interruption;
+- `jobs/job/decide`, `jobs/jobset/decide`: suspending a Job or JobSet whose pods ran, as by a hold or a preemption of
+  quota, is one interruption;
 - `jobs/podgroup/policy`: `maxRestarts` and the back-off of scheduler KEP-34's groups;
 - `jobs/volcano`: policies and `maxRetry` of Volcano's Jobs;
 - `insight`: the output of `why` and `history`, and the report of a job's end.
 
-A pod that the engine deletes so that its gang starts over (`withdrawal`) is no interruption, and no failure either.
+A pod that the engine deletes to restart its gang (`withdrawal`) is neither an interruption nor a failure.
 
 The exit codes of an interrupted pod's containers say nothing about its job, because the containers were stopped.
 """
@@ -64,7 +64,7 @@ NODE_GONE: Final = "DeletionByPodGC"
 NODE_DOWN: Final = "TerminationByKubelet"
 SUSPENDED: Final = "Suspended"
 
-# The meaning of each reason, to follow a pod's name.
+# The meaning of each reason, as a phrase that follows a pod's name.
 _MEANINGS: Final = {
     PREEMPTED: "was preempted on {node}",
     EVICTED: "was evicted from {node}",
@@ -72,7 +72,7 @@ _MEANINGS: Final = {
     NODE_GONE: "was lost with {node}",
     NODE_DOWN: "ended with {node}, which went down",
 }
-# The meanings of messages with the reason `NODE_DOWN` that differ from the meaning of the reason.
+# The meanings of messages with the reason `NODE_DOWN` that differ from the meaning of the reason itself.
 _MEANINGS_OF_NODES: Final = {
     SHUTDOWN_MESSAGE: "ended with {node}, which was shut down",
     FORGOTTEN_MESSAGE: "had already ended on {node}, though the server recorded it as running: "
@@ -90,11 +90,11 @@ _COUNT = re.compile(r"([0-9]{1,9}) interruptions?(?: \(([0-9]{1,9}) by suspensio
 
 
 class CountingCondition(ConditionLike, Protocol):
-    """A condition of a Job or a JobSet, as far as interruptions are counted in it."""
+    """The part of a Job's or JobSet's condition that counts interruptions."""
 
     @property
     def message(self) -> str:
-        """The message for people."""
+        """The message of the condition."""
         ...
 
 
@@ -102,7 +102,7 @@ class Interruption(Struct, frozen=True):
     """The platform's reason for ending a pod.
 
     reason: the reason of the pod's condition `DisruptionTarget`.
-    message: what happened to the pod, to follow the pod's name: `was evicted from node-0`.
+    message: what happened to the pod, as a phrase that follows its name: `was evicted from node-0`.
     """
 
     reason: str
@@ -110,7 +110,7 @@ class Interruption(Struct, frozen=True):
 
 
 def interruption_of(pod: Pod) -> Interruption | None:
-    """Return how the platform ended a pod; None if the pod runs on, has succeeded, or failed by itself."""
+    """Return how the platform ended a pod; None if the pod runs, has succeeded, or failed by itself."""
     if pod.status.phase == "Succeeded" or not (pod.status.phase == "Failed" or is_deleting(pod)):
         return None
     if ended_with_cluster(pod):
@@ -142,7 +142,7 @@ def _add_to_meaning(message: str) -> str:
 
 
 def describe_suspension(job: ObjectMeta) -> str:
-    """Return what interrupts a Job or JobSet, given by its metadata, that is suspended while its pods run."""
+    """Return why a Job or JobSet, given by its metadata, was suspended while its pods ran."""
     why = job.annotations.get(STOPPED_ANNOTATION, "")
     if why == DEACTIVATED_MESSAGE:  # by `muster hold`; the engine's own reasons to deactivate follow the message
         return HELD
@@ -152,7 +152,10 @@ def describe_suspension(job: ObjectMeta) -> str:
 def add_interruptions(
     conditions: Sequence[CountingCondition], number: int, last: str, *, by_suspension: bool = False
 ) -> str:
-    """Return the message of the condition `INTERRUPTIONS` after some more interruptions. conditions: as before."""
+    """Return the message of the condition `INTERRUPTIONS` after `number` more interruptions.
+
+    conditions: the conditions before.
+    """
     count = count_interruptions(conditions) + number
     suspensions = count_suspensions(conditions) + (number if by_suspension else 0)
     of_them = f" ({suspensions} by suspension)" if suspensions else ""
@@ -165,7 +168,7 @@ def count_interruptions(conditions: Sequence[CountingCondition]) -> int:
 
 
 def count_suspensions(conditions: Sequence[CountingCondition]) -> int:
-    """Return how many of the recorded interruptions were suspensions, after which a JobSet keeps its Jobs."""
+    """Return how many of the recorded interruptions were suspensions, which keep the Jobs of a JobSet."""
     return _read_count(conditions)[1]
 
 
@@ -183,7 +186,7 @@ def _read_count(conditions: Sequence[CountingCondition]) -> tuple[int, int, str]
 
 
 def is_leaving(pod: Pod) -> bool:
-    """Return whether the scheduler has chosen a pod that still runs as a victim for another job."""
+    """Return whether the scheduler has chosen a running pod as a preemption victim."""
     return PREEMPTED_ANNOTATION in pod.metadata.annotations and not is_deleting(pod) and not is_finished(pod)
 
 
@@ -193,13 +196,14 @@ def is_interrupted(pod: Pod) -> bool:
 
 
 def withdrawal(pod: Pod) -> dict[str, Any]:
-    """Return the strategic merge patch of the metadata of a pod that is deleted so that its gang starts over.
+    """Return the strategic merge patch of a pod's metadata before the pod is deleted to restart its gang.
 
-    After it no Job controller counts the deletion: those of others count only pods with the finalizer.
+    No Job controller counts the deletion then: other Job controllers count only pods with the finalizer, which it
+    removes.
     """
     return UNTRACK | {"annotations": {WITHDRAWN_ANNOTATION: pod.metadata.uid}}
 
 
 def is_withdrawn(pod: Pod) -> bool:
-    """Return whether a pod is deleted so that its gang starts over, which is neither failure nor interruption."""
+    """Return whether a pod is being deleted to restart its gang, which is neither failure nor interruption."""
     return is_deleting(pod) and pod.metadata.annotations.get(WITHDRAWN_ANNOTATION) == pod.metadata.uid

@@ -1,4 +1,4 @@
-"""Decides of which events of a job somebody is to be told, and makes the pods that do so. Pure.
+"""Decide which events of a job to send notices about, and make the pods that send them. Pure.
 
 The events follow from the status of the job alone. So none is lost while the server does not run.
 """
@@ -34,7 +34,7 @@ _SHELL = "/bin/sh"
 
 
 class Notice(Struct, frozen=True):
-    """An event of a job. state: the job's state in a word. reason: the cluster's words about it, or ""."""
+    """An event of a job. state: the job's state in a word. reason: the cluster's message about it, or ""."""
 
     event: Event
     state: str
@@ -42,9 +42,9 @@ class Notice(Struct, frozen=True):
 
 
 def find_notices(job: Job | JobSet, events: Collection[Event]) -> list[Notice]:
-    """Return the notices of what has happened to the job so far, in order.
+    """Return the notices of the job's events so far, in order.
 
-    events: those that the user asked for. A failure is also an end, of which one notice is sent.
+    events: the events that the user requested. A failure is also an end; then only one notice is sent.
     """
     notices = []
     if _has_started(job):
@@ -92,7 +92,7 @@ def make_notice_pod(job: Job | JobSet, notice: Notice, targets: Sequence[str], m
     muster: the shell words by which a pod calls Muster.
     """
     meta, worker = job.metadata, _find_worker(job)
-    told = {
+    variables = {
         "MUSTER_JOB": meta.name,
         "MUSTER_NAMESPACE": meta.namespace,
         "MUSTER_EVENT": str(notice.event),
@@ -100,7 +100,7 @@ def make_notice_pod(job: Job | JobSet, notice: Notice, targets: Sequence[str], m
         "MUSTER_JOB_REASON": notice.reason,
     }
     plain = {one.name: one.value for one in worker.env if one.value_from is None}
-    environment = plain | {name: escape(value) for name, value in told.items()}
+    environment = plain | {name: escape(value) for name, value in variables.items()}
     containers = [_make_container(at, target, worker, environment, muster) for at, target in enumerate(targets, 1)]
     return {
         "apiVersion": "v1",
@@ -139,7 +139,7 @@ def describe_failure(pod: Pod) -> str:
 
 
 def _find_worker(job: Job | JobSet) -> Container:
-    """Return the first container of the job, whose environment and directory its notices share."""
+    """Return the first container of the job, whose environment and directory the notice pods use."""
     if isinstance(job, JobSet):
         templates = [role.template.spec.template for role in job.spec.replicated_jobs]
     else:
@@ -150,7 +150,10 @@ def _find_worker(job: Job | JobSet) -> Container:
 def _make_container(
     at: int, target: str, worker: Container, environment: Mapping[str, str], muster: str
 ) -> dict[str, Any]:
-    """Return the container that tells a target. It finds a URL in a variable, since all users see command lines."""
+    """Return the container that sends a notice to a target.
+
+    A URL is passed in a variable, because all users of a machine see command lines.
+    """
     if find_kind(target) is TargetKind.COMMAND:
         line = target
     else:

@@ -1,1 +1,4 @@
-"""One queue in front of many clusters (Kueue KEP-693): each job runs whole, in the cluster that admits it first."""
+"""MultiKueue: one queue in front of many clusters (Kueue KEP-693).
+
+A job runs whole in the first cluster that admits it.
+"""

@@ -1,4 +1,4 @@
-"""The condition Active of worker clusters and MultiKueue checks, in upstream's words. Pure."""
+"""Build the condition Active of worker clusters and MultiKueue checks, in upstream's words. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ CHECK_ACTIVE = Activity(True, ACTIVE, "The admission check is active")
 
 
 def seconds_until_retry(failures: int) -> float:
-    """Return the seconds before the next try to connect: 0 after a loss, then 5 s, doubled up to 5 min 20 s."""
+    """Return the seconds before the next attempt to connect: 0 after a loss, then 5 s, doubled up to 5 min 20 s."""
     return FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, _MOST_DOUBLINGS) if failures else 0.0
 
 
@@ -35,12 +35,12 @@ def make_unusable(reason: str, problem: str) -> Activity:
 
 
 def make_connected(refusals: Sequence[str] = ()) -> Activity:
-    """Return the activity of a connected cluster. refusals: why it refuses some kinds of jobs, in its own words."""
+    """Return the activity of a connected cluster. refusals: the worker's messages about kinds that it refuses."""
     return Activity(True, ACTIVE, "; ".join(("Connected", *refusals)))
 
 
 def make_lost(problem: str, attempts: int, next_attempt: datetime | None) -> Activity:
-    """Return the activity of an unreachable cluster. attempts: the failed tries to connect, in a row."""
+    """Return the activity of an unreachable cluster. attempts: the number of consecutive failed attempts to connect."""
     if attempts and next_attempt is not None:
         when = next_attempt.replace(microsecond=0).isoformat().replace("+00:00", "Z")
         problem = f"{problem}; connection attempts: {attempts}, next connection attempt: {when}"
@@ -52,28 +52,28 @@ def find_check_activity(
     configs: Mapping[str, MultiKueueConfig],
     clusters: Mapping[str, bool],
 ) -> Activity:
-    """Return the activity of a check. clusters: the clusters that exist, and whether each is active."""
+    """Return the activity of a check. clusters: the existing clusters by name, with whether each is active."""
     if problem := find_reference_problem(parameters):
         return _bad_config(problem)
     assert parameters is not None
     config = configs.get(parameters.name)
     if config is None:
         return _bad_config(f'{MULTI_KUEUE_CONFIG.kind}.{MULTI_KUEUE_CONFIG.group} "{parameters.name}" not found')
-    wanted = config.spec.clusters
-    missing = [name for name in wanted if name not in clusters]
-    inactive = [name for name in wanted if not clusters.get(name, True)]
+    cluster_names = config.spec.clusters
+    missing = [name for name in cluster_names if name not in clusters]
+    inactive = [name for name in cluster_names if not clusters.get(name, True)]
     if not missing and not inactive:
         return CHECK_ACTIVE
     lists = (("Missing", missing), ("Inactive", inactive))
     message = ", ".join(f"{what} clusters: [{' '.join(names)}]" for what, names in lists if names)
-    some = len(missing) + len(inactive) < len(wanted)
+    some = len(missing) + len(inactive) < len(cluster_names)
     return Activity(some, SOME_ACTIVE_CLUSTERS if some else NO_USABLE_CLUSTERS, message)
 
 
 def find_reference_problem(
     parameters: AdmissionCheckParametersReference | None, config: Kind[Any] = MULTI_KUEUE_CONFIG
 ) -> str:
-    """Return what is wrong with a check's reference to its configuration; "" if nothing is."""
+    """Return the error in a check's reference to its configuration; "" if there is none."""
     group, kind = config.group, config.kind
     if parameters is None:
         return "missing parameters reference"
@@ -91,9 +91,9 @@ def _bad_config(problem: str) -> Activity:
 
 
 def has_changed_usability(old: MultiKueueCluster | None, new: MultiKueueCluster | None) -> bool:
-    """Return whether a cluster came, went, became usable or became unusable.
+    """Return whether a cluster was added or removed, or became usable or unusable.
 
-    A failed try to connect is no such change.
+    A failed attempt to connect is no such change.
     """
     if old is None or new is None:
         return True

@@ -1,4 +1,4 @@
-"""Writes the condition Active of each MultiKueue check: whether its configuration and a cluster of it exist."""
+"""Write the condition Active of each MultiKueue check: whether its configuration and a cluster of it exist."""
 
 from muster.api.conditions import is_true
 from muster.api.kueue import (
@@ -20,7 +20,7 @@ _BY_CONFIG, _BY_CLUSTER = "multikueue-config", "multikueue-cluster"
 
 
 class CheckController(Reconciler):
-    """A controller, run by a `Manager`, that leaves the checks of other controllers alone."""
+    """A controller, run by a `Manager`, that ignores the checks of other controllers."""
 
     name = "multikueue_admissioncheck"
 

@@ -1,7 +1,7 @@
 """The workers of a manager: one connection for each MultiKueueCluster, and the status of each.
 
-The `Fleet` answers questions about workers; `ClusterController` keeps it as the MultiKueueClusters and their
-kubeconfigs say.
+The `Fleet` answers questions about workers. `ClusterController` updates the fleet from the MultiKueueClusters and their
+kubeconfigs.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ from muster.runtime.reconciler import Reconciler
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
 
-# A file that was replaced is noticed after so long.
+# The interval at which kubeconfig files are checked for a change.
 POLL_SECONDS = 5.0
-# Reading a kubeconfig must not hold up the other clusters.
+# Several workers, so that reading one kubeconfig does not block the other clusters.
 WORKERS = 4
 
 _BY_CLUSTER = "multikueue-cluster"
@@ -61,24 +61,25 @@ class Fleet:
     ) -> None:
         """Make a fleet without clusters.
 
-        workloads: the manager's own. said: called with the name of a cluster whose activity changed.
+        workloads: the manager's workloads.
+        said: called with the name of a cluster whose activity changed.
         """
         self._around = around
         self._register = register
         self._said = said
         self._workloads = workloads
         self._clusters: dict[str, RemoteCluster] = {}
-        self._served: dict[str, frozenset[Kind[Any]]] = {}  # by those that are connected
-        self._tried: set[str] = set()  # those of which it is known whether they can be reached
+        self._served: dict[str, frozenset[Kind[Any]]] = {}  # the kinds of jobs that each connected cluster serves
+        self._tried: set[str] = set()  # the clusters to which a connection was attempted
         self._on_change: list[Callable[[str], None]] = []
         self._on_standing: list[Callable[[str], None]] = []
         self._on_queues: list[Callable[[], None]] = []
         workloads.add_index(_BY_CLUSTER, _clusters_of)
 
     def get(self, name: str) -> RemoteCluster | None:
-        """Return the cluster of that name; None without such a MultiKueueCluster.
+        """Return the cluster with this name; None if there is no such MultiKueueCluster.
 
-        A cluster whose kubeconfig cannot be used exists, too, and is lost.
+        A cluster whose kubeconfig cannot be used is returned as well, as a lost cluster.
         """
         return self._clusters.get(name)
 
@@ -87,22 +88,23 @@ class Fleet:
         return sorted(self._clusters)
 
     def on_change(self, handler: Callable[[str], None]) -> None:
-        """Call `handler` with the key of a workload whenever something of the workload changed in a cluster.
+        """Register a handler that is called with the key of a workload when its state in a cluster changes.
 
-        That is the workload's clone, a job that names it, or the connection of a cluster that has it or should have it.
+        That is a change of the workload's clone, of a job that names it, or of the connection to a cluster that has it
+        or should have it.
         """
         self._on_change.append(handler)
 
     def on_standing(self, handler: Callable[[str], None]) -> None:
-        """Call `handler` with the name of a cluster that is found, is lost, goes, or takes other kinds of jobs."""
+        """Register a handler for the name of a cluster that is connected or lost, or serves other kinds of jobs."""
         self._on_standing.append(handler)
 
     def on_queues(self, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever queues that were asked for change or become known."""
+        """Register a handler that is called when followed queues change or are first read."""
         self._on_queues.append(handler)
 
     def get_or_add(self, name: str) -> RemoteCluster:
-        """Return the cluster of that name; create it if it does not exist."""
+        """Return the cluster with this name, creating it if it does not exist."""
         cluster = self._clusters.get(name)
         if cluster is None:
             stands = partial(self._notify_standing, name)
@@ -140,7 +142,7 @@ class Fleet:
 
     def _notify_standing(self, name: str) -> None:
         cluster = self._clusters.get(name)
-        if cluster is None:  # it has gone
+        if cluster is None:  # the MultiKueueCluster was deleted
             return
         before = self._served.pop(name, None)
         if cluster.lost_since is None:
@@ -153,7 +155,7 @@ class Fleet:
         self._said(name)
 
     def _notify_workloads(self, name: str, keys: set[str]) -> None:
-        """Tell the workloads that have something in a cluster, or should have, that its connection changed."""
+        """Report to the workloads that have objects in a cluster, or should have, that its connection changed."""
         for key in keys.union(map(key_of, self._workloads.by(_BY_CLUSTER, name))):
             self._notify_change(key)
         for handler in self._on_standing:
@@ -161,7 +163,7 @@ class Fleet:
 
 
 class ClusterController(Reconciler):
-    """A controller, run by a `Manager`, that keeps the fleet and writes the status of each cluster."""
+    """A controller, run by a `Manager`, that updates the fleet and writes the status of each cluster."""
 
     name = "multikueuecluster"
 
@@ -182,8 +184,8 @@ class ClusterController(Reconciler):
         self._namespace = configuration.namespace
         within = directory if features.enabled("MultiKueueKubeConfigPathValidation") else None
         self._files = kubeconfigs.Files(partial(kubeconfigs.read, directory=within))
-        said = configuration.multi_kueue.cluster_profile or ClusterProfiles()
-        self._providers = said.access_providers or said.credentials_providers
+        cluster_profiles = configuration.multi_kueue.cluster_profile or ClusterProfiles()
+        self._providers = cluster_profiles.access_providers or cluster_profiles.credentials_providers
         self._profiles: Informer[ClusterProfile] | None = None
         self._secrets: Informer[Object] | None = None
         self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)
@@ -219,7 +221,7 @@ class ClusterController(Reconciler):
         return POLL_SECONDS if source is not None and source.location_type == PATH_LOCATION else None
 
     async def _find_connection(self, cluster: MultiKueueCluster) -> "ConnectionConfig | Activity":
-        """Return how to reach a cluster, or the activity that says why that is not known."""
+        """Return the connection settings of a cluster, or the activity that says why there are none."""
         source = cluster.spec.cluster_source.kube_config
         if source is None:
             return self._find_profile_connection(_profile(cluster))
@@ -233,7 +235,7 @@ class ClusterController(Reconciler):
             return make_unusable(INSECURE_KUBE_CONFIG, str(error))
 
     def _find_profile_connection(self, name: str) -> "ConnectionConfig | Activity":
-        """Return how a ClusterProfile says to reach the cluster, or the activity that says why it does not."""
+        """Return the connection settings in a ClusterProfile, or the activity that says why there are none."""
         if self._profiles is None:
             problem = "MultiKueueClusterProfile feature gate is disabled"
             return make_unusable(MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED, problem)
@@ -261,9 +263,9 @@ class ClusterController(Reconciler):
         return secret.data[kubeconfigs.SECRET_KEY], f"Secret {self._namespace}/{source.location}"
 
     def _follow_secrets(self) -> None:
-        """Follow the metadata of Secrets from the first cluster on that needs them.
+        """Start to watch the metadata of Secrets, once the first cluster needs them.
 
-        Contents are read when they are needed.
+        The contents of a Secret are read when they are needed.
         """
         if self._secrets is None:
             self._secrets = self._manager.informer(SECRET.seen_as(Object), namespace=self._namespace)
@@ -296,7 +298,7 @@ def _profile(cluster: MultiKueueCluster) -> str:
 
 
 def _clusters_of(workload: Workload) -> tuple[str, ...]:
-    """Return the clusters in which a workload runs, is tried, or may have left something."""
+    """Return the clusters where a workload runs, is nominated, or may have left objects."""
     status = workload.status
     names = (home_of(workload.metadata), *status.nominated_cluster_names, status.cluster_name)
     return tuple(dict.fromkeys(name for name in names if name))

@@ -1,9 +1,7 @@
-"""Copies of PodGroups that go to a worker with the pods that name them.
+"""Copy the PodGroups that pods name into the worker that runs the pods.
 
-Without one, its scheduler never places the pods.
-
-The workload's clone owns the copy, so that the worker's own garbage collector removes both. A later change of a
-PodGroup here does not change its copy.
+Without its PodGroup, the worker's scheduler never places the pods. The workload's clone owns the copy, so that the
+worker's garbage collector deletes both. A later change of the manager's PodGroup does not change the copy.
 """
 
 import asyncio
@@ -45,7 +43,7 @@ Json = dict[str, Any]
 
 
 class StrangerError(Exception):
-    """A PodGroup that another maker created has the name in the worker."""
+    """The worker already has a PodGroup of that name that this manager did not create."""
 
 
 def list_pod_groups(pods: Iterable[Pod]) -> list[Reference]:
@@ -55,7 +53,7 @@ def list_pod_groups(pods: Iterable[Pod]) -> list[Reference]:
 
 
 def copy(kind: Kind[Any], document: Json, origin: str, owner: OwnerReference) -> Json:
-    """Return the document that is created in the worker."""
+    """Return the PodGroup to create in the worker."""
     meta = document["metadata"]
     annotations = meta.get("annotations") or {}
     metadata = {
@@ -73,11 +71,11 @@ async def bring(
 ) -> None:
     """Create the PodGroup in the worker, owned by `owner`, unless it exists.
 
-    Where either cluster serves no such kind, the pods' reference means nothing there, and nothing is created.
+    If either cluster does not serve the kind, the pods' reference has no meaning there, and nothing is created.
 
     Raises:
-        StrangerError: another maker's PodGroup has the name.
-        ApiError: NotFound while the PodGroup does not exist here.
+        StrangerError: the worker has a PodGroup of that name that this manager did not create.
+        ApiError: NotFound while the PodGroup does not exist in the manager's cluster.
     """
     served = False
     for kind in _KINDS[group.by]:
@@ -125,6 +123,6 @@ async def _create_group(there: Client, kind: Kind[Json], wanted: Json) -> None:
 
 
 def _is_not_served(error: ApiError) -> bool:
-    """Return whether the server does not serve the kind: a missing object would be named in the error."""
+    """Return whether the error says that the server does not serve the kind; otherwise it names a missing object."""
     details = error.status.details
     return error.code == 404 and (details is None or not details.name)

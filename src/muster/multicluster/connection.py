@@ -1,8 +1,8 @@
-"""One worker cluster as its manager sees it: a client, and copies of the manager's objects there.
+"""One worker cluster as its manager sees it: a client, and a cache of the manager's objects in the worker.
 
-`RemoteCluster` supervises itself: an answer of a worker, or the lack of one, becomes a sentence in `activity` and never
-an error of the engine. The cluster is *connected* once all copies are complete and followed. It is *lost* as soon as
-one copy breaks off and cannot be followed again at once. What was known then stays: unreachable is not absent.
+`RemoteCluster` supervises its own connection. An error of a worker becomes a sentence in `activity` and never stops the
+engine. The cluster is *connected* once all caches are complete and watched. It is *lost* as soon as a watch breaks and
+cannot be resumed at once. The cached state stays readable then, because an unreachable object still exists.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from muster.runtime.transport import Request, TransportError
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
 
-# For all copies to be complete, doubled with each try (upstream's).
+# The time limit until all caches are complete, doubled with each attempt (as upstream).
 FIRST_LIMIT_SECONDS, MOST_LIMIT_SECONDS = 60.0, 600.0
-# A connection that broke sooner was none: what follows is another try, not a first one.
+# A connection that broke sooner than this does not reset the number of failed attempts.
 STEADY_SECONDS = 60.0
 
 FIELD_MANAGER = "muster-multikueue"
@@ -42,8 +42,9 @@ log = logging.getLogger(__name__)
 class RemoteCluster:
     """A worker cluster.
 
-    client: writes to the cluster; requests fail while it is lost. lost_since: None while it is connected; a worker that
-    was never connected counts as lost since this object was made. activity: its condition Active, once that is known.
+    client: writes to the cluster; requests fail while it is lost.
+    lost_since: None while it is connected; a worker that was never connected counts as lost since this object was made.
+    activity: its condition Active, once known.
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class RemoteCluster:
     ) -> None:
         """Make a cluster that is not connected yet.
 
-        changed: called with the key of a workload of which something changed there. stands: called when the connection
-        changed.
-        queued: called when its queues changed, once they are followed.
+        changed: called with the key of a workload whose objects in the worker changed.
+        stands: called when the connection changed.
+        queued: called when its queues changed, once they are watched.
         """
         self.name = name
         self.lost_since: datetime | None = around.clock.now()
@@ -79,24 +80,24 @@ class RemoteCluster:
         self._ending: set[asyncio.Task[None]] = set()
 
     def workload(self, key: str) -> Workload | None:
-        """Return the clone of the manager's workload, as last seen."""
+        """Return the clone of the manager's workload, from the cache."""
         return self._seen.workloads.get(key) if self._seen is not None else None
 
     def workloads(self) -> list[Workload]:
-        """Return all clones."""
+        """Return all clones, from the cache."""
         return self._seen.workloads.all() if self._seen is not None else []
 
     def job(self, kind: Kind[Any], key: str) -> Any | None:
-        """Return the manager's job of that kind, as last seen."""
+        """Return the manager's job of that kind, from the cache."""
         jobs = self._seen.jobs.get(kind) if self._seen is not None else None
         return jobs.get(key) if jobs is not None else None
 
     def serves(self, kind: Kind[Any]) -> bool:
-        """Return whether the worker has jobs of a kind and lets this manager see its own."""
+        """Return whether the worker serves a kind of job and lets this manager list its own jobs."""
         return kind in self.served
 
     async def is_itself(self) -> bool:
-        """Return whether the cluster that answers now is the one that the cache follows.
+        """Return whether the cluster that now answers is the one that the cache was read from.
 
         Raises:
             ApiError, TransportError: the request fails.
@@ -113,20 +114,20 @@ class RemoteCluster:
         return self._seen.jobs_of(workload) if self._seen is not None else []
 
     def queues(self) -> Queues | None:
-        """Return its queues and follow them from now on; None while there is no connection."""
+        """Return its queues and watch them from now on; None while there is no connection."""
         self._queues_wanted = True
         if self._queues is not None:
             self._queues.follow()
         return self._queues
 
     def keys(self) -> set[str]:
-        """Return the keys of all workloads that have a clone or a job there."""
+        """Return the keys of all workloads that have a clone or a job in the worker."""
         return self._seen.keys() if self._seen is not None else set()
 
     def use(self, config: "ConnectionConfig") -> None:
-        """Connect as a kubeconfig says; a new kubeconfig takes effect at once.
+        """Connect with a kubeconfig; a new kubeconfig takes effect at once.
 
-        New credentials for the same server change nothing about what is known of the cluster, until they fail.
+        New credentials for the same server keep the cached state, until they fail.
         """
         if config == self._config:
             return
@@ -137,7 +138,7 @@ class RemoteCluster:
         self._task = asyncio.create_task(self._keep_connected(config), name=f"multikueue-{self.name}")
 
     def give_up(self, activity: Activity) -> None:
-        """Disconnect, because no kubeconfig can be used: the cluster is lost until there is one."""
+        """Disconnect, because there is no usable kubeconfig; the cluster is lost until there is one."""
         self._cancel_task()
         self._config = None
         self.client = unreachable(activity.message)
@@ -145,7 +146,7 @@ class RemoteCluster:
         self._set_activity(activity)
 
     async def close(self) -> None:
-        """Stop following the cluster."""
+        """Stop watching the cluster."""
         self._cancel_task()
         while self._ending:
             await asyncio.wait(self._ending)
@@ -158,7 +159,7 @@ class RemoteCluster:
             self._task = None
 
     async def _keep_connected(self, config: "ConnectionConfig") -> None:
-        """Connect, again and again, until cancelled."""
+        """Connect repeatedly until cancelled."""
         clock, attempts = self._around.clock, 0
         while True:
             since: float | None = None
@@ -173,7 +174,7 @@ class RemoteCluster:
                         await self._wait_until_broken(client, copies)
             except BrokenError as error:
                 problem, moment = str(error), error.since
-            except Exception as error:  # a worker's answers must not end the engine, whatever is in them
+            except Exception as error:  # no answer of a worker may stop the engine, whatever it contains
                 log.exception("worker cluster %s: its answers cannot be used", self.name)
                 problem = one_line(f"its answers cannot be used: {type(error).__name__}: {error}")
                 moment = clock.now()
@@ -185,7 +186,7 @@ class RemoteCluster:
             await clock.sleep(delay)
 
     async def _wait_until_broken(self, client: Client, copies: Copies) -> NoReturn:
-        """Wait until a copy breaks off or the worker stops to answer. Raises `BrokenError`."""
+        """Wait until a watch breaks or the worker stops answering. Raises `BrokenError`."""
         seconds = self._around.ping_seconds
         pings = [] if seconds is None else [asyncio.create_task(self._ping(client, copies, seconds))]
         try:
@@ -194,7 +195,7 @@ class RemoteCluster:
             await cancel(pings)
 
     async def _ping(self, client: Client, copies: Copies, seconds: float) -> None:
-        """Ask the worker for any answer from time to time: the streams of a frozen worker are silent, not broken."""
+        """Send a small request from time to time, because the watches of a frozen worker are silent but not broken."""
         clock, limit = self._around.clock, max(seconds, LEAST_ANSWER_SECONDS)
         while True:
             await clock.sleep(seconds)
@@ -222,9 +223,9 @@ class RemoteCluster:
 
     @asynccontextmanager
     async def _provide_queues(self, client: Client) -> AsyncIterator[None]:
-        """Provide the view of the worker's queues within the context.
+        """Provide `queues` until the end of the context.
 
-        The view follows the queues at once if `queues` was called before, otherwise from the first call of `queues`.
+        If `queues` was called before, the queues are watched at once, otherwise from the first call.
         """
         async with Queues(self._around, client, self._queued) as queues:
             self._queues = queues
@@ -240,7 +241,7 @@ class RemoteCluster:
         return Copies(self._around, client, self._note_change, self._note_served_kinds)
 
     async def _check_identity(self, config: "ConnectionConfig", copies: Copies) -> None:
-        """Check that the cluster is the one that it was. Raises `BrokenError`."""
+        """Check that the cluster is the same as before. Raises `BrokenError`."""
         identity = Identity(copies.uid or "", endpoint_of(config.cluster))
         try:
             problem = await self._register.admit(self.name, identity, lambda workload: bool(copies.jobs_of(workload)))

@@ -1,6 +1,7 @@
-"""Watches the objects that this manager created in one worker cluster: clones of workloads, and copies of jobs.
+"""Watch the objects that this manager created in one worker cluster: clones of workloads, and copies of jobs.
 
-The worker is not trusted: objects without this manager's origin label are ignored, and the cached amount is bounded.
+The worker is not trusted: objects without this manager's origin label are ignored, and the size of the cache is
+bounded.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from muster.runtime.objects import key_of, meta_of, split_key
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
-# A watch that breaks sooner than this after its start does not count as a recovery.
+# A watch that breaks within this time after its start does not count as a recovery.
 LASTING_SECONDS = 5.0
 # The cluster counts as broken if a watch is not resumed within this time, list included.
 RESUMED_SECONDS = 60.0
@@ -34,7 +35,7 @@ _BY_WORKLOAD = "workload"
 
 
 class BrokenError(Exception):
-    """The error that a worker can no longer be watched.
+    """The worker can no longer be watched.
 
     since: the time of the first failure. The message is one line.
     """
@@ -72,7 +73,7 @@ class _Copy:
         self._begun: float | None = None
         self._interrupted: datetime | None = None
         self._late: asyncio.TimerHandle | None = None
-        self.weights = Weights(kind)  # of all that is kept, by whatever client it was made
+        self.weights = Weights(kind)  # the sizes of the cached objects, including those read by earlier clients
         self.informer: Informer[Any] = Informer(
             client,
             kind,
@@ -132,7 +133,7 @@ class _Copy:
             self._begun, self.followed = now, True
             if self._late is not None:
                 self._late.cancel()
-            self.served = error is None and self.informer.version != ""  # else no such kind is there
+            self.served = error is None and self.informer.version != ""  # otherwise the kind does not exist there
             self.refusal = one_line(str(error or ""))
             self._owner.answers()
         elif not self.followed or self._interrupted is not None:
@@ -176,12 +177,12 @@ class Copies:
         self._notify_change, self._notify_served = on_change, on_served
         self.served: frozenset[Kind[Any]] = frozenset()  # the kinds of jobs that the worker serves to this manager
         self.refusals: tuple[str, ...] = ()  # the worker's messages about the other kinds
-        self.uid: str | None = None  # the cluster's; None before the answer, "" if the worker refuses to show it
+        self.uid: str | None = None  # the cluster's UID; None before the answer, "" if the worker does not show it
         self._client = client
         self._all = [self.workloads, *self.jobs.values()]
         self._tasks: list[asyncio.Task[None]] = []
         self._doubts = 0
-        self._answers = asyncio.Event()  # whether a watch has begun since the last question for the identity
+        self._answers = asyncio.Event()  # set when a watch has begun since the last request for the identity
         self.is_certain = False  # whether all cached objects are from one cluster, and that cluster still answers
         self._complete = asyncio.Event()
         self._end: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
@@ -197,7 +198,7 @@ class Copies:
         self.is_certain = False
         await cancel(self._tasks)
         if not self._end.cancel():
-            self._end.exception()  # it may have come while what ended the context was under way
+            self._end.exception()  # it may have been set while the context was ending
 
     def keys(self) -> set[str]:
         """Return the keys of all workloads that have a clone or a job in the worker."""
@@ -233,7 +234,7 @@ class Copies:
         self.look()
 
     async def _identify(self) -> NoReturn:
-        """Read the cluster's identity each time it is in doubt, and end the cache if it changed."""
+        """Read the cluster's identity each time it is uncertain, and end the cache if it changed."""
         while True:
             await self._answers.wait()
             self._answers.clear()
@@ -249,7 +250,7 @@ class Copies:
             self.look()
 
     async def is_itself(self) -> bool:
-        """Return whether the cluster that answers now is the one that the cache follows.
+        """Return whether the cluster that now answers is the one that the cache was read from.
 
         Each call sends a request, because the last watch may have ended without a new one.
 
@@ -268,7 +269,7 @@ class Copies:
         return BrokenError(f"another cluster answers: its {NAMED_BY} is {uid}", self._around.clock.now())
 
     def look(self) -> None:
-        """Update `served` and `refusals`, once the identity is known and each kind is followed."""
+        """Update `served` and `refusals`, once the identity is known and each kind is watched."""
         if self.uid is None or not all(copy.followed for copy in self._all):
             return
         before = self.served, self.refusals
@@ -284,7 +285,7 @@ class Copies:
             self._end.set_exception(error)
 
     async def complete(self, limit_seconds: float) -> None:
-        """Wait until each kind is followed and the identity is known. Raises `BrokenError` or an informer's error."""
+        """Wait until each kind is watched and the identity is known. Raises `BrokenError` or an informer's error."""
         complete = asyncio.create_task(self._complete.wait())
         try:
             ends: list[asyncio.Future[Any]] = [complete, self._end]

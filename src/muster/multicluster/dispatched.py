@@ -1,4 +1,4 @@
-"""One workload that goes to another cluster, with the job that it was made for. Pure."""
+"""One dispatched workload, with the job that it was made for. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,10 +25,11 @@ from muster.runtime.objects import key_of, meta_of
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """A workload and its job, as they are here.
+    """A workload and its job in the manager's cluster.
 
-    owners: the job that the workload names, or the pods of a group. mirror: None for a kind that cannot be dispatched.
-    jobs: those owners that exist and have been seen.
+    owners: the job that the workload names, or the pods of a group.
+    mirror: None for a kind that cannot be dispatched.
+    jobs: those owners that exist in the cache.
     """
 
     workload: Workload
@@ -43,12 +44,12 @@ class Dispatched:
 
     @property
     def job_names(self) -> tuple[str, ...]:
-        """The names of the jobs, which are the same here and there."""
+        """The names of the jobs, which are the same in the manager and the workers."""
         return tuple(owner.name for owner in self.owners)
 
     @property
     def namespace(self) -> str:
-        """The namespace, which is the same here and there."""
+        """The namespace, which is the same in the manager and the workers."""
         return self.workload.metadata.namespace
 
     @property
@@ -78,7 +79,7 @@ class Dispatched:
         return list_pod_groups(pod for job in jobs if self.mirror is not None for pod in self.mirror.pods(job, podsets))
 
     def split(self, jobs: Iterable[tuple[Kind[Any], Any]]) -> "Copies":
-        """Divide this manager's jobs in one cluster into the copies of this workload's jobs and all others."""
+        """Divide this manager's jobs in one worker into the copies of this workload's jobs and all others."""
         own: dict[str, Any] = {}
         strays: list[tuple[Kind[Any], Any]] = []
         for kind, job in jobs:
@@ -89,7 +90,7 @@ class Dispatched:
         return Copies(own, strays)
 
     def _is_own(self, kind: Kind[Any], job: Any) -> bool:
-        """Return whether a copy was made for the very job that is here: a user of the worker can mark any job."""
+        """Return whether a copy was made for exactly the manager's job: a user of the worker can label any job."""
         meta = meta_of(job)
         if self.mirror is None or kind != self.mirror.kind or prebuilt_name(meta) != self.workload.metadata.name:
             return False
@@ -97,7 +98,7 @@ class Dispatched:
         return any(owner.name == meta.name and uid in ("", owner.uid) for owner in self.owners)
 
     def summarize(self, copies: "Copies") -> RemoteJob | None:
-        """Return what the jobs in one cluster are together; None if there are none."""
+        """Return the combined state of the jobs in one cluster; None if there are none."""
         own = copies.own.values()
         if not own or self.mirror is None:
             return RemoteJob("", active=True) if copies.strays else None
@@ -111,10 +112,10 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The jobs with this manager's mark in one cluster that are about one workload.
+    """The jobs with this manager's label in one cluster that concern one workload.
 
-    own: the copies of its jobs, by name. strays: jobs that were made for other jobs, or say so; nothing of them is
-    believed.
+    own: the copies of its jobs, by name.
+    strays: jobs that were made for other jobs, or claim so; their state is ignored.
     """
 
     own: dict[str, Any]
@@ -128,5 +129,5 @@ def owners_of(meta: ObjectMeta) -> tuple[OwnerReference, ...]:
 
 
 def is_group(meta: ObjectMeta) -> bool:
-    """Return whether a workload was made for a group of pods, which may come and go."""
+    """Return whether a workload was made for a group of pods, which may be added and removed."""
     return meta.annotations.get(IS_GROUP_WORKLOAD) == "true"

@@ -1,8 +1,8 @@
-"""Runs the errands of workloads in worker clusters, so that a slow cluster delays only itself.
+"""Run the errands of workloads in worker clusters, so that a slow cluster delays only itself.
 
-An errand is everything that one look at one workload wants in one cluster. A workload has at most one errand in a
-cluster at a time, and a cluster has a bounded number of errands at once. A later look replaces an errand that waits.
-An errand that fails is tried again, after longer and longer pauses while the same is wanted.
+An *errand* is all the work of one decision about one workload in one cluster. A workload has at most one running errand
+in a cluster, and a cluster a bounded number of errands at once. A later decision replaces an errand that still waits. A
+failed errand is retried, after longer and longer pauses as long as the same work is wanted.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
-# In one cluster.
+# The maximum number of running errands in one cluster.
 MOST_AT_ONCE = 16
-# After a refusal; after what passes by itself, such as a conflict.
+# The pauses after a refusal, and after a temporary failure, such as a conflict.
 PAUSES = Backoff(first=5.0, limit=120.0)
 RETRY_SECONDS = 5.0
 
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 class Errand:
     """The work for one workload in one cluster.
 
-    what: the purpose; two errands with an equal purpose do the same. run: does the work, and returns when to look at
-    the workload again.
+    what: the purpose; two errands with an equal purpose do the same.
+    run: does the work, and returns when to decide about the workload again.
     """
 
     what: Hashable
@@ -42,7 +42,7 @@ class Errand:
 
 
 async def together(steps: Iterable[Awaitable[Result]]) -> Result:
-    """Await all steps side by side, each to its end, and return the soonest next look. Raises the first failure."""
+    """Await all steps concurrently, each to its end; return the earliest next decision. Raises the first failure."""
     ends = await asyncio.gather(*steps, return_exceptions=True)
     waits: list[float] = []
     for end in ends:
@@ -63,7 +63,7 @@ class _Failure:
 
 @dataclass(slots=True)
 class _Lane:
-    """The errands of one cluster, by workload. again: the workloads to look at once their errand has ended."""
+    """The errands of one cluster, by workload. again: the workloads to decide about after their errand."""
 
     waiting: dict[str, Errand] = field(default_factory=dict)
     running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -83,15 +83,15 @@ class Errands:
     ) -> None:
         """Make the runner.
 
-        look: asks for another look at a workload in so many seconds. failed: called once for the failure of a
-        workload's errand.
+        look: requests another decision about a workload in a number of seconds.
+        failed: called once for the failure of a workload's errand.
         """
         self._clock, self._random = clock, random
         self._look, self._failed = look, failed
         self._lanes: dict[str, _Lane] = {}
 
     def want(self, key: str, errands: Mapping[str, Errand]) -> None:
-        """Replace what a workload wants by these errands, by cluster."""
+        """Replace a workload's errands by these, given by cluster."""
         for cluster, lane in self._lanes.items():
             if cluster not in errands:
                 lane.waiting.pop(key, None)
@@ -107,7 +107,7 @@ class Errands:
                 self._start_errands(cluster, lane)
 
     def forget(self, key: str) -> None:
-        """Forget a workload that is gone."""
+        """Drop the waiting errands of a deleted workload."""
         for lane in self._lanes.values():
             lane.waiting.pop(key, None)
             lane.failures.pop(key, None)
@@ -146,14 +146,14 @@ class Errands:
         self._start_errands(cluster, lane)
 
     def _note_failure(self, error: Exception, cluster: str, lane: _Lane, key: str, errand: Errand) -> float:
-        """Return the seconds until a failed errand is tried again."""
-        said = one_line(str(error))
+        """Record the failure of an errand; return the seconds until it is retried."""
+        message = one_line(str(error))
         if isinstance(error, TransportError) or is_refusal(error, "Conflict"):
-            log.info("worker cluster %s: %s: %s", cluster, key, said)
+            log.info("worker cluster %s: %s: %s", cluster, key, message)
             return RETRY_SECONDS
         if not isinstance(error, ApiError):
             log.error("worker cluster %s: %s", cluster, key, exc_info=error)
-        before, text = lane.failures.get(key), f"{type(error).__name__}: {said}"
+        before, text = lane.failures.get(key), f"{type(error).__name__}: {message}"
         times = before.times + 1 if before is not None and before.what == errand.what else 1
         pause = PAUSES.delay(times, self._random)
         lane.failures[key] = _Failure(errand.what, times, self._clock.monotonic() + pause, text)

@@ -1,7 +1,7 @@
-"""Removes what was left behind in workers: clones and jobs of workloads that the manager no longer has.
+"""Remove leftovers from workers: clones and jobs of workloads that the manager no longer has.
 
-A deletion is lost on a worker that could not be reached at that time. Objects without the manager's origin label are
-not touched.
+A deletion does not reach a worker that is unreachable at that time. Objects without the manager's origin label are
+never deleted.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ from muster.runtime.objects import split_key
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
 
-# A worker that is slow to delete must not hold up the others; so much is asked of one at once.
+# A worker that deletes slowly must not block the others; each gets a bounded number of requests at once.
 WORKERS, MOST_AT_ONCE = 4, 16
-# An orphan that waits for pods to end is checked again after this time.
+# An orphan whose pods are terminating is checked again after this time.
 AGAIN_SECONDS = 5.0
 
 
 class GarbageCollector(Reconciler):
-    """A controller, run by a `Manager`, that looks at each connected cluster every so many seconds."""
+    """A controller, run by a `Manager`, that checks each connected cluster at an interval."""
 
     name = "multikueue-gc"
 
@@ -40,7 +40,7 @@ class GarbageCollector(Reconciler):
     async def _reconcile(self, key: str) -> Result:
         cluster = self._fleet.get(key)
         if cluster is None or cluster.lost_since is not None:
-            return None  # it is looked at once it is found
+            return None  # the cluster is checked once it is connected
         left = iter(sorted(cluster.keys()))
         try:
             again = await together(self._collect(cluster, left) for _ in range(MOST_AT_ONCE))
@@ -49,7 +49,7 @@ class GarbageCollector(Reconciler):
         return self._interval if again is None else min(again, self._interval)
 
     async def _collect(self, cluster: RemoteCluster, keys: Iterator[str]) -> Result:
-        """Remove the leftovers of these workloads one by one; return when to look again if something is left."""
+        """Remove the leftovers of these workloads one by one; return when to check again if some remain."""
         again = None
         for key in keys:
             if await self._is_gone(key) and not await remove(
@@ -59,9 +59,9 @@ class GarbageCollector(Reconciler):
         return again
 
     async def _is_gone(self, key: str) -> bool:
-        """Return whether the manager's server has the workload no more: the manager's own copy may be old."""
-        seen = self._workloads.get(key)
-        if seen is not None and seen.metadata.deletion_timestamp is None:
+        """Return whether the workload is deleted, by the manager's server, because the cache may be stale."""
+        cached = self._workloads.get(key)
+        if cached is not None and cached.metadata.deletion_timestamp is None:
             return False
         namespace, name = split_key(key)
         workload = await self._client.find(WORKLOAD, name, namespace)

@@ -1,9 +1,9 @@
-"""The identity of a worker cluster: another cluster under its name must not be taken for the one that has the jobs.
+"""Identify a worker cluster, so that another cluster under its name is not taken for the one with the jobs.
 
-A cluster is known by the UID of its namespace `kube-system`. Of a cluster that does not show it, only the address and
-the trusted authority are known. The identity is stored with the MultiKueueCluster before the worker is used. While
-workloads have their home in a worker, another cluster under its name is refused: what that one lacks says nothing about
-the jobs. They leave their home as they leave any lost cluster.
+A cluster is identified by the UID of its namespace `kube-system`; if the cluster does not show it, by its address and
+trusted authority. The identity is stored with the MultiKueueCluster before the worker is used. While workloads have
+their home in a worker, another cluster under its name is refused, because the absence of jobs there proves nothing. The
+workloads leave their home as they leave any lost cluster.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ from muster.api.status import ApiError
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
 
-if TYPE_CHECKING:  # what reads kubeconfigs takes long to load, and most clusters have no worker
+if TYPE_CHECKING:  # the module that reads kubeconfigs loads slowly, and most clusters have no worker
     from muster.runtime.kube.kubeconfig import ClusterConfig
 
 IDENTITY_ANNOTATION: Final = "muster.dev/multikueue-identity"
-# Its namespace is in each cluster, and cannot be made anew.
+# This namespace exists in every cluster and cannot be recreated.
 NAMED_BY: Final = "kube-system"
-# Of a uid, which has 36; a worker may say anything.
+# The maximum length of a UID; a UID has 36 characters, but a worker may send anything.
 _MOST_CHARACTERS = 64
 
 
@@ -43,22 +43,22 @@ class Identity(Struct, frozen=True):
         return f"{self.uid}@{self.endpoint}"
 
     def is_same(self, other: "Identity") -> bool | None:
-        """Return whether both are one cluster; None if that cannot be known."""
+        """Return whether both identify one cluster; None if that cannot be known."""
         if self.uid and other.uid:
             return self.uid == other.uid
         return True if self.endpoint == other.endpoint else None
 
 
 def identity_in(text: str) -> Identity | None:
-    """Return a stored identity."""
+    """Parse a stored identity; None if it is invalid."""
     uid, _, endpoint = text.rpartition("@")
     return Identity(uid, endpoint) if endpoint else None
 
 
 def endpoint_of(cluster: "ClusterConfig") -> str:
-    """Return a digest that is equal for the same address trusted by the same authority."""
-    said = (cluster.server.encode(), cluster.tls_server_name.encode(), cluster.certificate_authority or b"")
-    return hashlib.sha256(b"\0".join(said)).hexdigest()[:16]
+    """Return a digest that is equal if the address and its trusted authority are equal."""
+    fields = (cluster.server.encode(), cluster.tls_server_name.encode(), cluster.certificate_authority or b"")
+    return hashlib.sha256(b"\0".join(fields)).hexdigest()[:16]
 
 
 async def uid_of(client: Client) -> str:
@@ -81,8 +81,8 @@ class Register:
     async def admit(self, name: str, identity: Identity, has_job_of: Callable[[str], bool]) -> str:
         """Store the identity of a worker and return "", or return why the worker cannot be used now.
 
-        has_job_of: whether the worker has a job of a workload, by key; only the workload's home creates its job.
-        Raises `ApiError`, `TransportError`.
+        has_job_of: whether the worker has a job of a workload, by key; only the workload's home creates its job. Raises
+        `ApiError`, `TransportError`.
         """
         cluster = await self._client.get(MULTI_KUEUE_CLUSTER.seen_as(Object), name)
         text = cluster.metadata.annotations.get(IDENTITY_ANNOTATION, "")
@@ -100,10 +100,7 @@ class Register:
         return ""
 
     async def _homes(self, name: str) -> list[str]:
-        """Return the workloads that have their home in a cluster, from the server.
-
-        The manager's own copies may be old.
-        """
+        """Return the workloads that have their home in a cluster, from the server, because the cache may be stale."""
         workloads = (await self._client.list(WORKLOAD.seen_as(Object))).items
         return [key_of(workload) for workload in workloads if home_of(workload.metadata) == name]
 

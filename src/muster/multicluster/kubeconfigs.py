@@ -1,7 +1,7 @@
-"""The kubeconfigs of worker clusters: where they may come from, and what they may ask for.
+"""Read the kubeconfigs of worker clusters, and limit their sources and contents.
 
-The right to write a Secret or a file is no right to make the manager read files, run programs or trust any server: a
-kubeconfig that asks for more than a connection is refused, by Kueue's list.
+Whoever may write a Secret or a file must not thereby make the manager read files, run programs or trust any server. So
+a kubeconfig that contains more than a connection is refused, by Kueue's list.
 """
 
 import asyncio
@@ -18,28 +18,28 @@ from urllib.parse import urlsplit
 from muster.api.validation import names
 from muster.runtime.tasks import cancel, in_daemon
 
-if TYPE_CHECKING:  # what reads kubeconfigs takes long to load, and most clusters have no worker
+if TYPE_CHECKING:  # the module that reads kubeconfigs loads slowly, and most clusters have no worker
     from muster.runtime.kube.kubeconfig import ConnectionConfig
 
 SECRET_KEY = "kubeconfig"  # noqa: S105  (of a Secret's data)
-# Where files must be, unless the gate MultiKueueKubeConfigPathValidation is off.
+# The directory for kubeconfig files, unless the gate MultiKueueKubeConfigPathValidation is off.
 DIRECTORY = Path("/etc/multikueue/kubeconfigs")
-# As much as an API server stores in one object.
+# The maximum that an API server stores in one object.
 MAX_BYTES = 1 << 20
-# A file may be on a server that does not answer.
+# The time limit of reading a file, which may be on a server that does not answer.
 READ_SECONDS = 10.0
 
 
 class UnreachableKubeconfigError(ValueError):
-    """A kubeconfig is missing; the text says what is missing."""
+    """A kubeconfig is missing; the message says which."""
 
 
 class UntrustedKubeconfigError(ValueError):
-    """A kubeconfig is invalid or asks for more than a connection; the text holds no secret."""
+    """A kubeconfig is invalid or contains more than a connection; the message contains no secret."""
 
 
 def trusted(data: bytes, source: str, context: str = "") -> "ConnectionConfig":
-    """Return the connection that a context of a kubeconfig asks for. source: its name in messages.
+    """Return the connection in a context of a kubeconfig. source: its name in messages.
 
     Raises `UntrustedKubeconfigError`.
     """
@@ -55,9 +55,9 @@ def trusted(data: bytes, source: str, context: str = "") -> "ConnectionConfig":
 
 
 def require_trusted(config: "ConnectionConfig", *, plugin: bool = False) -> None:
-    """Check that a configuration asks for a connection alone. Raises `UntrustedKubeconfigError`.
+    """Check that a configuration contains only a connection. Raises `UntrustedKubeconfigError`.
 
-    plugin: whether the program that prints the credential is the administrator's own.
+    plugin: whether the credential program is configured by the administrator, and so allowed.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError, UserConfig, require_inline
 
@@ -97,17 +97,17 @@ def read(path: str, directory: Path | None = DIRECTORY) -> bytes:
 
 
 class Files:
-    """Kubeconfigs in files, each read beside the event loop: a file may be on a server that does not answer."""
+    """A reader of kubeconfig files that does not block the event loop, because a file server may not answer."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         """Make the reader. read: reads a path."""
         self._read = read
-        self._reads: dict[str, asyncio.Task[bytes]] = {}  # under way, by path: there is never another beside it
+        self._reads: dict[str, asyncio.Task[bytes]] = {}  # reads under way, by path; there is at most one for each path
 
     async def content(self, path: str) -> bytes:
-        """Return the content of a file. Raises `UnreachableKubeconfigError`, also while the read takes long.
+        """Return the content of a file. Raises `UnreachableKubeconfigError`, also if the read takes too long.
 
-        The next call waits for the same read.
+        After a timeout, the next call waits for the same read.
         """
         task = self._reads.get(path)
         if task is None:
@@ -121,7 +121,7 @@ class Files:
         return task.result()
 
     async def close(self) -> None:
-        """Stop to wait for reads."""
+        """Stop waiting for reads."""
         await cancel(self._reads.values())
 
 
@@ -130,7 +130,7 @@ def _outside_error(path: str, directory: Path) -> UnreachableKubeconfigError:
 
 
 def _read_plain_file(path: Path) -> bytes:
-    """Return the content of a plain file of bounded size: a pipe would block, and a device has no end."""
+    """Return the content of a plain file of bounded size; a pipe would block, and a device is endless."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

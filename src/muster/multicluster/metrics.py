@@ -22,9 +22,9 @@ class DispatchMetrics:
         )
 
     def dispatched(self, cluster_queue: str, cluster: str) -> None:
-        """Count a clone that was created."""
+        """Count a created clone."""
         self._dispatched.labels(cluster_queue, cluster, _ROLE).inc()
 
     def admitted(self, cluster_queue: str, cluster: str) -> None:
-        """Count a workload whose status names the cluster in which its job runs."""
+        """Count a workload whose status was given the cluster in which its job runs."""
         self._admitted.labels(cluster_queue, cluster, _ROLE).inc()

@@ -1,7 +1,7 @@
-"""The connection that a ClusterProfile describes, as cluster-inventory-api does it. Pure.
+"""Build the connection that a ClusterProfile describes, like cluster-inventory-api. Pure.
 
-The profile says where the cluster is; the administrator's Configuration says which program prints a credential for it,
-so that the writer of a profile names no programs. The credential goes to the server that the profile names.
+The profile names the cluster's server. The administrator's Configuration names the program that prints a credential for
+it, so that whoever writes a profile cannot run programs. The credential is sent to the server that the profile names.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from muster.api.config.types import AccessProvider, ExecCredentials
 from muster.api.groups.clusterinventory import ClusterProfile
 from muster.multicluster.kubeconfigs import require_trusted
 
-if TYPE_CHECKING:  # what reads kubeconfigs takes long to load, and most clusters have no worker
+if TYPE_CHECKING:  # the module that reads kubeconfigs loads slowly, and most clusters have no worker
     from muster.runtime.kube.kubeconfig import ConnectionConfig
 
 
 class ProfileError(ValueError):
-    """A ClusterProfile describes no way to its cluster."""
+    """A ClusterProfile describes no usable connection."""
 
 
 def connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) -> "ConnectionConfig":
-    """Return the connection by the first provider of the Configuration that the profile has, too.
+    """Return the connection by the first provider of the Configuration that the profile also has.
 
-    Raises `ProfileError`, and `UntrustedKubeconfigError` for a profile that asks for more than a connection.
+    Raises `ProfileError`, and `UntrustedKubeconfigError` for a profile that contains more than a connection.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.kube.kubeconfig_parse import from_dict
@@ -47,7 +47,7 @@ def connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) ->
 
 
 def _plugin_config(said: ExecCredentials) -> dict[str, Any]:
-    """Return a plugin as a kubeconfig has it, without a terminal."""
+    """Return the plugin in kubeconfig form, without terminal input."""
     return {
         "apiVersion": said.api_version,
         "command": said.command,

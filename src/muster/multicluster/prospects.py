@@ -1,7 +1,8 @@
-"""Estimates for the earliest-start dispatcher: how long a workload would wait in each worker cluster.
+"""Estimate how long a workload would wait in each worker cluster, for the earliest-start dispatcher.
 
-It reads copies: the workers' queues and the manager's own workloads. A reading is kept for a moment, and what is sent
-meanwhile is added to it, so that of a thousand jobs at once each sees those before it.
+The estimates are computed from caches of the workers' queues and of the manager's own workloads. A computed load is
+kept for a moment, and workloads dispatched meanwhile are added to it. So of a thousand jobs at once, each counts those
+before it.
 """
 
 from datetime import datetime, timedelta
@@ -20,9 +21,9 @@ from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
 
-# The more workloads there are, the longer: reading ten thousand takes a fifth of a second.
+# How long a load is kept: longer with more workloads, as reading ten thousand takes a fifth of a second.
 KEPT_SECONDS, KEPT_SECONDS_PER_WORKLOAD = 1.0, 0.0005
-# Where nothing says how long workloads run, all are taken to run alike.
+# The assumed run time if none is known; then all workloads are assumed to run alike.
 UNKNOWN_SECONDS = 3600.0
 
 _EMPTY = Load()
@@ -34,8 +35,8 @@ class Prospects:
     def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock) -> None:
         self._fleet, self._workloads, self._clock = fleet, workloads, clock
         self._past = runtimes.PastRuns()
-        self._loads: dict[tuple[str, str], Load] = {}  # by cluster, and ClusterQueue there
-        self._counted: set[tuple[str, str]] = set()  # workloads, by key, and clusters
+        self._loads: dict[tuple[str, str], Load] = {}  # by cluster and the worker's ClusterQueue
+        self._counted: set[tuple[str, str]] = set()  # by workload key and cluster
         self._good_until: float | None = None
         fleet.on_standing(self._follow)
 
@@ -54,7 +55,7 @@ class Prospects:
             return None
 
     def sent(self, workload: Workload, cluster: str) -> None:
-        """Count a workload as waiting there from now on."""
+        """Count a workload as waiting in the cluster from now on."""
         self._count(workload, cluster, self._clock.now())
 
     def _follow(self, cluster: str) -> None:
@@ -63,7 +64,7 @@ class Prospects:
             there.queues()
 
     def _find_queue(self, workload: Workload, cluster: str) -> ClusterQueue | None:
-        """Return the ClusterQueue that a workload would be in there."""
+        """Return the worker's ClusterQueue that the workload would wait in."""
         there = self._fleet.get(cluster)
         queues = there.queues() if there is not None and there.lost_since is None else None
         if queues is None or not queues.known or queues.refusal:
@@ -99,7 +100,7 @@ class Prospects:
         self._loads[where] = self._loads.get(where, _EMPTY).joined(ahead)
 
     def _run_time(self, workload: Workload) -> RunTime:
-        """Return what its limit and earlier runs say of the run time of a workload."""
+        """Return the estimated run time of a workload, from its limit and earlier runs."""
         limit = runtimes.limit(workload)
         return RunTime(limit, self._past.find(runtimes.find_traits(workload), limit))
 

@@ -1,6 +1,6 @@
 """The queues of one worker cluster, over one connection: its LocalQueues, and the ClusterQueues behind them.
 
-They are followed from the first question on: most managers never ask, and a worker need not show them.
+They are watched from the first request on, because most managers never need them, and a worker need not allow it.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from muster.runtime.informer import Informer
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
-# Of both kinds, and as JSON; a worker may say anything.
+# The limits of both kinds together, as JSON, because a worker may send anything.
 MOST_QUEUES, MOST_BYTES = 20_000, 64 << 20
 
 log = logging.getLogger(__name__)
 
 
 class Queues:
-    """The queues, followed within the context once `follow` was called."""
+    """The queues of a worker, watched within the context once `follow` was called."""
 
     def __init__(self, around: Surroundings, client: Client, changed: Callable[[], None]) -> None:
         """Make the view of a worker's queues.
 
-        changed: called when a queue appears, goes, or gets another spec, and not when only its usage changes.
+        changed: called when a queue is added or deleted or its spec changes, but not when only its usage changes.
         """
         self._changed, self._clock = changed, around.clock
         self._tasks: list[asyncio.Task[None]] = []
-        self._refusals: dict[str, str] = {}  # by kind, why it is not shown; "": it is
+        self._refusals: dict[str, str] = {}  # by kind, why the worker refuses it; "" if it does not
         follow = partial(Informer[Any], client, clock=around.clock, random=around.random, optional=True)
         self._local: Informer[LocalQueue] = follow(LOCAL_QUEUE, heard=partial(self._on_watch_error, LOCAL_QUEUE.plural))
         self._behind: Informer[ClusterQueue] = follow(
@@ -54,7 +54,7 @@ class Queues:
         await cancel(self._tasks)
 
     def follow(self) -> None:
-        """Follow the queues from now on."""
+        """Watch the queues from now on."""
         if not self._tasks:
             informers: tuple[Informer[Any], ...] = (self._local, self._behind)
             self._tasks = [asyncio.create_task(one.run(), name=one.name) for one in informers]
@@ -63,16 +63,16 @@ class Queues:
 
     @property
     def known(self) -> bool:
-        """Whether the worker has shown its queues, or has refused to."""
+        """Whether the worker has listed its queues or has refused to."""
         return len(self._refusals) == len((self._local, self._behind))
 
     @property
     def refusal(self) -> str:
-        """Why the worker does not show its queues; "" if it does."""
+        """Why the worker refuses to list its queues; "" if it does not."""
         return next(filter(None, self._refusals.values()), "")
 
     def behind(self, keys: Iterable[str]) -> tuple[ClusterQueue, ...]:
-        """Return the ClusterQueues behind the LocalQueues with these keys, each once, by name."""
+        """Return the ClusterQueues of the LocalQueues with these keys, each once, by name."""
         local = (self._local.get(key) for key in keys)
         names = sorted({queue.spec.cluster_queue for queue in local if queue is not None})
         queues = (self._behind.get(name) for name in names)
@@ -87,7 +87,7 @@ class Queues:
             self._changed()
 
     def _on_watch_error(self, kind: str, error: ApiError | TransportError | None) -> None:
-        """Keep what is known when a watch breaks, unless the worker says that it may not be read."""
+        """Keep the cached state when a watch breaks, unless the worker refuses to list the kind."""
         if error is None:
             informer = self._local if kind == LOCAL_QUEUE.plural else self._behind
             self._set_refusal(kind, "" if informer.version else f"it serves no {kind}")
@@ -95,7 +95,7 @@ class Queues:
             self._set_refusal(kind, one_line(str(error)))
 
     def _on_task_end(self, kind: str, task: asyncio.Task[None]) -> None:
-        """Note the end of an informer: no answer of a worker may end the engine."""
+        """Record the end of an informer. No answer of a worker may stop the engine."""
         if not task.cancelled() and (error := task.exception()) is not None:
             problem = one_line(f"its {kind} cannot be followed: {error}")
             log.error("of a worker cluster: %s", problem)

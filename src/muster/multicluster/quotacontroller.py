@@ -1,4 +1,4 @@
-"""Keeps the quotas of ClusterQueues equal to the sum of their workers', where the MultiKueueConfig asks for that."""
+"""Keep the quotas of ClusterQueues equal to the sum of their workers', if the MultiKueueConfig requests that."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ _BY_CLUSTER_QUEUE = "multikueue-cluster-queue"
 
 
 class ManagerQuotaController(Reconciler):
-    """A controller, run by a `Manager`, that follows the queues of workers only where their quota is asked for."""
+    """A controller, run by a `Manager`, that watches the queues of workers only if their quota is requested."""
 
     name = "multikueue_clusterqueue"
 
@@ -81,7 +81,7 @@ class ManagerQuotaController(Reconciler):
             try:
                 queue = await self._client.patch_object(CLUSTER_QUEUE, queue, {"spec": {"resourceGroups": plan.groups}})
             except ApiError as error:
-                if not is_refusal(error, "Forbidden", "Invalid"):  # by limits that stand beside them, or by rights
+                if not is_refusal(error, "Forbidden", "Invalid"):  # refused by other limits or missing rights
                     raise
                 automation = unsupported(str(error))
         await self._write_condition(queue, automation)
@@ -110,7 +110,7 @@ class ManagerQuotaController(Reconciler):
 
     def _read_worker(self, name: str, local: list[str]) -> WorkerQueues:
         there = self._fleet.get(name)
-        if there is None or there.activity is None:  # it has not been tried yet
+        if there is None or there.activity is None:  # no connection was attempted yet
             return WorkerQueues(name)
         if there.lost_since is not None:
             return WorkerQueues(name, lost=True)
@@ -120,7 +120,7 @@ class ManagerQuotaController(Reconciler):
         return WorkerQueues(name, queues=queues.behind(local), refusal=queues.refusal)
 
     async def _write_condition(self, queue: ClusterQueue, automation: Activity | None) -> None:
-        """Write the condition; None removes it."""
+        """Write the condition; `None` removes it."""
         before, type = queue.status.conditions, MULTI_KUEUE_MANAGER_QUOTA_AUTOMATION
         after = drop(before, type)
         if automation is not None:
@@ -138,5 +138,5 @@ def _cluster_queue(local: LocalQueue) -> tuple[str, ...]:
 
 
 def _has_spec_changed(old: Any, new: Any) -> bool:
-    """Return whether more than the status changed."""
+    """Return whether the spec changed, and not only the status."""
     return old is None or new is None or old.spec != new.spec

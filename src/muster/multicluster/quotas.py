@@ -1,7 +1,8 @@
-"""The quota of a manager's ClusterQueue, kept equal to the sum of its workers' (Kueue KEP-9988). Pure.
+"""Compute the quota of a manager's ClusterQueue as the sum of its workers' (Kueue KEP-9988). Pure.
 
-A LocalQueue here and the worker's LocalQueue of the same name belong together, whatever their ClusterQueues are called.
-A manager's flavors mean nothing in its workers, so that there must be one flavor, which gets the sum of all of theirs.
+A manager's LocalQueue and a worker's LocalQueue of the same name belong together, whatever their ClusterQueues are
+called. A manager's flavors have no meaning in its workers. So there must be exactly one flavor, which gets the sum of
+all of the workers' flavors.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from muster.api.values.quantity import QuantityError, amount, format_amount
 from muster.multicluster.sanitizing import one_line
 from muster.queueing.pending.activity import Activity
 
-# A larger amount is no quota: no machine has it, and sums with it would overflow somewhere.
+# A larger amount is invalid as quota: no machine has it, and sums with it would overflow.
 MOST = 2**63 - 1
 
 NOT_FOUND = Activity(False, UNSUPPORTED_CONFIGURATION, "The referenced MultiKueueConfig was not found.")
@@ -32,9 +33,11 @@ DONE = Activity(True, QUOTA_AUTOMATED, "ClusterQueue quota is automatically mana
 
 
 class WorkerQueues(Struct, frozen=True):
-    """The observed state of a worker's ClusterQueues behind the LocalQueues of a manager's ClusterQueue.
+    """The observed ClusterQueues of a worker for the LocalQueues of a manager's ClusterQueue.
 
-    lost: whether the worker is not connected. queues: None while they have not been read. refusal: why they cannot be.
+    lost: whether the worker is not connected.
+    queues: None while they have not been read.
+    refusal: why they cannot be read.
     """
 
     cluster: str
@@ -53,10 +56,11 @@ class QuotaPlan(Struct, frozen=True):
 def automated(
     queue: ClusterQueue, config: MultiKueueConfig | None, workers: Sequence[WorkerQueues]
 ) -> QuotaPlan | None:
-    """Return the plan for a ClusterQueue with a MultiKueue check; None while it cannot be known, so that all stays.
+    """Return the plan for a ClusterQueue with a MultiKueue check; None, for no change, while data are missing.
 
-    config: the check's; None if it does not exist. workers: those that the config names and that exist.
-    A lost worker gives no quota, as upstream has it: nothing more is sent there, and what is admitted keeps its quota.
+    config: the check's; None if it does not exist.
+    workers: the existing workers that the config names. A lost worker counts no quota, as upstream: no new workloads
+    are sent there, and admitted ones keep their quota.
     """
     groups = queue.spec.resource_groups
     if config is None:
@@ -86,7 +90,7 @@ def automated(
 
 
 def unsupported(problem: str) -> Activity:
-    """Return the activity of a queue whose quota is not written; the reason may hold words of a worker."""
+    """Return the activity of a queue whose quota is not written; the reason may quote a worker."""
     return Activity(False, UNSUPPORTED_CONFIGURATION, one_line(problem))
 
 
@@ -113,7 +117,7 @@ def _list_nominal(worker: WorkerQueues) -> Iterable[tuple[str, int]]:
 
 
 def _replace_amounts(groups: ResourceGroups, total: Mapping[str, int]) -> ResourceGroups:
-    """Return the quotas with these amounts.
+    """Return the groups with these amounts as quotas.
 
     A resource that no worker has gets 0. Limits stay, and so do equal amounts.
     """

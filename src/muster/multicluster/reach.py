@@ -1,4 +1,4 @@
-"""How worker clusters are reached, and what all workers of a manager share."""
+"""Connect to worker clusters, and hold the settings that all workers of a manager share."""
 
 import os
 from collections.abc import Sequence
@@ -18,20 +18,21 @@ from muster.runtime.transport import Request, Transport, TransportError
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
 
-# Bookmarks come every minute: a stream that is silent for longer has no server at its other end.
+# Bookmarks arrive every minute: a stream that is silent for longer has lost its server.
 STREAM_IDLE_SECONDS = 90.0
-# A worker whose loss is to be known sooner is asked whether it answers, so many times within that time, but no oftener
-# than this; and is given this time at least to answer.
+# If the loss of a worker must be detected sooner, the worker is pinged this many times within that time, but not more
+# often than every `LEAST_PING_SECONDS`, and with at least `LEAST_ANSWER_SECONDS` to answer.
 PINGS_WITHIN, LEAST_PING_SECONDS, LEAST_ANSWER_SECONDS = 4, 2.0, 5.0
-# As much of an answer is kept in memory: a page of 100 objects of 160 kB.
+# The maximum size of an answer in memory: a page of 100 objects of 160 kB.
 MOST_BYTES = 16 << 20
-# Of one kind; as JSON, which takes some four times as much once it is read. A Workload has a hundred parts, a JobSet of
-# many roles a few thousand; an API server stores no object of more than 1.5 MB, which may be twice that as JSON.
+# The limits for one kind; sizes as JSON, which takes some four times as much once decoded. A Workload has a hundred
+# parts, a JobSet of many roles a few thousand; an API server stores no object of more than 1.5 MB, which may be twice
+# that as JSON.
 LIMITS = Limits(page=100, objects=200_000, size=256 << 20, parts=500_000, line=4 << 20, line_parts=60_000)
 
 
 class Reach(Protocol):
-    """A way to reach a worker."""
+    """A function that opens a transport to a worker."""
 
     def __call__(self, config: "ConnectionConfig", clock: Clock, random: Random, /) -> Transport:
         """Return a new transport. Raises `TransportError`."""
@@ -41,9 +42,10 @@ class Reach(Protocol):
 def over_https(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
     """Return a transport as for any Kubernetes API server.
 
-    The kubeconfig holds its credentials. Plugins are the administrator's and run in this process's environment.
+    The kubeconfig contains the credentials. Credential plugins are the administrator's and run in this process's
+    environment.
     """
-    from muster.runtime.kube.https import HttpsTransport  # it takes long to load, and most clusters have no worker
+    from muster.runtime.kube.https import HttpsTransport  # the module loads slowly, and most clusters have no worker
 
     return HttpsTransport(
         config,
@@ -56,7 +58,7 @@ def over_https(config: "ConnectionConfig", clock: Clock, random: Random) -> Tran
 
 
 def paced(reach: Reach, said: ClientConnection | None) -> Reach:
-    """Return the same way with a bounded number of requests a second to each worker."""
+    """Return the function with a limit on the requests per second to each worker."""
 
     def pacing(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
         return paced_as(reach(config, clock, random), clock, said)
@@ -67,9 +69,9 @@ def paced(reach: Reach, said: ClientConnection | None) -> Reach:
 class Surroundings(Struct, frozen=True):
     """The settings that all workers of a manager share.
 
-    origin: the value of the label that marks the manager's objects. kinds: the kinds of jobs that are mirrored; a
-    worker need not serve them. ping_seconds: how often a worker is asked whether it answers; None where its streams say
-    so in time.
+    origin: the value of the label that marks the manager's objects.
+    kinds: the kinds of jobs that are mirrored; a worker need not serve them.
+    ping_seconds: how often a worker is pinged; None if its watches reveal a loss in time.
     """
 
     origin: str
@@ -106,5 +108,5 @@ class _NoWay:
 
 
 def unreachable(problem: str) -> Client:
-    """Return a client whose every request fails and says why."""
+    """Return a client whose every request fails with this problem as its message."""
     return Client(_NoWay(problem))

@@ -1,6 +1,6 @@
-"""Removes from a worker cluster what a manager has there of one workload.
+"""Remove a workload's objects from a worker cluster.
 
-Only objects with the manager's origin label are given. What is missed is seen and removed later.
+The caller passes only objects with the manager's origin label. Objects that are not in the cache yet are removed later.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from muster.runtime.refusals import ignoring
 async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: Workload | None) -> bool:
     """Remove the jobs of a workload, then its clone, without which no job can start.
 
-    Return whether all is gone: the clone holds its quota until the jobs' pods have ended.
-    Raises `ApiError`, `TransportError`.
+    Return whether all are gone: the clone holds its quota until the jobs' pods have ended. Raises `ApiError`,
+    `TransportError`.
     """
-    left = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
-    await together(remove_job(client, kind, job) for kind, job in left)
-    if not left and clone is not None:
+    remaining = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
+    await together(remove_job(client, kind, job) for kind, job in remaining)
+    if not remaining and clone is not None:
         await remove_clone(client, clone)
-    return not left
+    return not remaining
 
 
 async def remove_job(client: Client, kind: Kind[Any], job: Any) -> None:
-    """Delete that very job, its pods before it."""
+    """Delete exactly this job (by UID), its pods first."""
     meta = meta_of(job)
     if meta.deletion_timestamp is None:
         with ignoring("NotFound", "Conflict"):
@@ -37,7 +37,7 @@ async def remove_job(client: Client, kind: Kind[Any], job: Any) -> None:
 
 
 async def remove_clone(client: Client, clone: Workload) -> None:
-    """Delete a clone and its finalizer: Kueue holds it by that, and there may be no Kueue any more."""
+    """Delete a clone and its finalizer: Kueue sets the finalizer, and may no longer be installed to remove it."""
     with ignoring("NotFound"):
         if clone.metadata.finalizers:
             clone = await client.patch_object(WORKLOAD, clone, {"metadata": {"finalizers": None}}, lock=False)

@@ -1,4 +1,4 @@
-"""Texts of worker clusters, made safe to write here: a worker may send anything. Pure."""
+"""Make texts of worker clusters safe to store, because a worker may send anything. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from muster.queueing.conditions import MAX_MESSAGE
 
 T = TypeVar("T")
 
-# Characters of what a worker says of its problems.
+# The maximum number of characters of a worker's message.
 MOST_SAID = 500
 
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
@@ -40,14 +40,14 @@ def reason(text: str) -> str:
 
 
 def zoned(obj: T) -> T:
-    """Return an object of a worker with UTC as the zone of each moment in its status that has none."""
+    """Return an object of a worker whose status times without a time zone are in UTC."""
     before = getattr(obj, "status", None)
     status = _add_zones(before)
     return obj if status is before else replace(obj, status=status)  # type: ignore[type-var]
 
 
 def _add_zones(said: Any) -> Any:
-    """Return the value with zones; the very object where nothing changes."""
+    """Return the value with time zones; the same object if nothing changes."""
     if isinstance(said, datetime):
         return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
     if isinstance(said, tuple):

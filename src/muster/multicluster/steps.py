@@ -1,7 +1,8 @@
-"""The steps that a plan takes in one worker cluster for one workload, and the facts remembered between the steps.
+"""The steps of a plan in one worker cluster for one workload, and the facts remembered between the steps.
 
-A step may be repeated, and may be cancelled at any await. Most remembered facts only save requests or time. Safety
-rests on one of them: until when a job may still appear whose creation the worker did not answer.
+A step may be repeated, and may be cancelled at any await. Most remembered facts only save requests or time. One is
+needed
+for safety: until when a creation request that the worker did not answer may still create a job.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -71,11 +72,11 @@ class Steps:
         self._memories: dict[str, _Memory] = {}
 
     def worker(self, there: RemoteCluster) -> Worker:
-        """Return the requests that can be made in a cluster."""
+        """Return the client for a cluster's requests."""
         return Worker(there, self._client, self._clock, self._origin)
 
     def forget(self, key: str) -> None:
-        """Forget a workload that is gone."""
+        """Forget a deleted workload."""
         self._memories.pop(key, None)
 
     def barred(self, key: str) -> Collection[str]:
@@ -99,7 +100,7 @@ class Steps:
 
     def _memory_of(self, one: Dispatched) -> _Memory:
         memory = self._memories.get(one.key)
-        if memory is None:  # what was asked before this process began is not known
+        if memory is None:  # requests of an earlier process are not known
             meta = one.workload.metadata
             is_new = (
                 not home_of(meta) and meta.creation_timestamp is not None and meta.creation_timestamp >= self._began
@@ -112,10 +113,10 @@ class Steps:
         what = (worker.there.name, WORKLOAD.kind, one.workload.metadata.name)
 
         async def make() -> bool:
-            made = await worker.create(one)
-            if made:
+            created = await worker.create(one)
+            if created:
                 self._metrics.dispatched(one.cluster_queue, worker.there.name)
-            return made
+            return created
 
         return await self._make_once(worker, one, what, make)
 

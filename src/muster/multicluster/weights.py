@@ -1,4 +1,4 @@
-"""A bound on what is kept of a worker's objects: a list has its limits, and yet a watch may go on for ever."""
+"""Bound the cached size of a worker's objects: lists have limits, but a watch may add objects without end."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from muster.runtime.objects import key_of
 
 
 class Weights:
-    """The sizes of the kept objects of one kind. size: the bytes of all, as JSON."""
+    """The sizes of the cached objects of one kind. size: the bytes of all, as JSON."""
 
     def __init__(self, kind: Kind[Any]) -> None:
         self._kind = kind

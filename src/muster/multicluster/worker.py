@@ -1,7 +1,7 @@
-"""The requests to a worker cluster, and to the manager's server, for one workload; it remembers nothing.
+"""Send the requests to a worker cluster, and to the manager's server, for one workload. Stateless.
 
-Safety does not rest on caches: before a job is created, and before a home is taken back, the servers themselves are
-asked. Each step may be cut off or repeated. Objects without the manager's origin label are never touched.
+Safety does not depend on caches: before a job is created, and before a home is given up, the servers themselves are
+read. Each step may be interrupted or repeated. Objects without the manager's origin label are never changed.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ from muster.runtime.refusals import is_refusal
 
 
 class BarredError(Exception):
-    """An object that this manager did not create has the name of the Workload, job or PodGroup that it would create."""
+    """A foreign object has the name of the Workload, job or PodGroup that this manager would create."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker cluster that a manager writes to. here: the manager's own server."""
+    """One worker cluster that a manager writes to. here: the client of the manager's own server."""
 
     there: RemoteCluster
     here: Client
@@ -55,7 +55,7 @@ class Worker:
     origin: str
 
     async def create(self, one: Dispatched) -> bool:
-        """Create a clone, which may try to get quota. Return whether it was created now. Raises `BarredError`."""
+        """Create a clone, which may try to get quota. Return whether this call created it. Raises `BarredError`."""
         meta, kind = one.workload.metadata, WORKLOAD.seen_as(dict)
         document = await self.here.get(kind, meta.name, meta.namespace)
         try:
@@ -69,24 +69,24 @@ class Worker:
         return True
 
     async def promote(self, workload: Workload, clone: Workload) -> Workload:
-        """Give the clone the priority from here."""
+        """Give the clone the workload's priority."""
         edits = promoted(workload.spec, clone.spec)
         return await self.there.client.edit_object(WORKLOAD, clone, edits) if edits else clone
 
     async def resize(self, workload: Workload, clone: Workload, *, dry_run: bool = False) -> None:
-        """Give the clone the size from here."""
+        """Give the clone the workload's size."""
         if edits := resized(workload, clone):
             await self.there.client.edit_object(WORKLOAD, clone, edits, dry_run=dry_run)
 
     async def evict(self, clone: Workload) -> None:
-        """Evict the clone in Kueue's words."""
+        """Evict the clone with Kueue's condition and message."""
         reason, message = EVICTED_ON_MANAGER_CLUSTER, "Evicted on manager cluster"
         conditions = put(clone.status.conditions, DEACTIVATION_TARGET, True, reason, message, self.clock.now())
         patch = {"status": {"conditions": conditions}}
         await self.there.client.patch_object(WORKLOAD, clone, patch, subresource="status")
 
     def list_copies(self, one: Dispatched) -> Copies:
-        """Return the workload's jobs there, as last seen."""
+        """Return the workload's jobs in the worker, from the cache."""
         job_by_kind_and_name = {(kind, meta_of(job).name): job for kind, job in self.there.jobs_of(one.key)}
         if one.mirror is not None:
             kind = one.mirror.kind
@@ -95,28 +95,28 @@ class Worker:
         return one.split((kind, job) for (kind, _), job in job_by_kind_and_name.items())
 
     async def remove(self, one: Dispatched) -> bool:
-        """Remove what is known there, and return whether all is gone.
+        """Remove the workload's cached objects from the worker, and return whether all are gone.
 
-        The caller looks at a home itself before giving it up (`look`).
+        Before the caller gives a home up, it reads the server itself (`look`).
         """
         copies = self.list_copies(one)
         own = [(one.mirror.kind, job) for job in copies.own.values()] if one.mirror is not None else []
         return await remove(self.there.client, [*own, *copies.strays], self.there.workload(one.key))
 
     async def look(self, one: Dispatched) -> Remote:
-        """Return what the cluster's server has of this manager's objects for the workload."""
+        """Read from the cluster's server this manager's objects for the workload."""
         return Remote(
             self.there.name, workload=await self._read_clone(one), job=one.summarize(await self._read_jobs(one))
         )
 
     async def accompany(self, one: Dispatched, group: Reference) -> None:
-        """Create the PodGroup that the pods name, before them.
+        """Create the PodGroup that the pods name, before the pods.
 
-        Raises `BarredError`, and `ApiError` if none exists here.
+        Raises `BarredError`, and `ApiError` if none exists in the manager's cluster.
         """
         clone = await self._read_clone(one)
         if clone is None:
-            return  # nothing starts there
+            return  # no pod starts there
         meta = clone.metadata
         owner = WORKLOAD.refer_to_owner(meta)
         try:
@@ -125,9 +125,9 @@ class Worker:
             raise BarredError from None
 
     async def start(self, one: Dispatched, job: Any) -> bool:
-        """Create the job there, if the server here says, too, that this is its home. Raises `BarredError`.
+        """Create the job in the worker, if the manager's server confirms that the worker is its home.
 
-        Return whether it was created now.
+        Return whether this call created it. Raises `BarredError`.
         """
         mirror, meta, name = one.mirror, one.workload.metadata, meta_of(job).name
         assert mirror is not None
@@ -150,7 +150,7 @@ class Worker:
         return True
 
     async def is_barred(self, one: Dispatched) -> bool:
-        """Return whether an object that this manager did not create has the name that its own would have."""
+        """Return whether a foreign object has the name that an object of this manager would have."""
         finds: list[Awaitable[Any]] = [self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)]
         if one.mirror is not None:
             finds += (self.there.client.find(one.mirror.kind, name, one.namespace) for name in one.job_names)
@@ -165,7 +165,7 @@ class Worker:
         return clone if clone is not None and self._is_ours(clone) else None
 
     async def _read_jobs(self, one: Dispatched) -> Copies:
-        """Return its jobs by name, and by the workload's name where the workload's jobs may change."""
+        """Read the workload's jobs by name; if its jobs may change, also by the workload's name."""
         existing_jobs = await asyncio.gather(*(self.find_copy(one, name) for name in one.job_names))
         jobs = [(one.mirror.kind, job) for job in existing_jobs if job is not None] if one.mirror is not None else []
         if one.mirror is None or is_group(one.workload.metadata):
@@ -179,7 +179,7 @@ class Worker:
 
     async def _list_jobs_of_workload(self, one: Dispatched, kind: Kind[Any]) -> list[tuple[Kind[Any], Any]]:
         name, labels = one.workload.metadata.name, f"{MULTI_KUEUE_ORIGIN_LABEL}={self.origin}"
-        if not names.label_value(name):  # so it is a label of each of its jobs, too
+        if not names.label_value(name):  # then the name is also a label of each of its jobs
             labels += f",{PREBUILT_WORKLOAD_NAME_LABEL}={name}"
         jobs = (await self.there.client.list(kind, one.namespace, labels=labels)).items
         return [(kind, job) for job in jobs if self._is_ours(job) and prebuilt_name(meta_of(job)) == name]

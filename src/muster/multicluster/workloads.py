@@ -1,6 +1,7 @@
-"""Workloads that run in another cluster: `dispatch.decide` decides; this reads, writes here, and sends errands there.
+"""Reconcile workloads that run in another cluster.
 
-It may be cut off between any two writes, and the next look goes on.
+`dispatch.decide` decides; this module reads the state, writes to the manager's cluster, and starts errands in workers.
+It may be interrupted between any two writes; the next reconcile continues.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -39,7 +40,7 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16
-# Events of workers about a workload within this time are handled by one reconcile (upstream takes 1 s).
+# Events of workers about a workload within this time are handled by one reconcile (upstream waits 1 s).
 GATHER_SECONDS = 0.1
 
 _BY_OWNER, _BY_CHECK = "dispatch-owner", "dispatch-check"
@@ -50,13 +51,15 @@ Step: TypeAlias = Callable[[Worker, Dispatched], Awaitable[Result]]
 
 
 def keep_nothing(decision: Decision) -> None:
-    """Drop a record, for a controller whose decisions are not kept."""
+    """Drop a record, for a controller whose decisions are not recorded."""
 
 
 class DispatchController(Reconciler):
     """A controller, run by a `Manager`.
 
-    fleet: the workers. mirrors: the kinds of jobs that can be dispatched. decided: called with each decision.
+    fleet: the workers.
+    mirrors: the kinds of jobs that can be dispatched.
+    decided: called with each decision.
     """
 
     name = "multikueue-workload"
@@ -81,8 +84,8 @@ class DispatchController(Reconciler):
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
         self._jobs = {key: manager.informer(mirror.kind, optional=True) for key, mirror in self._mirrors.items()}
-        self._unknown: dict[str, datetime] = {}  # clusters that are named and not there, and since when
-        self._gone: set[str] = set()  # workloads that were deleted, whose clusters have not been looked at since
+        self._unknown: dict[str, datetime] = {}  # clusters that are named but do not exist, and since when
+        self._gone: set[str] = set()  # deleted workloads whose objects in workers have not been removed yet
         self._known = MutationCache(self._workloads.get)
         self._metrics = DispatchMetrics(manager.registry)
         self._steps = Steps(manager.client, manager.clock, configuration.origin, self._metrics)
@@ -115,20 +118,20 @@ class DispatchController(Reconciler):
                 yield from self._keys_of_check(check)
 
     def _on_cluster_standing(self, _cluster: str) -> None:
-        """Look again at the workloads without a home, because a cluster came or went."""
+        """Reconcile the workloads without a home again, because a cluster was added or removed."""
         for name in self._multikueue_checks():
             for workload in self._workloads.by(_BY_CHECK, name):
                 if not home_of(workload.metadata):
                     self._controller.queue.add(key_of(workload))
 
     async def run(self) -> None:
-        """Reconcile until `stop`, then cancel what runs in workers."""
+        """Reconcile until `stop`, then cancel the running errands."""
         try:
             await super().run()
         finally:
             await self._errands.close()
 
-    # One look at one workload.
+    # One reconcile of one workload.
 
     async def _reconcile(self, key: str) -> Result:
         workload = self._known.get(key)
@@ -144,7 +147,7 @@ class DispatchController(Reconciler):
         if self._prospects is not None:
             for cluster in plan.create:
                 self._prospects.sent(workload, cluster)
-        with ignoring("NotFound", "Conflict"):  # it has changed: its change brings it back
+        with ignoring("NotFound", "Conflict"):  # the workload has changed, so it is reconciled again
             records = tuple(describe_dispatch(view, plan, _subject(one), self._clock.now()))
             if plan.home == view.home:
                 result = await self._carry_out(one, plan)
@@ -154,16 +157,16 @@ class DispatchController(Reconciler):
         return None
 
     def _clear_deleted(self, key: str) -> None:
-        """Remove what a deleted workload left in reachable clusters; the rest is collected as garbage."""
+        """Remove a deleted workload's objects from reachable clusters; garbage collection removes the rest."""
         deleted = (
             there for name in self._fleet.list_names() if (there := self._fleet.get(name)) and there.lost_since is None
         )
-        left = [there for there in deleted if there.workload(key) is not None or there.jobs_of(key)]
-        if key not in self._gone or not left:
+        remaining = [there for there in deleted if there.workload(key) is not None or there.jobs_of(key)]
+        if key not in self._gone or not remaining:
             self._gone.discard(key)
             self._errands.forget(key)
             return
-        clear = {there.name: Errand("clear", partial(self._clear_in, there, key)) for there in left}
+        clear = {there.name: Errand("clear", partial(self._clear_in, there, key)) for there in remaining}
         self._errands.want(key, clear)
 
     async def _clear_in(self, there: RemoteCluster, key: str) -> Result:
@@ -212,7 +215,7 @@ class DispatchController(Reconciler):
         return Remote(cluster, chosen_for, there.lost_since, clone, job, seconds, barred, there.activity is not None)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
-        """Return whether the end of the job there is shown here, or there is nothing left to show."""
+        """Return whether the manager's job shows the end of the job at home, or there is nothing left to show."""
         there = self._fleet.get(home)
         clone = there.workload(one.key) if there is not None else None
         if there is None or clone is None or not is_true(clone.status.conditions, FINISHED):
@@ -240,7 +243,10 @@ class DispatchController(Reconciler):
             self._decided(decision)
 
     async def _move_home(self, one: Dispatched, before: str, home: str, records: tuple[Decision, ...]) -> None:
-        """Store the home; take one back only where the cluster is lost, or a look at it finds it clear."""
+        """Store the home.
+
+        Give a home up only if the cluster is lost, or a read of it shows none of the workload's objects.
+        """
         there = self._fleet.get(before)
         if there is None or there.lost_since is not None:
             await self._store_home(one, home)
@@ -253,7 +259,7 @@ class DispatchController(Reconciler):
         if (wait := self._steps.unsettled_seconds(one)) > 0:
             return wait
         clear = is_clear(one.workload, await worker.look(one))
-        if not (clear and await worker.there.is_itself()):  # else perhaps another cluster was asked
+        if not (clear and await worker.there.is_itself()):  # otherwise another cluster may have answered
             return GOING_SECONDS
         await self._store_home(one, home)
         self._record(records)
@@ -274,13 +280,13 @@ class DispatchController(Reconciler):
         for note in plan.notes:
             self._record_event(workload, note)
         self._errands.want(one.key, self._list_errands(one, plan))
-        if plan.stopped and one.mirror is not None:  # last, for the server here may refuse it for good
+        if plan.stopped and one.mirror is not None:  # last, because the manager's server may refuse it for good
             for job in one.jobs:
                 await self._steps.write_status(one, job, one.mirror.stopped(job, self._clock.now()))
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
-        """Return what a plan asks of the workers."""
+        """Return a plan's work in the workers."""
         asked: list[tuple[str, Step]] = [
             *((cluster, self._steps.create) for cluster in plan.create),
             *((cluster, self._steps.align) for cluster in plan.align),
@@ -301,7 +307,7 @@ class DispatchController(Reconciler):
         }
 
     async def _run_steps(self, cluster: str, one: Dispatched, steps: Iterable[Step]) -> Result:
-        """Take steps in a worker, side by side."""
+        """Take steps in a worker concurrently."""
         there = self._fleet.get(cluster)
         if there is None:
             return None
@@ -330,7 +336,7 @@ def _owner(workload: Workload) -> Iterable[str]:
 
 
 def _checks_of(workload: Workload) -> Iterable[str]:
-    """Return the checks of a workload; one that has ended asks none."""
+    """Return the checks of a workload; none if it has ended."""
     over = is_true(workload.status.conditions, FINISHED)
     return () if over else [check.name for check in workload.status.admission_checks]
 

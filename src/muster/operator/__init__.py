@@ -1,1 +1,1 @@
-"""Runs the engine as an operator of a Kubernetes cluster: it leads or stands by, and answers probes and scrapers."""
+"""Run the engine as an operator of a Kubernetes cluster: lead or stand by, and answer probes and scrapers."""

@@ -1,10 +1,10 @@
-"""Parses listen addresses, as the Configuration and options write them."""
+"""Parse listen addresses of the Configuration and of options."""
 
-OFF = "0"  # the address that serves nothing (controller-runtime)
+OFF = "0"  # the address that turns a server off (as in controller-runtime)
 
 
 class BadAddressError(ValueError):
-    """A text that is no bind address; names it."""
+    """A text is not a bind address; the message names it."""
 
 
 def address(text: str) -> tuple[str, int]:

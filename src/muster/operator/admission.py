@@ -1,7 +1,8 @@
-"""Serves the webhooks of a replica, whether it leads or not.
+"""Serve the webhooks of a replica, whether it leads or not.
 
-A server lists Kueue's kinds only once their objects stored in the old version can be converted. So nothing that
-conversion needs waits for a list of these kinds: neither the certificate, nor the leader's bundle, nor readiness.
+An API server lists Kueue's kinds only once it can convert objects stored in the old version, for which it calls these
+webhooks. So the parts that conversion needs must not wait for a list of these kinds: the certificate, the leader's
+bundle, and readiness.
 """
 
 import asyncio
@@ -30,9 +31,11 @@ class Webhooks:
         replica: Replica,
         said: Callable[[str], None],
     ) -> None:
-        """Serve what `keeping` and `following` provide.
+        """Make the webhooks of a replica.
 
-        keeping: runs the certificates. following: runs here. said: called with the address once they are served.
+        keeping: the manager that runs the certificates.
+        following: the manager with the webhooks' informers, run by this object.
+        said: called with the address once the webhooks are served.
         """
         self._keeping, self._following, self._certificates = keeping, following, certificates
         keeping.add(Bundles(keeping, certificates, replica.began, WEBHOOKS))
@@ -46,7 +49,7 @@ class Webhooks:
         return "" if self._serves else f"webhooks: {self._keeping.unready() or 'waiting for a certificate'}"
 
     async def run(self) -> None:
-        """Serve until cancelled. Raises `BadAddressError`, `OSError`, or what made a part fail."""
+        """Serve until cancelled. Raises `BadAddressError`, `OSError`, or the error of a failed part."""
         await together(self._serve(), self._following.run())
 
     async def _serve(self) -> None:

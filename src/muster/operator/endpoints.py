@@ -1,4 +1,4 @@
-"""Serves a replica's probes over HTTP, and its metrics over HTTPS for authorized readers."""
+"""Serve a replica's probes over HTTP, and its metrics over HTTPS for authorized readers."""
 
 import logging
 import ssl
@@ -13,10 +13,10 @@ from muster.operator.routes import Handler, InboundRequest, Routes, text_answer
 from muster.runtime.metrics import CONTENT_TYPE, Registry
 from muster.runtime.transport import Response, TransportError
 
-# Returns whether a token may read a path, as an HTTP status.
+# Returns an HTTP status: whether the owner of a token may read a path.
 Judge = Callable[[str, str], Awaitable[int]]
 
-_LAST_ANSWERS_SECONDS = 60.0  # for the answers under way at the end
+_LAST_ANSWERS_SECONDS = 60.0  # for answers still being sent when the server stops
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 def probes(settings: Health, unready: Callable[[], str], lacks: Callable[[], str] = str) -> dict[str, Handler]:
     """Return the handlers of `/healthz`, which always answers ok, and of `/readyz`, which says why it is not ready.
 
-    unready: returns why the replica is not ready; "" if it is. lacks: returns a note for the answer of a ready replica.
+    unready: returns why the replica is not ready; "" if it is.
+    lacks: returns a note for the answer of a ready replica.
     """
 
     async def live(_: InboundRequest) -> Response:
@@ -39,7 +40,7 @@ def probes(settings: Health, unready: Callable[[], str], lacks: Callable[[], str
 
 
 def metrics(registry: Registry, judge: Judge | None) -> dict[str, Handler]:
-    """Return the handler of `/metrics`, for all callers if there is no judge."""
+    """Return the handler of `/metrics`; without a judge, any caller may read it."""
 
     async def scrape(request: InboundRequest) -> Response:
         if judge is not None:
@@ -60,7 +61,10 @@ def metrics(registry: Registry, judge: Judge | None) -> dict[str, Handler]:
 async def serving(
     where: str, handlers: Mapping[str, Handler], context: ssl.SSLContext | None = None, method: str = "GET"
 ) -> AsyncIterator[int]:
-    """Serve within the context, at an address or nowhere; yield the port. Raises `BadAddressError`, `OSError`."""
+    """Serve until the end of the context, unless the address is off; yield the port.
+
+    Raises `BadAddressError`, `OSError`.
+    """
     if where == OFF:
         yield 0
         return

@@ -1,7 +1,7 @@
-"""Identifies the user of a request that a server passes on: the server authenticates the user and says so in headers.
+"""Identify the user of a request that kube-apiserver passes on, by its headers. Pure.
 
-The headers are believed only with a client certificate of the authorities, and by one of the names, in the ConfigMap
-by which kube-apiserver announces its front proxy. Pure.
+kube-apiserver authenticates the user and names the user in headers. The headers are trusted only from a caller with a
+client certificate of the authorities, and with one of the names, in the ConfigMap that describes the front proxy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from muster.cluster.apiserver.identity.users import ANONYMOUS, AUTHENTICATED, UN
 
 NAMESPACE: Final = "kube-system"
 CONFIG_MAP_NAME: Final = "extension-apiserver-authentication"
-# The Role that reads it, which every cluster has.
+# The Role that may read that ConfigMap; every cluster has it.
 READER_ROLE: Final = "extension-apiserver-authentication-reader"
 
 _PREFIX: Final = "requestheader-"
@@ -25,8 +25,8 @@ _PREFIX: Final = "requestheader-"
 class FrontProxy(Struct, frozen=True):
     """The certificate names and headers of a server that passes requests on.
 
-    authorities: PEM; the TLS layer checks that one of them has signed its certificate. names: of certificates; all
-    names if there is none.
+    authorities: PEM; the TLS layer checks that one of them has signed the server's certificate.
+    names: the accepted names of certificates; empty accepts all.
     """
 
     authorities: str
@@ -79,7 +79,7 @@ def user(proxy: FrontProxy, caller: User | None, headers: Sequence[tuple[str, st
     if name != ANONYMOUS and UNAUTHENTICATED not in groups:
         groups |= {
             AUTHENTICATED
-        }  # not every proxy names this group: kube-apiserver requests OpenAPI documents without it
+        }  # not every proxy has this group: kube-apiserver requests OpenAPI documents without it
     return User(
         name,
         groups,

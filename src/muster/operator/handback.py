@@ -1,8 +1,9 @@
-"""Gives Workloads, and the Secret of the webhooks' certificates, back to Kueue's manager.
+"""Return Workloads, and the Secret of the webhooks' certificates, to Kueue's manager.
 
 Kueue writes a Workload's status by server-side apply, as `kueue-admission`, and removes a field by no longer applying
-it. That works only for fields that Kueue alone owns: so Muster's fields become Kueue's. Values stay as they are, except
-the counts of an elastic Workload's podsets: Kueue takes them for the granted size, Muster for the wanted size.
+it. That works only for fields that Kueue alone owns, so Muster's fields become Kueue's. Values stay as they are, except
+the
+pod counts of an elastic Workload: Kueue reads them as the granted size, Muster as the desired size.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from muster.runtime.tasks import cancel
 from muster.webhooks import certificates
 
 KUEUE: Final = "kueue-admission"
-# The fields of the status that Kueue removes by leaving them out.
+# The fields of the status that Kueue removes by no longer applying them.
 FIELDS: Final = (
     "f:admission", "f:admissionChecks", "f:clusterName", "f:nominatedClusterNames", "f:requeueState",
     "f:resourceRequests", "f:unhealthyNodes",
@@ -35,7 +36,7 @@ Entry = Mapping[str, Any]
 
 
 class StillWorksError(Exception):
-    """An engine, which the error names, that still works."""
+    """An engine still runs; the message names it."""
 
 
 async def hand_back_alone(
@@ -43,8 +44,8 @@ async def hand_back_alone(
 ) -> int:
     """Hand back while holding the Lease of engines, so that no engine starts; return the number of Workloads.
 
-    If the Lease is not released, wait for its whole duration: only its renewal tells whether that engine works.
-    said: called with what is waited for. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
+    If the Lease is held, wait for its whole duration, because only a renewal shows whether its holder still runs.
+    said: called with the reason of a wait. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
     """
     where, name = place(settings)
     election = Election(client, inputs.clock, inputs.random, namespace=where, name=name, identity=identity)
@@ -57,7 +58,7 @@ async def hand_back_alone(
             said(f"Secret {secret_of(settings)} is emptied: Kueue's manager cannot read what it held and makes it anew")
 
     async def another() -> str:
-        """Return who holds the Lease instead: a standby may get it first."""
+        """Return which engine took the Lease instead: a standby may get it first."""
         while not (engine := await working(client, inputs.clock, settings, said, but=identity)):
             await inputs.clock.sleep(LOOK_SECONDS)
         return engine
@@ -74,14 +75,14 @@ async def hand_back_alone(
 
 
 def secret_of(settings: Configuration) -> str:
-    """Return the namespace and the name of the Secret of the webhooks' certificates."""
+    """Return the namespace and name of the Secret with the webhooks' certificates."""
     return f"{settings.namespace}/{settings.internal_cert_management.webhook_secret_name}"
 
 
 async def empty_unreadable_certificates(client: Client, settings: Configuration) -> bool:
-    """Empty the Secret of the webhooks' certificates where Kueue's manager would hang on it.
+    """Empty the Secret of the webhooks' certificates if Kueue's manager could not start with it.
 
-    Return whether it was so.
+    Return whether the Secret was emptied.
     """
     if not settings.internal_cert_management.enable:
         return False  # another program makes the certificates
@@ -95,7 +96,7 @@ async def empty_unreadable_certificates(client: Client, settings: Configuration)
 
 
 async def hand_back(client: Client) -> int:
-    """Hand back all Workloads and return their number. Raises `ApiError` (Conflict: another client writes them)."""
+    """Hand back all Workloads and return their number. Raises `ApiError` (Conflict if another client writes them)."""
     count = 0
     for workload in (await client.list(WORKLOAD)).items:
         entries, sizes = handed_back(workload.metadata.managed_fields), granted_sizes(workload)
@@ -110,9 +111,9 @@ async def hand_back(client: Client) -> int:
 
 
 def granted_sizes(workload: Workload) -> list[dict[str, Any]]:
-    """Return the JSON patch by which an elastic Workload asks for no more pods than were granted.
+    """Return the JSON patch that reduces an elastic Workload's pod counts to the granted ones.
 
-    Kueue opens the gates of as many pods as the podsets say, and then asks for more by a slice of the larger size.
+    Kueue opens the gates of as many pods as the podsets say, and then requests more by a slice of the larger size.
     """
     return [
         {"op": "replace", "path": f"/spec/podSets/{position}/count", "value": granted.count}
@@ -122,7 +123,7 @@ def granted_sizes(workload: Workload) -> list[dict[str, Any]]:
 
 
 def handed_back(entries: Sequence[Entry]) -> list[Entry] | None:
-    """Return the field owners once everything of ours is Kueue's; None if nothing is ours."""
+    """Return the managed fields with all of Muster's fields owned by Kueue; None if Muster owns none."""
     given: dict[str, Any] = {}
     kept, theirs = list[Entry](), dict[str, Any]()
     for entry in entries:

@@ -1,6 +1,6 @@
-"""Finds which manager works on a cluster: the holder of the Lease of engines, Kueue's and Muster's, if it renews it.
+"""Find which manager runs on a cluster: the holder of the Lease of engines, Kueue's or Muster's, if it renews it.
 
-Only this machine's own clock counts, as in an election: the times in a Lease are of other clocks.
+Only this machine's own clock counts, as in an election, because the times in a Lease are from other clocks.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from muster.operator.precedence import is_ours, place
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 
-# The interval at which a possibly held Lease is read.
+# The interval at which a Lease that may be held is read.
 LOOK_SECONDS = 2.0
 
 Said = Callable[[str], None]
 
 
 async def other_manager(client: Client, clock: Clock, configuration: Configuration, said: Said) -> str:
-    """Return the identity of another program's manager that works; "" if none does, as `working` finds out.
+    """Return the identity of another program's running manager; "" if there is none, as `working` finds out.
 
-    Raises `ApiError` where the Lease may not be read: an engine may work.
+    Raises `ApiError` if the Lease may not be read, because an engine may be running then.
     """
     namespace, name = place(configuration)
     lease: Lease | None = await client.find(LEASE, name, namespace)
@@ -31,15 +31,16 @@ async def other_manager(client: Client, clock: Clock, configuration: Configurati
 
 
 async def working(client: Client, clock: Clock, configuration: Configuration, said: Said, but: str = "") -> str:
-    """Return the identity of the manager that holds and renews the Lease; "" if none has for its whole duration.
+    """Return the identity of the manager that holds and renews the Lease; "" if none renews it in its duration.
 
-    said: called with what is waited for, if anything is. but: an identity that does not count.
+    said: called with the reason of a wait, if there is one.
+    but: an identity that does not count.
     """
     return await renewer(client, clock, *place(configuration), said, but)
 
 
 async def renewer(client: Client, clock: Clock, namespace: str, name: str, said: Said, but: str = "") -> str:
-    """Return who holds a Lease and renews it; "" if nobody has for its whole duration. said, but: as in `working`."""
+    """Return who holds a Lease and renews it; "" if nobody renews it in time. said, but: as in `working`."""
     first: Lease | None = await client.find(LEASE, name, namespace)
     if first is None or first.spec.holder_identity in (None, "", but):
         return ""
@@ -49,8 +50,8 @@ async def renewer(client: Client, clock: Clock, namespace: str, name: str, said:
         f" {lasts} s"
     )
     until = clock.monotonic() + lasts
-    while (left := until - clock.monotonic()) > 0:
-        await clock.sleep(min(LOOK_SECONDS, left))
+    while (remaining := until - clock.monotonic()) > 0:
+        await clock.sleep(min(LOOK_SECONDS, remaining))
         now: Lease | None = await client.find(LEASE, name, namespace)
         if now is None:
             return ""

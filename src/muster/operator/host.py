@@ -1,4 +1,4 @@
-"""Runs a replica as a process: its connection, its signals, its probes and metrics."""
+"""Run a replica as a process: its connection, its signals, its probes and metrics."""
 
 import asyncio
 import signal
@@ -33,7 +33,7 @@ from muster.runtime.manager import Manager
 from muster.runtime.process.garbage import settle
 from muster.runtime.tasks import together
 
-# The life of the certificate for metrics: no process lives as long.
+# The life of the certificate for metrics; no process runs as long.
 _METRICS_LIFE = timedelta(days=365)
 
 
@@ -41,8 +41,9 @@ _METRICS_LIFE = timedelta(days=365)
 class Options:
     """The options of `muster controllers`.
 
-    host: the name of this machine, or pod. plain_metrics: metrics are served over HTTP, to all callers.
-    webhooks: whether they are served.
+    host: the name of this machine, or pod.
+    plain_metrics: whether metrics are served over HTTP, to all callers.
+    webhooks: whether webhooks are served.
     """
 
     connection: ConnectionConfig
@@ -54,7 +55,7 @@ class Options:
 
 
 async def operate(options: Options, signals: Iterable[signal.Signals], said: Callable[[str], None]) -> None:
-    """Run until one of the signals. said: called with each address that is served.
+    """Run until one of the signals. said: called with each served address.
 
     Raises as `Replica.run` and `Webhooks.run`, and `BadAddressError`, `OSError`.
     """
@@ -65,10 +66,10 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
     replica = Replica(transport, ExternalInputs(clock, ids, random), settings, name, options.parts, pod=pod)
 
     def manager() -> Manager:
-        # Requests for webhooks are not rate-limited: a server waits for the answers.
+        # Requests for webhooks are not rate-limited, because an API server waits for their answers.
         return Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
 
-    # Each part has its own manager, so that no part waits for kinds that another may not read.
+    # Each part has its own manager, so that no part waits for kinds that another part may not read.
     keeping, shows = manager(), settings.features.enabled("VisibilityOnDemand")
     kept = certificates(keeping, settings)
     webhooks = Webhooks(keeping, manager(), kept, settings, replica, said) if options.webhooks else None
@@ -83,7 +84,8 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
         if await is_embedded(Client(transport)):
             raise OtherManagerError("this is a cluster of `muster up`, which has an engine of its own already")
         health = settings.health.health_probe_bind_address
-        # A replica that serves webhooks is ready whatever it waits for: the server may need its answers for that.
+        # A replica that serves webhooks is ready whatever it waits for, because the API server may need its webhooks
+        # for that.
         ready = (webhooks.unready, replica.unready) if webhooks is not None else (replica.unready,)
         port = await stack.enter_async_context(serving(health, probes(settings.health, *ready)))
         said(f"probes at port {port}" if port else "no probes")
@@ -99,9 +101,9 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
 async def asked(
     replica: Replica, keeping: Manager, webhooks: Webhooks | None, shown: AbstractAsyncContextManager[None]
 ) -> None:
-    """Serve the webhooks and the visibility API, once no other program's manager works here.
+    """Serve the webhooks and the visibility API, once no other program's manager runs here.
 
-    The certificate may be its.
+    The certificate may still be in use by that program.
     """
     await replica.alone.wait()
     async with shown:
@@ -109,13 +111,13 @@ async def asked(
 
 
 async def _freeze_after_start(replica: Replica) -> None:
-    """Exclude what the start has read of a big cluster from garbage collection, which would take seconds each time."""
+    """Exclude the objects read at the start from garbage collection, which would take seconds each time."""
     await replica.started.wait()
     settle()
 
 
 def _make_metrics_context(now: datetime, host: str) -> ssl.SSLContext:
-    """Return a TLS context with a certificate of this process alone.
+    """Return a TLS context with a certificate made by this process.
 
     Scrapers of controller-runtime's metrics expect such a certificate.
     """

@@ -1,7 +1,7 @@
-"""Joins a machine without a container runtime to any cluster: its pods run as processes, as under `muster up`.
+"""Join a machine without a container runtime to any cluster: its pods run as processes, as under `muster up`.
 
-The node is a guest: it needs no more rights than a kubelet (a credential of `system:node:NAME` is enough). The identity
-in the node's directory tells which agent owns a Node object.
+The node needs no more rights than a kubelet (a credential of `system:node:NAME` is enough). An identity file in the
+node's directory proves which agent owns a Node object.
 """
 
 import socket
@@ -41,17 +41,19 @@ _LOOK_SECONDS = 1.0
 
 
 class NameTakenError(Exception):
-    """A node of that name that exists and is another one; says what to do."""
+    """Another node of that name exists; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
     """The settings of a process node that joins a cluster.
 
-    name: its name. home: a directory of its own. resources: what it offers instead of what the machine has.
-    played_gpus: how many simulated GPUs it offers, instead of those of the machine.
+    name: its name.
+    home: a directory of its own.
+    resources: the resources that it offers instead of the machine's.
+    played_gpus: how many simulated GPUs it offers, instead of the machine's.
     callers: the authority (PEM) of those who may read logs, at this port; without it no caller may.
-    lease_seconds: for how long the server may hear nothing of the node.
+    lease_seconds: the duration of the node's Lease.
     """
 
     name: str
@@ -67,7 +69,9 @@ class Joining:
 class Identity:
     """The identity of an agent.
 
-    node: common to all agents of a node. session: its own. former: that of the agent before it.
+    node: the id shared by all agents of a node.
+    session: the agent's own id.
+    former: the id of the previous agent.
     """
 
     node: str
@@ -79,7 +83,7 @@ class Identity:
         return f"{name}_{self.session}"
 
     def may_take(self, lease: Lease, name: str, now: datetime) -> bool:
-        """Return whether the Lease is free: nobody's, the former agent's, or not renewed for its whole duration."""
+        """Return whether the Lease may be taken: it is free, the previous agent's, or not renewed in time."""
         spec = lease.spec
         if spec.holder_identity in (None, "", f"{name}_{self.former}") or spec.renew_time is None:
             return True
@@ -88,7 +92,7 @@ class Identity:
 
 @contextmanager
 def held(home: Path, ids: Ids) -> Iterator[Identity]:
-    """Lock a node's directory and yield our identity. Raises `DataDirectoryError`, `OSError`."""
+    """Lock a node's directory and yield this agent's identity. Raises `DataDirectoryError`, `OSError`."""
     directory = DataDirectory(home)
     try:
         node = _read_remembered(home / "identity") or _write(home / "identity", ids.uid())
@@ -110,9 +114,9 @@ def _write(path: Path, text: str) -> str:
 
 
 async def await_lease(client: Client, clock: Clock, name: str, identity: Identity) -> None:
-    """Wait until no other agent of this node can be alive. Raises `NameTakenError` if one is, `ApiError`.
+    """Wait until no other agent of this node can be running. Raises `NameTakenError` if one is, `ApiError`.
 
-    Two agents can have one identity where the directory was copied, as with the image of a machine.
+    Two agents have one identity if the directory was copied, as with a machine image.
     """
     seen = lease = await client.find(LEASE, name, node_object.LEASE_NAMESPACE)
     if lease is None or identity.may_take(lease, name, clock.now()):
@@ -129,7 +133,7 @@ async def await_lease(client: Client, clock: Clock, name: str, identity: Identit
 
 
 async def claim(client: Client, name: str, identity: str) -> None:
-    """Create the Node object, or check that the existing one is ours. Raises `NameTakenError`, `ApiError`."""
+    """Create the Node object, or check that the existing one is this node's. Raises `NameTakenError`, `ApiError`."""
     meta = ObjectMeta(name=name, labels={NODE_KIND_LABEL: PROCESS})
     with ignoring("AlreadyExists"):
         await client.create(NODE, node_object.of_guest(Node(metadata=meta), identity))
@@ -145,23 +149,23 @@ async def claim(client: Client, name: str, identity: str) -> None:
 
 
 async def refuse_servers_own(client: Client, names: Collection[str]) -> None:
-    """Raise `NameTakenError` where the server simulates or runs nodes of these names itself. Raises `ApiError`."""
+    """Raise `NameTakenError` if the server itself simulates or runs nodes of these names. Raises `ApiError`."""
     nodes = (await client.list(NODE, labels=SERVER_MACHINE)).items if names else []
-    taken = sorted(node.metadata.name for node in nodes if node.metadata.name in names)
-    if taken:
+    clashes = sorted(node.metadata.name for node in nodes if node.metadata.name in names)
+    if clashes:
         raise NameTakenError(
-            f"the server itself has nodes of these names, such as {taken[0]}: let it play them all "
+            f"the server itself has nodes of these names, such as {clashes[0]}: let it play them all "
             "(muster up --nodes simulated:COUNT), or start it without its own"
         )
 
 
 def is_servers_own(node: Node) -> bool:
-    """Return whether the node belongs to the process or machine of the server, and is no guest."""
+    """Return whether the server runs the node itself, so that it did not join from another machine."""
     return SERVER_MACHINE in node.metadata.labels and NODE_IDENTITY not in node.metadata.annotations
 
 
 def add(manager: Manager, ids: Ids, joining: Joining, identity: Identity, server: str) -> ProcessNode:
-    """Add the node to a manager that does not run yet. server: its URL. Raises `OSError`."""
+    """Add the node to a manager that does not run yet. server: the server's URL. Raises `OSError`."""
     host, port = _split_url(server)
     events = EventSink(manager.client, manager.clock, ids, manager.random)
     state = joining.home / "node"
@@ -209,9 +213,9 @@ def _split_url(server: str) -> tuple[str, int]:
 
 
 def _find_own_address(server: str) -> str:
-    """Return the address of this machine that the server sees. Raises `OSError`."""
+    """Return the address of this machine from which it reaches the server. Raises `OSError`."""
     host, port = _split_url(server)
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as asked:
-        asked.connect(address)  # a UDP connect sends nothing
+        asked.connect(address)  # connecting a UDP socket sends nothing
         return str(asked.getsockname()[0])

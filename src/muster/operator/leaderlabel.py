@@ -1,7 +1,7 @@
-"""Labels the leader's pod, so that the Service of what only the leader serves selects it while it serves.
+"""Label the leader's pod, so that the Services that only the leader serves select it.
 
-Only a leader writes the label, behind the fence of its Lease, and removes it from the former leader's pod. Outside a
-pod there is nothing to label.
+Only a leader writes the label, fenced by its Lease, and removes it from the previous leader's pod. Outside a pod there
+is nothing to label.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 
 
 class LeaderLabel:
-    """The component that labels the pod of the leading replica, run by that replica's manager while it leads."""
+    """The component that labels the leading replica's pod. The replica's manager runs it while the replica leads."""
 
     name = "leader-label"
 
     def __init__(self, manager: Manager, namespace: str, pod: str) -> None:
-        """Label the pod of this name, which is this replica's own."""
+        """Make the component. pod: the name of this replica's own pod."""
         self._client, self._clock = manager.client, manager.clock
         self._namespace, self._pod = namespace, pod
         self._labelled = manager.informer(_POD, namespace=namespace, labels=f"{LABEL}={VALUE}")
@@ -43,7 +43,7 @@ class LeaderLabel:
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
-        """Keep our own pod selected within the context."""
+        """Keep the label on the replica's own pod until the end of the context."""
         self._wanted = True
         self._changed.set()
         try:
@@ -53,7 +53,7 @@ class LeaderLabel:
             self._changed.set()
 
     async def run(self) -> None:
-        """Add the label where it is missing, and remove it where it is not wanted."""
+        """Add the label where it is missing, and remove it from other pods."""
         self._changed.set()
         while not self._stopping.is_set():
             await self._changed.wait()

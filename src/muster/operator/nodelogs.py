@@ -1,7 +1,7 @@
-"""Serves the logs of a process node's pods to the API server, at the path and port of a kubelet.
+"""Serve the logs of a process node's pods to the API server, at the path and port of a kubelet.
 
-A caller shows a certificate of the cluster's authority, and the API server says whether that user may read logs (`get`
-of `nodes/proxy`, as kubelets ask). There is no other way in.
+A caller needs a client certificate of the cluster's authority, and the API server decides whether that user may read
+logs (`get` of `nodes/proxy`, as for kubelets). There is no other authentication.
 """
 
 import logging
@@ -34,7 +34,10 @@ log = logging.getLogger(__name__)
 
 
 def context(home: Path, now: datetime, names: tuple[str, ...], callers: bytes) -> ssl.SSLContext:
-    """Return a TLS context with the node's own certificate. callers: the callers' authority, PEM. Raises `OSError`."""
+    """Return a TLS context with the node's own certificate. callers: the authority (PEM) of the callers' certificates.
+
+    Raises `OSError`.
+    """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.verify_mode = ssl.CERT_REQUIRED

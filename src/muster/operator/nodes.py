@@ -1,4 +1,4 @@
-"""Runs nodes for any server: thousands of simulated ones in one process, for rehearsals; or this machine itself."""
+"""Run nodes for any server: thousands of simulated ones in one process for tests, or this machine itself."""
 
 import asyncio
 import signal
@@ -37,16 +37,17 @@ async def play(
 ) -> None:
     """Run simulated nodes and a process node until one of the signals. said: called once all are registered.
 
-    The Node objects stay, and resume if they are played again. A stopped process node ends its pods; a killed one
-    leaves pods that the next one finds. Raises what made a part fail, `TransportError` when the server does not answer
-    at first, `ApiError`, `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
+    The Node objects are kept, and resume if the same nodes are run again. A stopped process node ends its pods. A
+    killed one leaves its pods running, and the next process finds them. Raises the error of a failed part,
+    `TransportError` if the server does not answer at first, `ApiError`, `NameTakenError`, `DataDirectoryError`,
+    `CredentialError`, `OSError`.
     """
     clock, random, ids = RealClock(), Random(), Ids()
     async with AsyncExitStack() as stack:
         transport = HttpsTransport(connection, clock, random)
         stack.push_async_callback(transport.close)
         manager = Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
-        # An unreachable server is most often a mistake of the user.
+        # An unreachable server is most often a mistake of the user, so it is reported at once.
         version = server_version(await manager.client.raw(Request("GET", "/version")))
         await joining.refuse_servers_own(manager.client, {name for _, names in named(specs) for name in names})
         played = add(manager, specs, version)
@@ -68,7 +69,7 @@ async def play(
 
 
 def server_version(answer: Response) -> str:
-    """Return the version in a server's answer to `/version`; our own if it does not say one."""
+    """Return the version in a server's answer to `/version`; Muster's own if it is missing."""
     try:
         return str(msgspec.json.decode(answer.body)["gitVersion"])
     except (msgspec.DecodeError, LookupError, TypeError):
@@ -76,7 +77,7 @@ def server_version(answer: Response) -> str:
 
 
 def add(manager: Manager, specs: Sequence[NodeSpec], version: str = GIT_VERSION) -> list[SimulatedNodes]:
-    """Add simulated nodes to a manager that does not run yet. version: of the server."""
+    """Add simulated nodes to a manager that does not run yet. version: the server's version."""
     played: list[SimulatedNodes] = []
     for spec, names in named(specs):
         nodes = SimulatedNodes(manager, names, resources=spec.resources, version=version, devices=spec.devices)
@@ -87,7 +88,7 @@ def add(manager: Manager, specs: Sequence[NodeSpec], version: str = GIT_VERSION)
 
 
 def named(specs: Sequence[NodeSpec]) -> Iterator[tuple[NodeSpec, list[str]]]:
-    """Return the names of the nodes of each specification."""
+    """Yield each specification with the names of its nodes."""
     count = 0
     for spec in specs:
         yield spec, spec.names(taken=count)

@@ -1,7 +1,7 @@
-"""Decides which of several programs on a cluster acts: which manager leads, which scheduler places a pod. Pure.
+"""Decide which of several programs on a cluster acts: which manager leads, which scheduler places a pod. Pure.
 
-One replica of Muster leads at a time, and none while Kueue's own manager does. Pods are left to the scheduler that they
-name, and Muster places only those that name its own.
+One replica of Muster leads at a time, and none while Kueue's own manager leads. Each pod is placed by the scheduler
+that it names, and Muster places only pods that name Muster's scheduler.
 """
 
 from msgspec.structs import replace
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from muster.api.config import Configuration
 from muster.api.config.types import SCHEDULER_NAMES
 
-# The prefix of the identities of Muster's replicas. Kueue's begin with the name of its pod.
+# The prefix of the identities of Muster's replicas; Kueue's identities begin with the name of its pod.
 OURS = "muster_"
 
 SCHEDULER = "muster"
@@ -21,7 +21,7 @@ def identity(host: str, uid: str) -> str:
 
 
 def place(configuration: Configuration) -> tuple[str, str]:
-    """Return the namespace and the name of the Lease of engines, Kueue's and Muster's."""
+    """Return the namespace and name of the Lease that Kueue's and Muster's engines compete for."""
     election = configuration.leader_election
     return election.resource_namespace or configuration.namespace, election.resource_name
 
@@ -32,7 +32,7 @@ def is_ours(identity: str) -> bool:
 
 
 def beside_others(configuration: Configuration) -> Configuration:
-    """Return the settings with the scheduler names that other programs have here, unless the file names its own."""
+    """Return the settings with scheduler names that no other program uses, unless the file sets its own names."""
     ours = configuration.muster
     if ours.scheduling.scheduler_names != SCHEDULER_NAMES:
         return configuration

@@ -1,7 +1,7 @@
-"""Runs one replica of the engine: it waits for the Lease, works while it holds it, and reports its readiness.
+"""Run one replica of the engine: wait for the Lease, run while holding it, and report readiness.
 
-All its writes, here and in worker clusters, go through the Lease's fence: a replica that has lost the Lease writes
-nothing more, whatever its parts still try. A replica works once: after losing the Lease it starts as a new process.
+All its writes, to this cluster and to workers, pass the Lease's fence: a replica that has lost the Lease writes nothing
+more, even if its parts still try. A replica leads only once: after losing the Lease it starts as a new process.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ from muster.runtime.yielding import YieldingTransport
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
 
-# The parts that run beside kube-controller-manager, which makes the pods of Jobs.
+# The parts that run beside kube-controller-manager, which creates the pods of Jobs.
 PARTS = tuple(part for part in Part if part is not Part.JOBS)
-# The field manager of our writes.
+# The field manager of Muster's writes.
 FIELD_MANAGER = "muster"
-# After so long, the log says what the start still waits for.
+# After this time, the log says what the start still waits for.
 PATIENCE_SECONDS = 10.0
 
 Fence: TypeAlias = Callable[[Transport], Transport]
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class OtherManagerError(Exception):
-    """The error that another program's manager leads; the message names it and what to do."""
+    """Another program's manager leads; the message names it and says what to do."""
 
 
 class Replica:
@@ -99,16 +99,16 @@ class Replica:
         return self._manager.unready() if self._manager is not None else ""
 
     def selected(self) -> AbstractContextManager[None]:
-        """Keep the label of the leader on our pod within the context, if we lead.
+        """Keep the leader's label on this replica's pod until the end of the context, if the replica leads.
 
-        The Service of what only the leader serves selects pods by that label.
+        The Service of the parts that only the leader serves selects pods by that label.
         """
         return self._label.wanted() if self._label is not None else nullcontext()
 
     async def run(self) -> None:
-        """Stand by, lead, and release the lead after `stop`.
+        """Stand by, lead, and release the Lease after `stop`.
 
-        Raises `OtherManagerError`, `LeadershipLostError`, `ApiError`, `TransportError`, or what made a part fail.
+        Raises `OtherManagerError`, `LeadershipLostError`, `ApiError`, `TransportError`, or the error of a failed part.
         """
         leading = asyncio.create_task(self._lead())
         standing_down = asyncio.create_task(self._stopping.wait())
@@ -157,7 +157,8 @@ class Replica:
 
     async def _work(self, fence: Fence) -> None:
         clock, ids, random = self._inputs.clock, self._inputs.ids, self._inputs.random
-        # The rate limit is outside the fence, which thus stops delayed writes too; the Lease itself has no rate limit.
+        # The rate limit is outside the fence, so the fence also stops delayed writes; the Lease itself has no rate
+        # limit.
         transport = paced_as(fence(self._transport), clock, self._configuration.client_connection)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
@@ -191,7 +192,7 @@ class Replica:
         return way
 
     async def _hang_up(self) -> None:
-        """Close the transports here and to worker clusters: requests under way fail."""
+        """Close the transports to this cluster and to workers, so that running requests fail."""
         await asyncio.gather(*(way.close() for way in (self._transport, *self._ways)))
 
     async def _start(self, manager: Manager) -> None:
@@ -199,7 +200,7 @@ class Replica:
         self.started.set()
 
     async def _tell(self, manager: Manager) -> None:
-        """Log what the start waits for: most often kinds that are not installed, or rights."""
+        """Log what the start waits for: usually kinds that are not installed, or missing rights."""
         while not manager.ready.is_set():
             await self._inputs.clock.sleep(PATIENCE_SECONDS)
             if problem := self.unready():
@@ -207,7 +208,7 @@ class Replica:
 
 
 def fenced(reach: Reach, fence: Fence) -> Reach:
-    """Return the transports to worker clusters with no writes once the fence is closed."""
+    """Return the function with transports to workers that refuse writes once the fence is closed."""
 
     def way(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
         return fence(reach(config, clock, random))
@@ -216,5 +217,5 @@ def fenced(reach: Reach, fence: Fence) -> Reach:
 
 
 def _keep_open(transport: Transport) -> Transport:
-    """Return the transport as it is: the fence of the only replica."""
+    """Return the transport unchanged, as the fence of a replica without an election."""
     return transport

@@ -1,6 +1,6 @@
-"""Routes the requests of a small HTTP server: finds the handler of a path, and answers with its result or error.
+"""Route the requests of a small HTTP server: find the handler of a path, and answer with its result or error.
 
-It serves one method and keeps no state. Connections, limits and time-outs are the listener's.
+It serves one method and keeps no state. The listener handles connections, limits and time-outs.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,7 +13,7 @@ from muster.cluster.apiserver.front.sending import respond
 from muster.cluster.apiserver.identity.users import User
 from muster.runtime.transport import Response
 
-ANY = "*"  # as a method
+ANY = "*"  # as a method: any method
 
 _TEXT = "text/plain; charset=utf-8"
 
@@ -38,7 +38,7 @@ class InboundRequest:
         self._by_name = headers
 
     def header(self, name: str) -> str:
-        """Return a header by its name in small letters, "" without it."""
+        """Return a header by its lower-case name; "" if it is missing."""
         return text(self._by_name, name.encode())
 
 
@@ -47,7 +47,7 @@ Handler = Callable[[InboundRequest], Awaitable[Response | Stream]]
 
 
 class Routes:
-    """Handlers by path. A path that ends with a slash takes all paths below it; the longest one wins."""
+    """Handlers by path. A path with a final slash matches all paths below it; the longest match wins."""
 
     def __init__(self, handlers: Mapping[str, Handler], method: str = "GET") -> None:
         self._exact = handlers
@@ -57,9 +57,9 @@ class Routes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         caller: Caller = scope["extensions"][EXTENSION]
-        # Where all clients had one owner, a greedy client would cost others their connections.
+        # If all clients had one owner, a greedy client would use up the connections of the others.
         caller.slot.owner = caller.user.name if caller.user is not None else caller.slot.address
-        headers = dict(reversed(scope["headers"]))  # the first header of a name wins
+        headers = dict(reversed(scope["headers"]))  # of repeated headers the first counts
         headers.pop(AUDIT_ID, None)
         body = Body(scope["method"], headers, receive)
         try:
@@ -82,9 +82,9 @@ class Routes:
 
 
 def text_answer(status: int, said: str) -> Response:
-    """Return an answer in plain words."""
+    """Return a plain-text answer."""
     return Response(status, said.encode(), _TEXT)
 
 
 async def _no_rest() -> None:
-    """Send the next piece of a stream at once."""
+    """Return at once, because the next piece of a stream need not wait."""

@@ -1,4 +1,4 @@
-"""Decides who may read the metrics: the server says whose a token is, and whether that user may `get` the path.
+"""Decide who may read the metrics: the API server says who owns a token and whether that user may `get` the path.
 
 controller-runtime's filter does the same (authentication and authorization of metrics).
 """
@@ -13,27 +13,27 @@ from muster.api.server.authorization import (
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 
-# The server's answer about a token is kept for so long: scrapers come every few seconds.
+# The time for which an answer about a token is cached: scrapers come every few seconds.
 ANSWER_SECONDS = 60.0
-# The number of remembered tokens: more are guesses.
+# The maximum number of cached tokens; more of them can only be guesses.
 MOST_ANSWERS = 256
 
 
 class Scrapers:
-    """The server's answers about tokens, kept for a minute."""
+    """The API server's answers about tokens, cached for a minute."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._answers: dict[tuple[str, str], tuple[int, float]] = {}  # by token and path: the status, until when
+        self._answers: dict[tuple[str, str], tuple[int, float]] = {}  # by token and path: status, and its expiry
 
     async def status(self, token: str, path: str) -> int:
         """Return 200, or the status that refuses a request for the path. Raises `ApiError`, `TransportError`."""
         if not token:
             return 401
-        known = self._answers.get((token, path))
-        if known is not None and known[1] > self._clock.monotonic():
-            return known[0]
+        cached = self._answers.get((token, path))
+        if cached is not None and cached[1] > self._clock.monotonic():
+            return cached[0]
         status = await self._ask(token, path)
         if len(self._answers) >= MOST_ANSWERS:
             self._answers.clear()

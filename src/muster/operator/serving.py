@@ -1,4 +1,4 @@
-"""Serves a replica's HTTPS endpoints for API servers: one certificate for all of them."""
+"""Serve a replica's HTTPS endpoints for API servers, with one certificate for all of them."""
 
 import asyncio
 import logging
@@ -12,14 +12,14 @@ from muster.runtime.tasks import cancel
 from muster.webhooks.endpoints import VISIBILITY_SERVICE
 from muster.webhooks.keeping import Certificates
 
-# Hosts beside the Services' names: a server on the same machine connects to loopback.
+# Host names beside the Services': an API server on the same machine connects to loopback.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger(__name__)
 
 
 def certificates(manager: Manager, settings: Configuration) -> Certificates:
-    """Return the certificates of everything that is served, under the manager."""
+    """Return the certificates of all HTTPS endpoints, run by the manager."""
     managed = settings.internal_cert_management
     services = (managed.webhook_service_name, VISIBILITY_SERVICE)
     names = [name for service in services for name in service_names(service, settings.namespace)]
@@ -31,15 +31,15 @@ def certificates(manager: Manager, settings: Configuration) -> Certificates:
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
-    """Return the host names of a Service; servers check the certificate against the first."""
+    """Return the host names of a Service; API servers check the certificate against the first."""
     return tuple(f"{service}.{namespace}{rest}" for rest in (".svc", ".svc.cluster.local", ""))
 
 
 @asynccontextmanager
 async def running(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run the manager and the work within the context. Their failures are logged and end nothing else.
+    """Run the manager and the work until the end of the context. Their failures are logged and end nothing else.
 
-    what: its name, for the log.
+    what: the name in the log.
     """
     tasks = [asyncio.create_task(_run_and_log(what, each)) for each in (manager.run, *work)]
     try:

@@ -1,4 +1,4 @@
-"""Stops a process of the operator on a signal: its parts stop in order, however often the signal comes."""
+"""Stop a process of the operator on a signal: its parts stop in order, however often the signal comes."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def stop_on(signals: Iterable[signal.Signals], stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Stop when one of the signals comes, and log it; as long as the running loop lives."""
+    """Call `stop` when one of the signals comes, and log it. The handlers stay as long as the loop."""
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()  # the loop references tasks only weakly
 

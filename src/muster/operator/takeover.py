@@ -1,4 +1,4 @@
-"""Reads what a report on a takeover needs from a cluster on which Kueue's manager has worked."""
+"""Read the state of a cluster on which Kueue's manager has run, for the report on a takeover."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -43,9 +43,9 @@ _DEFINITION: Final = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
 async def seen(client: Client, configuration: Configuration, clock: Clock, said: Callable[[str], None]) -> Survey:
-    """Return the whole state. said: called with what it waits for.
+    """Return the whole state. said: called with the reason of a wait.
 
-    Raises `ApiError` where Workloads or ClusterQueues may not be listed.
+    Raises `ApiError` if Workloads or ClusterQueues may not be listed.
     """
     jobs = (await client.list(JOB, labels=QUEUE_NAME_LABEL)).items
     asked: list[Any] = [
@@ -77,10 +77,10 @@ def kinds(configuration: Configuration) -> tuple[set[GroupKind], set[GroupKind],
     acts |= {(one.kind.group, one.kind.kind) for one in select_serving(configuration)}
     pods = {(POD.group, POD.kind)}
     ours = [*(one.kind for one in INTEGRATIONS), *(one.kind for one in SERVING)]
-    known = {(kind.group, kind.kind) for kind in ours} | pods
+    served = {(kind.group, kind.kind) for kind in ours} | pods
     names = configuration.integrations.frameworks
     named = {(kind.group, kind.kind) for name, kind in FRAMEWORKS.items() if name in names}
-    return acts | (pods if "pod" in names else set()), known, named
+    return acts | (pods if "pod" in names else set()), served, named
 
 
 def is_kueues(configuration: Any) -> bool:

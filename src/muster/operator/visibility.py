@@ -1,7 +1,7 @@
-"""Serves the visibility API of a real cluster: kube-apiserver passes requests for that group on to the leader.
+"""Serve the visibility API of a real cluster: kube-apiserver passes requests for that group on to the leader.
 
-The leader alone keeps the queues, so it alone serves: the Service selects it by its label (`leaderlabel`). The answers
-are those of the embedded server.
+Only the leader has the queues, so only the leader serves: the Service selects it by its label (`leaderlabel`). The
+answers are those of the embedded server.
 """
 
 import asyncio
@@ -45,17 +45,17 @@ from muster.webhooks.bundles import VISIBILITY as TOLD
 from muster.webhooks.bundles import Bundles
 from muster.webhooks.keeping import Certificates
 
-# Checks an access, given the version of its group. Raises `ApiError` (403) for a forbidden one, `TransportError`.
+# Checks access by a user, given the version of the group. Raises `ApiError` (403) if forbidden, `TransportError`.
 Authorizer = Callable[[Access, str], Awaitable[None]]
 
-# The wait after serving failed.
+# The wait after a failure to serve.
 RETRY_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
 
 
 def asking(client: Client) -> Authorizer:
-    """Return an authorizer that asks the server, which knows all roles."""
+    """Return an authorizer that asks the API server, which knows all roles."""
 
     async def authorize(access: Access, version: str) -> None:
         review = await client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=_question(access, version)))
@@ -88,7 +88,7 @@ def _question(access: Access, version: str) -> SubjectAccessReviewSpec:
 
 
 class VisibilityServer:
-    """The answers to requests of authenticated users."""
+    """The visibility API for authenticated users."""
 
     def __init__(self, pending: PendingWorkloads, authorize: Authorizer) -> None:
         self._registry = Registry(VISIBILITY)
@@ -135,7 +135,7 @@ def handler(server: VisibilityServer, proxy: FrontProxy) -> Handler:
 
 
 class _Proxies:
-    """The front proxy, as its ConfigMap describes it now."""
+    """The front proxy, by the present content of its ConfigMap."""
 
     def __init__(self, manager: Manager) -> None:
         named = f"metadata.name={frontproxy.CONFIG_MAP_NAME}"
@@ -144,7 +144,7 @@ class _Proxies:
         self._told.on_change(lambda _old, _new: self._changed.set())
 
     def known(self) -> FrontProxy | None:
-        """Return the front proxy; None if there is none, or its description is unreadable."""
+        """Return the front proxy; None if there is none, or its ConfigMap is unreadable."""
         config = self._told.get(f"{frontproxy.NAMESPACE}/{frontproxy.CONFIG_MAP_NAME}")
         try:
             return frontproxy.read(config.data) if config is not None else None
@@ -165,7 +165,10 @@ def visibility(
     replica: Replica,
     said: Callable[[str], None],
 ) -> AbstractAsyncContextManager[None]:
-    """Serve within the context, once the replica leads and has a certificate. said: called with the address."""
+    """Serve until the end of the context, once the replica leads and has a certificate.
+
+    said: called with the address.
+    """
     manager.add(Bundles(manager, certificates, replica.began, TOLD))
     proxies = _Proxies(manager)
     bound = settings.visibility_server
@@ -181,7 +184,7 @@ def visibility(
                     await proxies.until_other_than(proxy)
 
     async def attempt(proxy: FrontProxy, server: VisibilityServer) -> None:
-        """Serve for as long as possible; a bad authority or a port in use may be corrected later."""
+        """Serve for as long as possible; an invalid authority or a used port may be corrected later."""
         try:
             await serve_for(proxy, server)
         except OSError as error:

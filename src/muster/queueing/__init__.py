@@ -1,1 +1,1 @@
-"""Level 1, quota: which queue gets how much of each resource, in which order, and at whose expense. Pure."""
+"""Level 1, quota: decide which workloads get how much of each resource, in which order, preempting which. Pure."""

@@ -17,7 +17,7 @@ from muster.api.values.quantity import ResourceList
 
 
 class Defaults(Struct, frozen=True):
-    """The limits and requests that a namespace gives to containers that name none."""
+    """The default limits and requests that the LimitRanges of a namespace give to containers without their own."""
 
     limits: ResourceList = field(default_factory=dict)
     requests: ResourceList = field(default_factory=dict)
@@ -37,7 +37,7 @@ def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults | None:
 
 
 class Completion(Struct, frozen=True):
-    """All that a cluster adds to pods: defaults by namespace, and overheads by RuntimeClass."""
+    """Everything that a cluster adds to a pod's requests: defaults by namespace, and overheads by RuntimeClass."""
 
     defaults: Mapping[str, Defaults] = field(default_factory=dict)
     overheads: Mapping[str, ResourceList] = field(default_factory=dict)
@@ -55,16 +55,16 @@ class Completion(Struct, frozen=True):
         )
 
     def podset(self, podset: PodSet, namespace: str) -> PodSet:
-        """Return the podset with its pods as they will be in the namespace."""
+        """Return the podset with the namespace's defaults and the RuntimeClass's overhead added to its pods."""
         return completed_podset(podset, self.defaults.get(namespace), self.overheads)
 
     def workload(self, workload: Workload) -> Workload:
-        """Return the workload with its pods as they will be; the same object if nothing is added."""
+        """Return the workload with defaults and overheads added to its pods; the same object if nothing is added."""
         return completed(workload, self.defaults.get(workload.metadata.namespace), self.overheads)
 
 
 def completed(workload: Workload, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> Workload:
-    """Return the workload with its pods as they will be; the same object if nothing is added.
+    """Return the workload with defaults and overheads added to its pods; the same object if nothing is added.
 
     overheads: the overhead of each pod, by RuntimeClass.
     """

@@ -19,12 +19,12 @@ _CUT = " ..."
 Conditions = tuple[Condition, ...]
 
 
-# The prefix with which a condition that was True quotes its old message.
+# A condition that turns False quotes its old message after this prefix.
 PREVIOUSLY: Final = "Previously: "
 
 
 def since(condition: Condition | None, default: datetime) -> datetime:
-    """Return when the condition took its status; the default if that moment is not known."""
+    """Return when the condition last changed its status; `default` if the condition does not tell."""
     return condition.last_transition_time or default if condition is not None else default
 
 
@@ -46,9 +46,9 @@ def put(conditions: Conditions, type: str, value: bool, reason: str, message: st
 
 
 def reset(conditions: Conditions, type: str, reason: str, now: datetime) -> Conditions:
-    """Turn a condition that is True to False with a message that quotes the old one.
+    """Return the conditions with this one turned from True to False; the new message quotes the old one.
 
-    Leave any other condition alone.
+    A condition that is missing or already False stays as it is.
     """
     old = find_true(conditions, type)
     return conditions if old is None else put(conditions, type, False, reason, PREVIOUSLY + old.message, now)
@@ -60,7 +60,7 @@ def drop(conditions: Conditions, type: str) -> Conditions:
 
 
 def stamped(before: Sequence[Condition], after: Conditions, generation: int) -> Conditions:
-    """Return `after` with the object's generation on every condition that is not in `before`."""
+    """Return `after` with the object's generation set on every condition that differs from those in `before`."""
     return tuple(
         condition if condition in before else msgspec.structs.replace(condition, observed_generation=generation)
         for condition in after

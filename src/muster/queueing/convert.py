@@ -1,7 +1,7 @@
-"""Convert API objects to the values that decisions are made with.
+"""Convert API objects to the values that admission computes with.
 
 Objects are as the server stores them: defaulted and validated. An object may still hold an error, such as a malformed
-quantity in the template of a Workload. The caller shows that error; the other objects are read regardless.
+quantity in the template of a Workload. The caller reports that error and goes on with the other objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -167,8 +167,11 @@ def list_flavors(
     flavors: Iterable[kueue.ResourceFlavor], topologies: Iterable[kueue.Topology], *, topology: bool
 ) -> dict[str, FlavorSpec]:
     """Convert all ResourceFlavors of a cluster. topology: whether topologies count at all."""
-    known = {one.metadata.name: one for one in topologies}
-    return {one.metadata.name: flavor_in(one, known.get(one.spec.topology_name), enabled=topology) for one in flavors}
+    topologies_by_name = {one.metadata.name: one for one in topologies}
+    return {
+        one.metadata.name: flavor_in(one, topologies_by_name.get(one.spec.topology_name), enabled=topology)
+        for one in flavors
+    }
 
 
 _DEFAULTS = ConversionSettings()
@@ -181,9 +184,10 @@ _NO_DEVICES: Devices = {}
 def workload(
     obj: kueue.Workload, queue: str, settings: ConversionSettings = _DEFAULTS, devices: Devices = _NO_DEVICES
 ) -> WorkloadInfo:
-    """Convert a Workload. While it holds quota, its admission decides its queue and usage. Raises `QuantityError`.
+    """Convert a Workload. Raises `QuantityError`.
 
-    queue: the ClusterQueue behind its LocalQueue.
+    If the Workload holds quota, its ClusterQueue and usage come from its admission.
+    queue: the ClusterQueue of its LocalQueue.
     """
     meta, spec, status = obj.metadata, obj.spec, obj.status
     reserved = find_true(status.conditions, QUOTA_RESERVED)
@@ -301,9 +305,9 @@ _WHOLE = _Count(1, 1)
 
 
 def _count_pods(obj: kueue.Workload, admission: kueue.Admission | None, *, reclaims: bool) -> dict[str, _Count]:
-    """Count the pods of each podset.
+    """Return, for each podset, how many pods were admitted and how many of those still need quota.
 
-    Pods that partial admission left out are the first that have nothing left to do.
+    If partial admission left pods out, reclaimable pods are subtracted from the left-out pods first.
     """
     reclaimable = {pods.name: pods.count for pods in obj.status.reclaimable_pods} if reclaims else {}
     admitted_counts = {podset.name: podset.count for podset in admission.pod_set_assignments} if admission else {}
@@ -319,7 +323,7 @@ def _count_pods(obj: kueue.Workload, admission: kueue.Admission | None, *, recla
 
 
 def _compute_usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> Usage:
-    """Return the quota that is held: the assigned amounts, in proportion to the pods that still need it."""
+    """Return the quota that a workload holds: the assigned amounts, scaled to the pods that still need it."""
     usage: dict[FlavorResource, int] = {}
     for podset in admission.pod_set_assignments:
         for resource, total in scaled(amounts(podset.resource_usage), *counts.get(podset.name, _WHOLE)).items():
@@ -330,9 +334,9 @@ def _compute_usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> 
 
 
 def _find_requeue_time(obj: kueue.Workload, settings: ConversionSettings) -> datetime | None:
-    """Return when a workload requeued behind the others, or None if its creation counts.
+    """Return when a workload was requeued behind the others, or None if its creation time orders it.
 
-    Only an eviction that the workload itself caused puts it behind the others.
+    Only an eviction that the workload itself caused moves it behind the others.
     """
     evicted = find_true(obj.status.conditions, EVICTED)
     if evicted is None:
@@ -344,9 +348,9 @@ def _find_requeue_time(obj: kueue.Workload, settings: ConversionSettings) -> dat
 
 
 def _parse_boost(obj: kueue.Workload) -> int:
-    """Return the priority boost of the annotation.
+    """Return the priority boost of the annotation; 0 if the annotation is not a 32-bit number.
 
-    0 if the annotation is no 32-bit number, which the webhook refuses.
+    The webhook refuses such an annotation on new objects.
     """
     try:
         boost = int(obj.metadata.annotations.get(PRIORITY_BOOST, "0"))

@@ -1,6 +1,6 @@
-"""Describe what admission decided, as records: from the outcome of a cycle, and from the plan for one workload.
+"""Describe the decisions of admission as records, from the outcome of a cycle or from the plan for one workload.
 
-The numbers of a record are those at the end of its cycle, with everything that the cycle admitted.
+The amounts in a record are those at the end of its cycle, after all admissions of the cycle.
 """
 
 from collections import Counter
@@ -14,12 +14,12 @@ from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.cycle import Outcome, Preemption
 from muster.queueing.workload.lifecycle import LifecyclePlan
 
-# Returns the job of a workload.
+# Returns the job that a workload belongs to.
 FindSubject = Callable[[WorkloadInfo], Subject]
-# Returns whether a decision about a job by a rule differs from the last one about that job.
+# Returns whether this decision differs from the last one recorded for the same job and rule.
 IsNews = Callable[[Subject, What, str], bool]
 
-# The most others and the most amounts of one record.
+# The maximum number of other jobs, and of amounts, in one record.
 MOST_OTHERS = 20
 MOST_AMOUNTS = 16
 
@@ -120,17 +120,17 @@ def describe_eviction(plan: LifecyclePlan, subject: Subject, queue: str, now: da
 
 
 def _measure(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
-    """Return the amounts of a usage, with the quota of its ClusterQueue."""
+    """Return the used amounts, each beside the quota of the ClusterQueue."""
     if node is None:
         return ()
     return tuple(
-        Amount(*fr, asked, node.quota(fr).nominal, node.usage.get(fr, 0), node.available(fr))
-        for fr, asked in list(usage.items())[:MOST_AMOUNTS]
+        Amount(*fr, requested, node.quota(fr).nominal, node.usage.get(fr, 0), node.available(fr))
+        for fr, requested in list(usage.items())[:MOST_AMOUNTS]
     )
 
 
 def _list_requests(node: Node | None, podsets: Sequence[PodSet]) -> Mapping[FlavorResource, int]:
-    """Return what podsets request together, once for each flavor that the ClusterQueue offers."""
+    """Return the summed requests of the podsets, repeated for each flavor that the ClusterQueue offers."""
     if node is None:
         return {}
     total: Counter[str] = Counter()

@@ -1,10 +1,10 @@
-"""Match requests for devices against the devices of the cluster, for what quotas count of them (Kueue KEP-2941).
+"""Count how much quota a request for devices takes, by the devices of the cluster (Kueue KEP-2941).
 
 Two questions need the devices themselves:
-- Are there as many devices as a request with selectors needs?
-- If parts of a device are counted (`sources` of a mapping: a counter or a capacity), how much does a device count?
+- Do enough devices match a request with selectors?
+- If a counter or a capacity of the device counts instead of the device (`sources` of a mapping), how much is it?
 
-A device is not known before it is allocated, so the largest amount of any device that matches is counted.
+Before allocation nobody knows which device a pod gets. So the largest amount of any matching device counts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,10 +29,10 @@ from muster.api.values.quantity import Quantity, QuantityError, parse
 from muster.gang.nodes.devicepools import Published, published_devices
 from muster.gang.nodes.devices import Matcher
 
-# No node offers so much of a resource, and thousands of such pods still add up in 64 bits.
+# An upper bound: no node offers as much of a resource, and thousands of such pods still add up in 64 bits.
 MOST: Final = 1 << 48
 
-# The limit of the cache, some 50 MB, at which it is cleared.
+# The maximum size of the cache, some 50 MB; the cache is cleared when it is reached.
 _MOST_REMEMBERED: Final = 300_000
 
 
@@ -59,14 +59,14 @@ class Source(Struct, frozen=True):
 
 
 class RememberedMatches:
-    """A matcher that evaluates each expression once for each device, as long as the device does not change.
+    """A matcher that remembers, for each device, whether an expression matches it, until the device changes.
 
     Drivers publish their devices slice by slice, and all devices are matched again after each slice.
     """
 
     def __init__(self, matches: Matcher) -> None:
         self._matches = matches
-        self._known: dict[tuple[str, int], tuple[Device, bool]] = {}  # the device is held, so its id stays unique
+        self._known: dict[tuple[str, int], tuple[Device, bool]] = {}  # the entry holds the device, so its id is unique
 
     def __call__(self, expression: str, driver: str, device: Device) -> bool:
         """Return whether a device matches an expression."""
@@ -79,7 +79,7 @@ class RememberedMatches:
 
 
 class Fleet:
-    """The devices of the cluster, with a memory of matches. An instance is valid until a slice or a class changes."""
+    """The devices of the cluster. The caller makes a new instance when a ResourceSlice or a DeviceClass changes."""
 
     def __init__(self, slices: Iterable[ResourceSlice], classes: Iterable[DeviceClass], matches: Matcher) -> None:
         self._devices = list(published_devices(slices))
@@ -109,7 +109,7 @@ class Fleet:
         return None
 
     def charge(self, path: str, request: ExactDeviceRequest, source: Source) -> int | FieldError:
-        """Return how much a request counts by one source, or the error that prevents the count."""
+        """Return the amount that a request takes of one source, or the error that prevents counting it."""
         if (problem := self._check_class(path, request)) is not None:
             return problem
         expressions = (source.selector, *self._list_selectors(request))
@@ -179,7 +179,7 @@ def _count_capacity(path: str, devices: Iterable[Device], request: ExactDeviceRe
 
 
 def _count_capacity_of_device(offered: DeviceCapacity, requested: Quantity | None) -> int | None:
-    """Return how much one device counts, rounded by its policy; None if the policy refuses the amount."""
+    """Return the amount that one device takes, rounded by its request policy; None if the policy refuses the amount."""
     policy = offered.request_policy
     if requested is None and policy is not None:
         requested = policy.default

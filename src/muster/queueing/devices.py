@@ -72,17 +72,17 @@ def _convert_sources(mapping: DeviceClassMapping) -> Iterator[Source]:
 
 
 class PodDevices(Struct, frozen=True):
-    """The amounts that the devices of one pod count.
+    """The quota that the devices of one pod take.
 
     added: amounts by resource.
-    replaced: extended resources that count as devices instead of under their own names.
+    replaced: extended resources that count as devices, and so no longer under their own names.
     """
 
     added: Mapping[str, int] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
 
     def apply(self, requests: Mapping[str, int]) -> dict[str, int]:
-        """Return the requests of a pod with its devices counted in."""
+        """Return the requests of a pod, changed by what its devices count."""
         counted = {resource: amount for resource, amount in requests.items() if resource not in self.replaced}
         for resource, amount in self.added.items():
             counted[resource] = counted.get(resource, 0) + amount
@@ -90,10 +90,10 @@ class PodDevices(Struct, frozen=True):
 
 
 class DeviceCount(Struct, frozen=True):
-    """The devices of a workload.
+    """The quota that the devices of a workload take.
 
     by_podset: the devices of one pod of each podset.
-    problem: why they cannot be counted; "" if they can.
+    problem: why the devices cannot be counted; "" if they can.
     """
 
     by_podset: Mapping[str, PodDevices] = field(default_factory=dict)
@@ -109,9 +109,9 @@ def claims_devices(podsets: Iterable[PodSet]) -> bool:
 
 
 def class_by_extended_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Return the DeviceClass that stands for each extended resource.
+    """Return which DeviceClass serves each extended resource.
 
-    Of several classes, the one created last counts, then the first by name (kubernetes KEP-5004).
+    If several classes serve one resource, the newest one counts, then the first by name (kubernetes KEP-5004).
     """
     by_resource: dict[str, DeviceClass] = {}
     for one in sorted(classes, key=lambda one: one.metadata.name):
@@ -212,7 +212,7 @@ def _count_templates(
 def _add_sources(
     place: str, spec: ResourceClaimSpec, rules: DeviceRules, fleet: Fleet | None, added: dict[str, int]
 ) -> FieldError | None:
-    """Add the counters and capacities that count for a claim's devices; return the problem that prevents it."""
+    """Add to `added` the counters and capacities that a claim's devices take; return the problem that prevents it."""
     for index, request in enumerate(spec.devices.requests):
         if (exactly := request.exactly) is None or exactly.admin_access:
             continue
@@ -232,7 +232,7 @@ def _add(added: dict[str, int], resource: str, amount: int) -> None:
 
 
 def _count_by_class(spec: ResourceClaimSpec) -> dict[str, int] | FieldError:
-    """Return how many devices of each class a claim asks for, or the problem (without the claim's path)."""
+    """Return how many devices of each class a claim requests, or the problem (without the claim's path)."""
     counted: dict[str, int] = {}
     for index, request in enumerate(spec.devices.requests):
         path = f"devices.requests[{index}]"
@@ -259,7 +259,7 @@ def _check_mode(path: str, request: ExactDeviceRequest) -> FieldError | None:
             return FieldError(path, INVALID, mode, f"unsupported allocation mode: {mode}")
 
 
-# Extended resources that a device class stands for.
+# Extended resources that a DeviceClass serves.
 
 
 def _count_extended(
@@ -305,7 +305,7 @@ def _advise_templates(resource: str, device_class: str, source: Source) -> str:
 
 
 def _find_requests(path: str, spec: PodSpec, resource: str) -> Iterator[tuple[str, str]]:
-    """Yield the path and the quantity of each container that requests a resource."""
+    """Yield, for each container that requests the resource, the path of the request and its quantity."""
     init = len(spec.init_containers)
     for index, container in enumerate(all_containers(spec)):
         quantity = container.resources.requests.get(resource, container.resources.limits.get(resource))

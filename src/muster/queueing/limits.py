@@ -1,6 +1,6 @@
-"""Find requests above limits, or beyond the LimitRanges of their namespace.
+"""Find pods whose requests exceed their limits or the LimitRanges of their namespace.
 
-Such pods could never be created, so their workload waits for a better template instead. The rules and sentences are
+The API server would refuse such pods, so their workload waits for a corrected template. The rules and messages are
 upstream's (ValidateResources, ValidateLimitRange).
 """
 
@@ -17,9 +17,10 @@ Written = tuple[str, ResourceRequirements]
 
 
 def limits_problem(podsets: Sequence[PodSet], ranges: Sequence[LimitRangeItem] = ()) -> str:
-    """Return the problem of the podsets in upstream's words; "" if there is none. Raises `QuantityError`.
+    """Return why the API server would refuse the pods, in upstream's words; "" if it would not.
 
-    podsets: podsets completed with what their namespace adds.
+    Raises `QuantityError`.
+    podsets: podsets completed with the defaults of their namespace.
     """
     specs = [(f"spec.podSets[{index}].template.spec", podset.template.spec) for index, podset in enumerate(podsets)]
     return _join_problems("resources validation failed", _check_limits(specs)) or _join_problems(
@@ -69,14 +70,14 @@ def _list_containers(path: str, spec: PodSpec) -> Iterator[Written]:
 
 
 def _find_extremes(resources: ResourceRequirements) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the lesser and the greater of the request and the limit of each resource."""
+    """Return, by resource, the smaller and the larger of request and limit."""
     requests, limits = amounts(resources.requests), amounts(resources.limits)
     least, most = limits | requests, requests | limits
     return {name: min(least[name], most[name]) for name in most}, {name: max(least[name], most[name]) for name in most}
 
 
 def _find_exceeding(requests: Mapping[str, int], bounds: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the names of resources whose amount exceeds any bound."""
+    """Return the names of the resources that exceed one of the bounds."""
     return sorted(
         name for name, amount in requests.items() if any(amount > bound.get(name, amount) for bound in bounds)
     )

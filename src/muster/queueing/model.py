@@ -1,9 +1,9 @@
-"""The values that admission decides on: queues, flavors and workloads without the fields that decisions do not need.
+"""The values that admission decides on: queues, flavors and workloads with only the fields that it needs.
 
 Amounts are integers in the units of `api.quantity.amount` (thousandths of a CPU, whole units of everything else).
-Values are frozen. The changing state is held by `quota.tree.Tree` (usage) and `queues.Queues` (waiting workloads).
+Values are frozen. The changing state is in `quota.tree.Tree` (usage) and `queues.Queues` (waiting workloads).
 
-Structs of which there are as many as workloads opt out of garbage collection, as in `api.meta.Struct`.
+Structs with an instance for each workload opt out of garbage collection, as in `api.meta.Struct`.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from muster.api.core import NodeSelectorTerm, Taint, Toleration
 from muster.api.ours.teams import NO_LIMITS, UserLimits
 from muster.api.values.selectors import LabelMatcher
 
-# The resource whose amount is the number of pods; counted only where a ClusterQueue covers it.
+# The resource that counts pods; it is limited only if a ClusterQueue has quota for it.
 PODS = "pods"
 
 
@@ -42,8 +42,8 @@ class PendingReason(NamedTuple):
 class Quota(Struct, frozen=True):
     """The quota of one flavor and resource in one ClusterQueue or Cohort.
 
-    borrowing: how much more than its own it may use; None is no limit.
-    lending: how much of its own others may use; None is all of it.
+    borrowing: the maximum that it may use beyond its own quota; None is no limit.
+    lending: the maximum of its own quota that others may use; None is all of it.
     """
 
     nominal: int
@@ -59,7 +59,7 @@ class ResourceGroup(Struct, frozen=True):
 
 
 class Fungibility(Struct, frozen=True):
-    """The rules for trying the next flavor (`whenCanBorrow`, `whenCanPreempt`), and for choosing the better of two."""
+    """The rules for trying the next flavor (`whenCanBorrow`, `whenCanPreempt`), and the preference between flavors."""
 
     try_next_before_borrowing: bool = False
     try_next_before_preempting: bool = True
@@ -70,7 +70,7 @@ PreemptionPolicy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"
 
 
 class Preemption(Struct, frozen=True):
-    """The rules for which workloads a workload of the queue may preempt.
+    """The rules by which workloads of the queue may preempt others.
 
     while_borrowing: `borrowWithinCohort` is LowerPriority.
     threshold: the highest priority that `borrowWithinCohort` allows to preempt.
@@ -88,8 +88,8 @@ StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 class Migration(Struct, frozen=True):
     """The rules for moving a workload to a better flavor (Kueue KEP-8691).
 
-    retains: it stays where it was admitted first.
-    last: the last flavor that it may move to; "" is any.
+    retains: the workload stays in the flavor of its first admission.
+    last: the last flavor that the workload may move to; "" is any.
     """
 
     retains: bool = False
@@ -99,13 +99,13 @@ class Migration(Struct, frozen=True):
 class QueueSpec(Struct, frozen=True):
     """A ClusterQueue.
 
-    namespaces: which namespaces may use it; None is no namespace at all.
-    weight: its weight for fair sharing; 0 is a share that is always infinite once it borrows.
-    checks: names of AdmissionChecks, and of the flavors that each is for (empty is all).
-    by_usage: order its LocalQueues by their past usage (admission fair sharing).
+    namespaces: the namespaces that may use the queue; None is no namespace at all.
+    weight: the weight for fair sharing; with 0 the share is infinite as soon as the queue borrows.
+    checks: the AdmissionChecks by name, each with the flavors that it applies to (empty is all).
+    by_usage: whether past usage orders the LocalQueues (admission fair sharing).
     migration: whether a better variant replaces a running one; None: there are no variants.
-    users: short names of the only users whose workloads may use it; None is everybody.
-    limits: what each user may have in it.
+    users: short names of the only users whose workloads may use the queue; None is everybody.
+    limits: the limits of each user in the queue.
     """
 
     name: str
@@ -155,12 +155,12 @@ class FlavorSpec(Struct, frozen=True):
 
 
 class TopologyRequest(Struct, frozen=True, gc=False):
-    """The request of a podset for how close together its pods run.
+    """A podset's topology request: how close together its pods must run.
 
-    how: all pods in one domain of the level; or, if need be, in several; or wherever there is room.
-    level: the label of the level; "" if the request names none.
-    slices: sizes and levels of slices: so many pods, consecutive by rank, run in one domain of that level; the larger
-    first.
+    how: all pods in one domain of the level; or in several if one is too small; or anywhere.
+    level: the node label of the level; "" if the request names none.
+    slices: sizes and levels of slices, the larger first. A slice is a number of pods with consecutive ranks that run in
+    one domain of its level.
     """
 
     how: Literal["required", "preferred", "unconstrained"]
@@ -169,13 +169,13 @@ class TopologyRequest(Struct, frozen=True, gc=False):
 
 
 class Places(Struct, frozen=True, gc=False):
-    """The places where the pods of a podset run, or will run.
+    """The topology domains assigned to the pods of a podset.
 
     podset: the name of the podset.
     flavors: the flavors of the podset, one of which has a topology.
-    levels: the labels that name a domain, from the widest.
+    levels: the node labels that identify a domain, from the widest.
     requests: the requests of each pod, as a node counts them.
-    domains: the values of the labels, and how many of the pods are in each domain; ranks follow their order.
+    domains: the label values of each domain, and the number of pods in it; ranks follow this order.
     """
 
     podset: str
@@ -188,15 +188,15 @@ class Places(Struct, frozen=True, gc=False):
 class PodSet(Struct, frozen=True, gc=False):
     """Identical pods of a workload.
 
-    count: how many still need quota (without the reclaimable ones).
+    count: the number of pods that still need quota (without the reclaimable ones).
     least: the smallest number of pods that the workload also starts with (partial admission); None is all.
     requests: the requests of each pod.
     terms: the alternatives of the required node affinity; empty is none.
     together: the name of the group of podsets that must get the same flavor, if there is one.
-    flavors: the only flavor that it may get, by resource; empty is any.
+    flavors: the only flavor that each resource may get; empty is any.
     asks: the requests of each pod from its node, if quotas count other resources; empty is the same as `requests`.
-    topology: its request for a topology, if any.
-    allowed: the only flavors that it may get; empty is any.
+    topology: the topology request, if any.
+    allowed: the only flavors that the podset may get; empty is any.
     """
 
     name: str
@@ -217,16 +217,16 @@ class Mode(IntEnum):
     """The ways in which a podset could get a flavor, from worst to best (upstream granularMode)."""
 
     NO_FIT = 0
-    NO_CANDIDATES = 1  # would fit by preemption, but no workload may be preempted
-    PREEMPT = 2  # by preempting in its own queue
-    RECLAIM = 3  # by reclaiming what others borrow
+    NO_CANDIDATES = 1  # preemption would free enough, but no workload may be preempted
+    PREEMPT = 2  # by preempting workloads of the same queue
+    RECLAIM = 3  # by reclaiming quota that other queues borrow
     FIT = 4
 
 
 class Choice(Struct, frozen=True, gc=False):
-    """The flavor of one resource of a podset.
+    """The flavor chosen for one resource of a podset.
 
-    level: 0 within the quota of the queue, else the height of the subtree that the request stays within.
+    level: 0 within the quota of the queue, else the height of the subtree whose quota suffices.
     tried: index in the group of the last flavor that was tried, -1 if it was the last one of the group.
     """
 
@@ -257,14 +257,14 @@ class FlavorAttempt(Struct, frozen=True, gc=False):
 
 
 class PodSetAssignment(Struct, frozen=True, gc=False):
-    """The assignment of a podset, or why there is none.
+    """The flavors assigned to a podset, or why it gets none.
 
     requests: the requests of all its pods together.
     reasons: why the other flavors do not fit, sorted.
     attempts: the flavors that were tried, by name.
     error: the error in the podset itself that prevented any attempt.
-    places: where its pods go, if its flavor has a topology.
-    unplaced: why there is no place for its pods.
+    places: the topology domains of its pods, if its flavor has a topology.
+    unplaced: why no topology domain has room for its pods.
     """
 
     name: str
@@ -285,10 +285,10 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
 
 
 class Assignment(Struct, frozen=True, gc=False):
-    """The assignment that a workload would get.
+    """The flavors and quota that a workload would get.
 
     usage: its total usage, by flavor and resource.
-    level: how far it borrows, the highest level of its choices.
+    level: the highest level of borrowing of its choices.
     """
 
     podsets: tuple[PodSetAssignment, ...]
@@ -302,7 +302,7 @@ class Assignment(Struct, frozen=True, gc=False):
 
     @property
     def places(self) -> tuple[Places, ...]:
-        """The places of its podsets, as far as they are known."""
+        """The topology domains of its podsets, as far as they are assigned."""
         return tuple(podset.places for podset in self.podsets if podset.places is not None)
 
     @property
@@ -312,23 +312,23 @@ class Assignment(Struct, frozen=True, gc=False):
 
 
 class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
-    """A workload that waits for quota or holds some. One value is one state of a workload; equality is identity.
+    """A workload that waits for quota or holds some.
 
+    An instance is one state of a workload and is never changed; equality is identity.
     key: `namespace/name`.
     queue: its ClusterQueue.
     local_queue: `namespace/name` of its LocalQueue.
-    priority: its priority with the boost.
-    queued: the moment that orders it among equals (creation, or eviction).
-    usage: the quota that it holds; None while it holds none.
+    priority: its priority, including the boost.
+    queued: the time that orders workloads of equal priority: the creation, or the eviction.
+    usage: the quota that it holds; None if it holds none.
     reserved: when it got its quota.
     admitted: whether all its checks have passed.
-    evicted: whether it has to give back its quota.
+    evicted: whether it is being evicted, and still holds its quota.
     ready: whether its pods are ready (condition PodsReady).
-    blocks: whether other workloads wait for its pods, as its own annotation says; None leaves that to
-    `blocking.Blocking`.
+    blocks: whether other workloads wait for its pods, by its own annotation; None leaves that to `blocking.Blocking`.
     preempting: whether it waits, and its condition says that it waits for preempted workloads to end.
-    growth_of: the key of the running elastic workload whose growth it is, if it is one.
-    places: where its pods are.
+    growth_of: the key of the running elastic workload, if this is a growth.
+    places: the topology domains of its pods.
     family: the UID of its parent, if it is a variant.
     gated: whether it may not preempt others yet.
     owner: the short name of the user who submitted it; "" if that is not known.
@@ -357,10 +357,10 @@ class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def whole(self) -> str:
-        """The key of the workload itself, or of the workload that grows by it."""
+        """The key of the workload; for a growth, the key of the running workload."""
         return self.growth_of or self.key
 
     @property
     def namespace(self) -> str:
-        """The first half of the key."""
+        """The namespace in the key."""
         return self.key.partition("/")[0]

@@ -1,9 +1,9 @@
-"""Add to moments that any client may have written; a result beyond the calendar becomes its first or last second."""
+"""Add durations to times that clients wrote; a result outside the calendar becomes its first or last second."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-# Whole seconds, as times are stored, so that a stored moment reads back unchanged.
+# Whole seconds, as times are stored, so that a stored time reads back unchanged.
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
 LAST: Final = datetime.max.replace(microsecond=0, tzinfo=UTC)
 
@@ -11,7 +11,7 @@ NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def later(moment: datetime, by: timedelta) -> datetime:
-    """Return the moment plus the duration, which may be negative; at most `LAST`, at least `FIRST`."""
+    """Return the time plus the duration, which may be negative; at most `LAST`, at least `FIRST`."""
     try:
         return moment + by
     except OverflowError:

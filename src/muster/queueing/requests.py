@@ -1,7 +1,7 @@
-"""Convert the requests of pods to the amounts that they count in quotas.
+"""Convert the requests of pods to the amounts that quotas count.
 
 The rules are Kueue's (Kueue KEP-2937 resource transformations): requests as the scheduler counts them, without excluded
-resources, with some resources counted as others. Configured factors are exact; the result is rounded up once.
+resources, and with some resources counted as others. Configured factors are exact; the result is rounded up once.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Transformation(Struct, frozen=True):
 
     outputs: the amount of each output for one unit of the resource.
     multiplied_by: a resource whose amount multiplies the outputs, if the pod requests it.
-    keep: whether the resource counts itself, too.
+    keep: whether the resource itself counts, too.
     """
 
     outputs: Mapping[str, Fraction]
@@ -31,7 +31,7 @@ class Transformation(Struct, frozen=True):
 
 
 class ResourceRules(Struct, frozen=True):
-    """The rules of the Configuration: prefixes of resources that do not count, and transformations by resource."""
+    """The rules of the Configuration: prefixes of excluded resources, and transformations by resource."""
 
     excluded: tuple[str, ...] = ()
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class ResourceRules(Struct, frozen=True):
 
 
 def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
-    """Return what one such pod counts, in the units of `quantity.amount`. Raises `QuantityError`."""
+    """Return the amounts that quotas count for one pod, in the units of `quantity.amount`. Raises `QuantityError`."""
     requests = _zero_requests(pod) | pod_requests(pod)
     if rules.excluded:
         requests = {
@@ -72,7 +72,7 @@ def _zero_requests(pod: PodSpec) -> dict[str, int]:
 
 
 def _transform(requests: Mapping[str, int], transformations: Mapping[str, Transformation]) -> dict[str, int]:
-    """Apply the transformations. Outputs may cancel each other (negative factors are allowances), but not requests."""
+    """Apply the transformations. Negative factors may reduce other outputs, but never requests."""
     amounts = {
         name: amount for name, amount in requests.items() if name not in transformations or transformations[name].keep
     }
@@ -98,7 +98,7 @@ def _scale_of(resource: str) -> int:
 
 
 def scaled(total: Mapping[str, int], count: int, wanted: int) -> dict[str, int]:
-    """Return what `wanted` pods use if `count` pods use the total, which must be a multiple of the count."""
+    """Return the usage of `wanted` pods if `count` pods use the total, which must be a multiple of the count."""
     if count == wanted or not count:
         return dict(total)
     return {resource: amount // count * wanted for resource, amount in total.items()}

@@ -1,1 +1,1 @@
-"""Follows jobs and their output while they run."""
+"""Follow jobs and their output while they run."""

@@ -1,12 +1,12 @@
-"""Copies the output of one container: every line once, over all its attempts, whatever happens to connections.
+"""Copy the output of one container: every line once, over all its attempts, even if connections break.
 
-Muster's own server returns the log as the node keeps it (`raw`). The output is then byte for byte what the program
+Muster's own server returns the log as the node keeps it (`raw`). The output then equals byte for byte what the program
 wrote, stdout and stderr are separate, and the size of rotated text is known. Other servers return text, which is all
 shown as stdout.
 
 The API returns the log of a container's newest attempt and of the one before, without the number of the attempt. Time
 stamps grow from attempt to attempt, so one position in time serves for all attempts. The reader opens the stream of the
-newest attempt first, and holds it while it reads the rest of the attempt before.
+newest attempt first, and keeps it open while it reads the rest of the previous attempt.
 """
 
 import re
@@ -27,9 +27,9 @@ from muster.runtime.transport import Request, TransportError
 if TYPE_CHECKING:
     import asyncio
 
-# The pause before a broken log stream is opened again.
+# The pause before a broken log stream is reopened.
 RETRY_SECONDS = 0.5
-# The time for which the rest of an ended job's output is retried.
+# For this time after the end of a job, reading the rest of its output is retried.
 LAST_WORDS_SECONDS = 30.0
 
 # The time up to microseconds, the remaining digits, and the zone.
@@ -56,7 +56,8 @@ class ContainerLog:
     ) -> None:
         """Prepare to follow the log of a container.
 
-        raw: whether the server is Muster's own. warn: called with remarks on lines that are missing.
+        raw: whether the server is Muster's own.
+        warn: called with remarks about missing lines.
         """
         self._client = client
         self._clock = clock
@@ -68,24 +69,24 @@ class ContainerLog:
         self._show = show
         self._lines = Lines(excerpt, show)
         self._since = excerpt.since
-        self._tail = excerpt.tail  # None once something has been read
+        self._tail = excerpt.tail  # None once any output has been read
         self._warn = warn
         self._status_changed: asyncio.Event | None = None  # of a log that is followed
         self._place = _Place()
         self._shown_bytes = _ShownBytes()
-        self._was_let_in = False  # whether the server has allowed a read before
-        self._unended: set[bytes] = set()  # streams whose last line is unfinished
+        self._was_let_in = False  # whether the server allowed an earlier read
+        self._unended: set[bytes] = set()  # streams whose last line has no end yet
         self._failing_since: float | None = None
         self._over_since: float | None = None
-        self.is_cut = False  # whether the pod was deleted before all of its log was read
+        self.is_cut = False  # whether the pod was deleted before its whole log was read
 
     def observe(self, status: ContainerStatus) -> None:
-        """Take note of the container's current status."""
+        """Record the container's current status."""
         self._status = status
         self._wake()
 
     def finish(self) -> None:
-        """Announce that no more attempts begin, so that `copy` may end."""
+        """Announce that no further attempts begin, so that `copy` may end."""
         self._over_since = self._clock.monotonic()
         self._wake()
 
@@ -120,7 +121,7 @@ class ContainerLog:
         await self._lines.finish()
 
     async def _read(self) -> bool:
-        """Show the rest of the previous attempt and the newest attempt to its end; return False if the pod is gone."""
+        """Show the rest of the previous attempt and all of the newest; return False if the pod is deleted."""
         while True:
             try:
                 async with self._open(follow="true") as newest:
@@ -212,7 +213,7 @@ class ContainerLog:
         is_new = True
         async for line in lines(chunks):
             stamp = _STAMP.match(line)
-            if stamp is None:  # the rest of a very long line, or a remark of the server
+            if stamp is None:  # the rest of a very long line, or a message of the server
                 text, when = line, b""
             else:
                 text, when = line[stamp.end() + 1 :], stamp[0]
@@ -222,7 +223,7 @@ class ContainerLog:
                 await self._lines.add(STDOUT, when, text + b"\n")
 
     def _can_retry(self, error: ApiError | TransportError) -> bool:
-        """Return whether to retry after an error; warn the user if the server itself answers."""
+        """Return whether to retry after an error; warn the user if the server itself sent it."""
         now = self._clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -236,14 +237,14 @@ class ContainerLog:
 
 @dataclass(slots=True)
 class _Place:
-    """The position up to which a log has been shown, as a time stamp; several lines may share a stamp."""
+    """The position up to which a log has been shown, as a time stamp; several lines may have the same stamp."""
 
     stamp: bytes = b""
     shown: int = 0  # the number of shown lines with this stamp
     skip: int = 0  # how many of them to skip when the log is read again
 
     def again(self) -> "_Place":
-        """Return the same position in a log that is read from its beginning again."""
+        """Return the position for a log that is read again from its beginning."""
         return _Place(self.stamp, self.shown, self.shown)
 
     def new_of(self, stamp: bytes, lines: int) -> int:
@@ -261,7 +262,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _ShownBytes:
-    """The number of bytes of an attempt's text that the user has seen, or knows to be missing."""
+    """The number of bytes of an attempt's output that were shown, or reported as missing."""
 
     attempt: int = -1
     bytes: int = 0
@@ -273,7 +274,7 @@ class _ShownBytes:
         self.at_start = False
 
     def missing(self, part: Attempt | Missing) -> int:
-        """Return how many of the bytes that this part reports missing were neither shown nor reported before."""
+        """Return how many of the bytes that this part reports as missing were neither shown nor reported before."""
         if isinstance(part, Attempt):
             self.at_start = True
             if part.number != self.attempt:

@@ -1,4 +1,4 @@
-"""Connects to the worker cluster in which MultiKueue runs a job, with the kubeconfig that the manager uses."""
+"""Connect to the worker cluster in which MultiKueue runs a job, with the kubeconfig that the manager uses."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,12 +18,12 @@ from muster.runtime.realclock import RealClock
 if TYPE_CHECKING:
     from muster.runtime.kube.https import HttpsTransport
 
-# Opens a client of the worker cluster of a name while the context lasts. Raises `OutOfReachError`.
+# Opens a client for the named worker cluster until the end of the context. Raises `OutOfReachError`.
 Reach: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
 
 
 class OutOfReachError(Exception):
-    """A worker cluster that the user cannot reach; the message says why, and what to do."""
+    """The user cannot reach a worker cluster; the message says why, and what to do."""
 
 
 async def cluster_of(client: Client, job: JobRecord) -> str:
@@ -37,8 +37,8 @@ async def cluster_of(client: Client, job: JobRecord) -> str:
 async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
     """Return the copy of a job that its manager created in a worker cluster. Raises `ApiError` (NotFound).
 
-    A job of the same name that was not created for this one does not count: the request uses the manager's credential,
-    which may have more rights than the user.
+    Another job of the same name does not count: the request uses the manager's credential, which may have more rights
+    than the user.
     """
     copy = await filled(there, await there.get(job.kind, job.metadata.name, job.metadata.namespace))
     from muster.insight.reader.clusters import origin  # few jobs run in other clusters
@@ -53,7 +53,7 @@ async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
 
 
 def reaching(client: Client) -> Reach:
-    """Return a function that opens a client of a worker cluster with the kubeconfig from the manager."""
+    """Return a function that opens a client for a worker cluster, with the kubeconfig in the manager's cluster."""
 
     @asynccontextmanager
     async def reach(name: str) -> AsyncIterator[Client]:
@@ -65,7 +65,7 @@ def reaching(client: Client) -> Reach:
 
 @asynccontextmanager
 async def tunneling(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
-    """Open a transport to a worker cluster that also reaches into pods. Raises `OutOfReachError`."""
+    """Open a transport to a worker cluster that also supports streams into pods. Raises `OutOfReachError`."""
     from muster.insight.reader.clusters import connection_to, engine_namespace  # few jobs run in other clusters
 
     cluster = await get_or_none(client, MULTI_KUEUE_CLUSTER, name)

@@ -1,10 +1,10 @@
-"""Selects the part of a job's output to show, and formats its lines."""
+"""Select the part of a job's output to show, and format its lines."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-# A longer line is split into several.
+# The maximum length of a line; a longer line is split.
 _LINE_BYTES = 1 << 20
 
 
@@ -12,9 +12,10 @@ _LINE_BYTES = 1 << 20
 class Excerpt:
     """A selection from a job's output.
 
-    ranks: the workers whose output is shown; all, if it is empty.
-    tail: how many of the existing lines of each worker are shown, the last ones; None for all.
-    since: the time from which lines are shown. matches: whether a line is shown.
+    ranks: the workers whose output is shown; all if empty.
+    tail: how many of each worker's last existing lines are shown; None for all.
+    since: the time from which lines are shown.
+    matches: returns whether a line is shown.
     stamped: whether each line begins with the time at which it was written.
     """
 
@@ -34,7 +35,7 @@ WHOLE = Excerpt()
 
 
 class Lines:
-    """The output of one container, formatted for an excerpt; unchanged if the excerpt selects no lines."""
+    """The output of one container, formatted for an excerpt; unchanged if the excerpt selects whole output."""
 
     def __init__(self, excerpt: Excerpt, show: Callable[[bytes, bytes], Awaitable[None]]) -> None:
         self._matches = excerpt.matches or (lambda _: True)
@@ -50,7 +51,7 @@ class Lines:
             await self._show(stream, shown)
 
     async def finish(self) -> None:
-        """Show the lines that have no end, because nothing follows."""
+        """Show the unfinished lines, because nothing follows."""
         while self._begun:
             stream, (stamp, line) = self._begun.popitem()
             if shown := self._format_line(stamp, line):

@@ -1,4 +1,4 @@
-"""Follows a job: prints the output of its workers, says on stderr what the job waits for, and returns how it ended."""
+"""Follow a job: print its workers' output, report on stderr what the job waits for, and return how it ended."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-# The pause between probes of the server, the timeout of a probe, and the silence after which the follower gives up.
+# The pause between probes of the server, the time limit of a probe, and the silence after which the follower stops.
 PROBE_SECONDS = 2.0
 PROBE_TIMEOUT_SECONDS = 10.0
 GONE_SECONDS = 30.0
 
-# The pause between two readings of a sweep, for each of its pods.
+# The pause between two reads of a sweep, for each of its pods.
 SECONDS_PER_TRIAL = 0.0001
 
 _DELETED = Ending(1, "it was deleted")
@@ -55,12 +55,13 @@ _DELETED = Ending(1, "it was deleted")
 
 @dataclass(slots=True)
 class Follower:
-    """The observation of one job, until it ends.
+    """The follower of one job, until the job ends.
 
     show: called with all output, with the title of its worker and the stream.
-    report: called with every new state. count: called with every change of the workers' progress.
-    warn: called with remarks on missing output, and on a server that does not answer.
-    reach: opens clients of worker clusters that run the job; without it, output from there is not shown.
+    report: called with every new state.
+    count: called with every change of the workers' progress.
+    warn: called with remarks about missing output, and about a server that does not answer.
+    reach: opens clients for worker clusters that run the job; without it, output from there is not shown.
     """
 
     client: Client
@@ -73,27 +74,27 @@ class Follower:
     count: Callable[[Tally], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
     excerpt: Excerpt = WHOLE  # which output is shown
-    observe: Callable[[Pod, str], None] = lambda _pod, _rank: None  # gets every state of a pod, with the worker's rank
+    observe: Callable[[Pod, str], None] = lambda _pod, _rank: None  # called with each state of a pod, and its rank
     reach: Reach | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
     _room: "tuple[str, Room] | None" = (
-        None  # the reason for which the job waits, and the cluster's room when it began to
+        None  # the reason for which the job waits, and the nodes and quotas when that began
     )
     _copies: list[asyncio.Task[None]] = field(default_factory=list)
     _raw: bool = False  # whether the server is Muster's own, which returns logs unchanged
-    _stopping: bool = False  # whether the job's pods have ended because the cluster stops
+    _stopping: bool = False  # whether the job's pods have ended because the cluster is stopping
     _there: dict[str, asyncio.Task[None]] = field(default_factory=dict)  # the followers in worker clusters
     _known_there: set[str] = field(
         default_factory=set
-    )  # UIDs of the copies that are followed, and clusters out of reach
+    )  # UIDs of the followed copies, and clusters that cannot be reached
     _ended_there: Ending | None = None
 
     async def run(self, job: JobRecord | None = None) -> Ending:
         """Follow the job to its end, and its output to the last line. job: its record, if the caller has read it.
 
-        Raises `ApiError` (NotFound; Unauthorized; output that the user may not read), `TransportError` when the server
-        stays gone.
+        Raises `ApiError` (NotFound; Unauthorized; output that the user may not read), `TransportError` if the server
+        does not come back.
         """
         job = job or await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
@@ -124,7 +125,7 @@ class Follower:
         )
 
     async def _follow_there(self, job: JobRecord, cluster: str) -> None:
-        """Show the job's output in a worker cluster, to its end there. Failures become warnings."""
+        """Show the job's output in a worker cluster until it ends there. Failures become warnings."""
         assert self.reach is not None
         try:
             async with self.reach(cluster) as client:
@@ -155,7 +156,7 @@ class Follower:
         )
 
     def _follow_elsewhere(self, group: asyncio.TaskGroup, job: JobRecord, cluster: str) -> None:
-        """Start to follow the job in its worker cluster, unless that has been done or is impossible."""
+        """Start to follow the job in its worker cluster, unless it is already followed or cannot be."""
         before = self._there.get(cluster)
         can_follow = self.show is not None and self.reach is not None and cluster and cluster not in self._known_there
         if can_follow and (before is None or before.done()):
@@ -163,7 +164,7 @@ class Follower:
             self._copies.append(task)
 
     async def _print_gone(self, job: JobRecord, pods: list[Pod]) -> None:
-        """Show the kept output of pods that went before they were followed to their end."""
+        """Show the kept output of pods that were deleted before they were followed to their end."""
         printout = self._make_printout()
         if printout is None or not self._raw:
             return
@@ -181,7 +182,7 @@ class Follower:
         """Probe the server.
 
         Raises `TransportError` once the cluster was stopped, or after a long silence; `ApiError` once the credentials
-        are void.
+        are invalid.
         """
         probe = Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS)
         answered, is_there, is_ours = self.clock.monotonic(), True, False
@@ -204,7 +205,7 @@ class Follower:
             await self.clock.sleep(PROBE_SECONDS)
 
     async def _make_queue_watch(self, job_uid: str) -> QueueWatch | None:
-        """Return the watch on the job's Workload; None where the user sees no Workloads."""
+        """Return the watch on the job's Workload; None if the user may not see Workloads."""
         if not await has_workloads(self.client, self.namespace, job_uid):
             return None
         return QueueWatch(self.client, self.clock, self.informer(WORKLOAD, labels=labels_of(job_uid)), job_uid)
@@ -271,7 +272,7 @@ class Follower:
         return there if here.code and there is not None and there.code else here
 
     async def _find_ending_there(self, job: JobRecord) -> Ending | None:
-        """Return the ending that the worker cluster shows; None if the worker cluster cannot be reached."""
+        """Return the ending that the worker cluster reports; None if the worker cluster cannot be reached."""
         cluster = await cluster_of(self.client, job)
         if not cluster or self.reach is None:
             return None
@@ -287,7 +288,7 @@ class Follower:
     async def _add_verdict(self, job: JobRecord, state: JobState) -> JobState:
         """Return the state with the reason why the job can never start, if it cannot.
 
-        The survey of the cluster is repeated when the job waits for another reason.
+        The nodes and quotas are read again when the job waits for another reason.
         """
         if not state.stuck:
             return state
@@ -309,7 +310,7 @@ class Follower:
 
         try:
             return state.with_refusal((await uncomposed(self.client, self.namespace)).get(uid, ""))
-        except TransportError:  # `_until_gone` watches whether the server answers
+        except TransportError:  # `_until_gone` probes the server
             return state
 
     async def _wait_for_change(self, seconds: float | None) -> bool:
@@ -361,19 +362,20 @@ class Follower:
 
 
 def _explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
-    """Return why the follower leaves, and how the user sees the job again. ours: whether `muster up` starts the server.
+    """Return why the follower stops, and how the user can follow the job again.
 
-    The nodes run the pods of a job without a server.
+    ours: whether `muster up` starts the server. Without a server, the nodes keep running the pods of a job.
     """
     when = "start the cluster again with muster up --detach, then" if ours else "once the server answers"
-    gone = f"gave up on {name}: the server has been gone for {GONE_SECONDS:g} s"
-    return f"{gone}; the job goes on; {when}: muster logs -f {name} ({error})"
+    message = f"gave up on {name}: the server has been gone for {GONE_SECONDS:g} s"
+    return f"{message}; the job goes on; {when}: muster logs -f {name} ({error})"
 
 
 def _ends_with_cluster(pods: Iterable[Pod], *, stopped: bool) -> bool:
     """Return whether the pods ended because the cluster stopped, and none is on a node any more.
 
-    stopped: whether pods ended so and may be deleted. Their job creates new pods at once, which wait for a node.
+    stopped: whether such pods were seen before and may be deleted. Their job creates new pods at once, which wait for a
+    node.
     """
     all_pods = list(pods)
     ended = stopped or any(map(ended_with_cluster, all_pods))
@@ -410,7 +412,7 @@ class _Watched:
 
 
 class _QuietInformer(Informer[T]):
-    """An informer that leaves reports about an unreachable server, or void credentials, to the follower.
+    """An informer that leaves it to the follower to report an unreachable server or invalid credentials.
 
     The follower reports once. A user who may list but not watch learns of errors from the next list.
     """

@@ -1,4 +1,4 @@
-"""Follows the Workload of one job, and its position in its queue."""
+"""Follow the Workload of one job, and its position in its queue."""
 
 from dataclasses import dataclass, field
 
@@ -22,14 +22,14 @@ async def has_workloads(client: Client, namespace: str, job_uid: str) -> bool:
 
 @dataclass(slots=True)
 class QueueWatch:
-    """A job's state in its queue. The server is asked for the position after changes, and periodically."""
+    """A job's state in its queue. The position is read after changes, and periodically."""
 
     client: Client
     clock: Clock
     workloads: Informer[Workload]
     job_uid: str
     _visibility: Visibility = field(init=False)
-    _asked: tuple[str, float] = ("", 0.0)  # the version of the Workload and the time of the last read
+    _asked: tuple[str, float] = ("", 0.0)  # the version of the Workload, and the time of the last read
     _position: int | None = None
 
     def __post_init__(self) -> None:
@@ -55,6 +55,6 @@ class QueueWatch:
         try:
             pending = await self._visibility.local(meta.namespace, workload.spec.queue_name, POSITION_LIMIT)
         except TransportError:
-            return None  # the follower watches whether the server answers
+            return None  # the follower probes the server
         mine = (one for one in pending or () if one.metadata.name == meta.name)
         return next((one.position_in_cluster_queue + 1 for one in mine), None)

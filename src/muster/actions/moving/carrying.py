@@ -1,4 +1,4 @@
-"""Carries out a move: reads the cluster, does the first remaining step, and reads again."""
+"""Carry out a move: read the cluster, take the first remaining step, and read again."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -36,19 +36,19 @@ from muster.runtime.transport import APPLY_PATCH
 # Pods stop within their grace period; an engine has to pull its image and acquire the Lease.
 STOP_SECONDS: Final = 300.0
 LEAD_SECONDS: Final = 600.0
-# When a step is due for the third time, another program undoes it.
+# If a step is due for the third time, another program undoes it.
 _MOST_TIMES: Final = 2
 
 Plan = Callable[[ClusterState], list[Step]]
 
 
 class Move:
-    """A takeover or handback of one cluster, which does the steps of a plan."""
+    """A takeover or handback of one cluster, which takes the steps of a plan."""
 
     def __init__(self, client: Client, inputs: ExternalInputs, options: Options, said: Callable[[str], None]) -> None:
-        """Prepare the move. said: called with each step as it begins, and with what the move waits for."""
+        """Prepare the move. said: called with each step as it begins, and with the reason of a wait."""
         self.documents = documents(options)
-        # The help of `muster manifests` applies documents with the same manager, so there are no conflicts later.
+        # The help of `muster manifests` uses the same field manager, so that later applies do not conflict.
         self._client = Client(client.transport, field_manager=FIELD_MANAGER)
         self._inputs, self._options = inputs, options
         self._said = said
@@ -59,7 +59,7 @@ class Move:
         return await observe(self._client, self._options, self.documents, self._learned)
 
     async def run(self, plan: Plan) -> int:
-        """Do all remaining steps; return how many. Raises `RefusedError`, and `ApiError` where the server refuses.
+        """Take all remaining steps; return how many. Raises `RefusedError`, and `ApiError` if the server refuses.
 
         A run that ends early leaves the cluster in a state from which the next run continues.
         """
@@ -82,7 +82,7 @@ class Move:
         return times.total() + len(since)
 
     async def rehearse(self, steps: Sequence[Step]) -> None:
-        """Do the steps that only try with a dry run whether later steps will succeed. Raises `RefusedError`."""
+        """Take only the dry-run steps, which test whether later steps will succeed. Raises `RefusedError`."""
         for step in steps:
             if isinstance(step, Try):
                 await self._write(step)
@@ -134,8 +134,8 @@ class Move:
             )
         except ApiError as error:
             name = f"{document['kind']} {f'{where}/' if where else ''}{meta['name']}"
-            begun = "" if not dry_run else "; nothing has been changed"
-            raise RefusedError(f"the server does not take {name}: {error}{begun}") from error
+            note = "" if not dry_run else "; nothing has been changed"
+            raise RefusedError(f"the server does not take {name}: {error}{note}") from error
 
     async def _give_back(self) -> None:
         own = identity("handback", self._inputs.ids.uid())

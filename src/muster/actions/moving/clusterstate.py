@@ -1,4 +1,4 @@
-"""Reads the state of a cluster that a move between Kueue and Muster depends on. It writes nothing."""
+"""Read the state of a cluster that a move between Kueue and Muster depends on. It writes nothing."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,9 @@ Key = tuple[str, str, str]
 class Engine:
     """The Deployment of an engine.
 
-    replicas: how many are desired. pods: those that have not ended. troubles: why pods do not run.
+    replicas: how many are desired.
+    pods: those that have not ended.
+    troubles: why pods do not run.
     deleting: whether the Deployment is being deleted and waits for its pods to end.
     """
 
@@ -97,7 +99,7 @@ def key(document: Mapping[str, Any]) -> Key:
 
 
 def is_musters(api_service: Json) -> bool:
-    """Return whether an APIService points to Muster."""
+    """Return whether an APIService refers to Muster."""
     service = api_service["spec"].get("service") or {}
     return bool(service.get("name") == VISIBILITY_SERVICE)
 

@@ -1,4 +1,4 @@
-"""Finds objects that only Muster runs; `muster manifests --uninstall` looks for the same ones."""
+"""Find objects that only Muster runs, as `muster manifests --uninstall` does."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from muster.runtime.realclock import Clock
 async def find_dependents(client: Client, clock: Clock, options: Options, said: Callable[[str], None]) -> list[str]:
     """Return a title of each JobSet that no other controller runs, and of each pod that waits for Muster's scheduler.
 
-    said: called with what the search waits for. Raises `ApiError`.
+    said: called with the reason of a wait. Raises `ApiError`.
     """
     settings = beside_others(options.settings)
     jobsets = [one for one in await list_or_none(client, JOB_SET) or () if _is_run_here(one)]

@@ -1,8 +1,8 @@
-"""Decides the remaining steps until Kueue's manager replaces Muster again. Pure.
+"""Decide the remaining steps until Kueue's manager replaces Muster again. Pure.
 
-Muster's webhooks are deleted first, so that the server refuses nothing while no engine answers. Then Muster stops,
-gives back the Workloads that it admitted, and deletes the objects that are Muster's alone. Definitions, queues,
-Workloads and jobs stay. Kueue's webhooks return right before its manager starts.
+Muster's webhooks are deleted first, so that the server refuses nothing while no engine answers. Then Muster stops, its
+Workloads are handed back, and the objects of Muster alone are deleted. Definitions, queues, Workloads and jobs stay.
+Kueue's webhooks are restored right before its manager starts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from muster.operator.replica import FIELD_MANAGER
 # Documents of these kinds are in Kueue's manifest, too.
 _SHARED_KINDS: Final = ("Namespace", "CustomResourceDefinition")
 _SHARED_NAMES: Final = "kueue-"
-# Documents of these kinds are deleted by steps of their own.
+# Documents of these kinds are deleted by separate steps.
 _APART: Final = ("Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
 
 WITHOUT_KUEUE: Final = (
@@ -49,10 +49,10 @@ def include_extras(options: Options) -> Options:
 
 
 def plan_handback(seen: ClusterState, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[Step]:
-    """Return the remaining steps in order; none once Kueue's manager leads, or cannot be started from here.
+    """Return the remaining steps in order; none once Kueue's manager leads, or if it cannot be started from here.
 
-    documents: all that Muster installs, with its extras. left: objects that nothing would run once Muster is stopped.
-    Raises `RefusedError`.
+    documents: all that Muster installs, with its extras.
+    left: objects that no engine would run once Muster is stopped. Raises `RefusedError`.
     """
     manager = _find_manager(seen, options)
     runs = manager is not None and manager.replicas > 0

@@ -1,7 +1,7 @@
-"""Captures Kueue's part of a cluster before a takeover, so that `muster handback` can restore it. Pure.
+"""Capture Kueue's part of a cluster before a takeover, so that `muster handback` can restore it. Pure.
 
-One ConfigMap beside the engines stores the objects that the takeover deletes or overwrites. It is written before the
-takeover removes anything.
+One ConfigMap in the engines' namespace stores the objects that the takeover deletes or overwrites. It is written before
+the takeover removes anything.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class KueueState(Struct, frozen=True):
 def capture_state(
     replicas: int, objects: list[Json], service: Mapping[str, Any] | None, namespace: Mapping[str, Any]
 ) -> KueueState:
-    """Return the state to restore later, from these objects as the server has them now."""
+    """Return the state to restore later, from the present objects."""
     spec = (service or {}).get("spec") or {}
     service_spec = {part: spec[part] for part in ("selector", "ports") if spec.get(part)}
     labels = (namespace.get("metadata") or {}).get("labels") or {}
@@ -77,9 +77,9 @@ def namespace_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
 
 
 def _strip_server_fields(document: Json) -> Json:
-    """Return an object without the fields that the server sets, but with its field managers.
+    """Return an object without the fields that the server sets, but with its managed fields.
 
-    Kueue's manifest is applied again later, and then conflicts with no other manager.
+    So Kueue's manifest can later be applied without conflicts.
     """
     meta = document["metadata"]
     metadata = {part: meta[part] for part in ("name", "labels", "annotations", "managedFields") if meta.get(part)}

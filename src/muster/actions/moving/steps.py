@@ -1,4 +1,4 @@
-"""The steps of a move, each done by one act on the cluster. Values only."""
+"""The steps of a move. Each is one write to the cluster, or a wait. Values only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from muster.install.options import Json
 
 
 class RefusedError(Exception):
-    """A move that would disturb running jobs, or that cannot go on; the message says why."""
+    """A move would disturb running jobs, or cannot continue; the message says why."""
 
 
 class Event(Enum):
-    """An event that a move waits for; the value describes it to people."""
+    """An event that a move waits for; the value describes it to users."""
 
     KUEUE_STOPPED = "wait until the pods of Kueue's manager have ended"
     LEASE_FREE = "see that no engine renews the Lease"
@@ -25,7 +25,7 @@ class Event(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a move. text: an imperative sentence for people."""
+    """One step of a move. text: an imperative sentence for users."""
 
     text: str
 
@@ -73,7 +73,7 @@ class Release(Step):
 
 @dataclass(frozen=True, slots=True)
 class Delete(Step):
-    """The step that deletes one object, after all that depends on it."""
+    """The step that deletes one object, after all objects that depend on it."""
 
     kind: Kind[Any]
     namespace: str
@@ -82,7 +82,7 @@ class Delete(Step):
 
 @dataclass(frozen=True, slots=True)
 class GiveBack(Step):
-    """The step that turns Muster's status of Workloads into Kueue's, while no engine works."""
+    """The step that hands Muster's status of Workloads over to Kueue, while no engine runs."""
 
 
 @dataclass(frozen=True, slots=True)

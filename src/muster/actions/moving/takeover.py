@@ -1,8 +1,8 @@
-"""Decides the remaining steps until Muster replaces Kueue's manager. Pure.
+"""Decide the remaining steps until Muster replaces Kueue's manager. Pure.
 
-The plan tries what may fail before it removes anything, and keeps what the way back needs. Between the stop of Kueue's
-manager and the start of Muster no webhook answers, so the order keeps that time short. Kueue's webhooks are deleted
-once its pods have ended and its Lease is free, and Muster's documents follow at once.
+The plan tests steps that may fail before it removes anything, and keeps what a handback needs. No webhook answers
+between the stop of Kueue's manager and the start of Muster, so the order keeps that time short. Kueue's webhooks are
+deleted once its pods have ended and its Lease is free, and Muster's documents are applied at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from muster.api.server.apiregistration import API_SERVICE
 from muster.install.documents import kind_of
 from muster.install.options import Json, Options
 
-# The most objects that a sentence names.
+# The maximum number of objects in a sentence.
 _NAMED: Final = 5
 
 
@@ -49,8 +49,10 @@ def plan_takeover(
     steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.webhooks]
     kueues = [each for each in seen.api_services if not is_musters(each)]
     steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in kueues]
-    gone = {key(each) for each in kueues}
-    missing = [each for each in documents if key(each) not in seen.learned.applied and not _is_there(each, seen, gone)]
+    removed_keys = {key(each) for each in kueues}
+    missing = [
+        each for each in documents if key(each) not in seen.learned.applied and not _is_there(each, seen, removed_keys)
+    ]
     if missing:
         steps.append(Install(f"install Muster: {_list_documents(missing)}", missing))
     if not seen.learned.muster_leads:
@@ -65,7 +67,7 @@ def scale(engine: Engine, replicas: int, words: str) -> Patch:
 
 
 def covers(live: Any, wanted: Any) -> bool:
-    """Return whether a live object has all that a document says. The server may drop empty fields and add others."""
+    """Return whether a live object has every field of a document. The server may drop empty fields and add others."""
     if isinstance(wanted, Mapping):
         values = live or {}
         return isinstance(values, Mapping) and all(covers(values.get(name), part) for name, part in wanted.items())
@@ -105,7 +107,10 @@ def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
 
 
 def _has_begun(seen: ClusterState, manager: Engine | None) -> bool:
-    """Return whether a takeover has stopped Kueue's manager: going on then disturbs less than stopping half way."""
+    """Return whether a takeover has stopped Kueue's manager already.
+
+    Then continuing disturbs jobs less than stopping half way.
+    """
     return seen.kueue_state is not None and (manager is None or not manager.replicas)
 
 
@@ -125,9 +130,10 @@ def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
 
 
 def _merge_state(seen: ClusterState, manager: Engine | None) -> KueueState:
-    """Return the state to keep; once Kueue's manager is stopped, the state that is kept already.
+    """Return the state to keep; once Kueue's manager is stopped, the state that is stored already.
 
-    A manager may run again after a takeover has deleted Kueue's objects. The kept copies of these objects stay.
+    A manager may run again after a takeover has deleted Kueue's objects. The stored copies of these objects are kept
+    then.
     """
     running = manager is not None and manager.replicas > 0
     if seen.kueue_state is not None and not running:

@@ -1,10 +1,10 @@
-"""Runs the pods that are bound to one node of kind `process`, as processes of this machine.
+"""Run the pods that are bound to one node of kind `process`, as processes of this machine.
 
-The agent follows the pods through an informer, keeps a `PodRunner` for each, writes the status that the runner reports,
-and keeps the node alive in the API. It decides little itself: see `pod/machine.py` for what happens to a pod.
+The agent watches the pods through an informer, keeps a `PodRunner` for each, writes the status that the runner reports,
+and renews the node's Lease. `pod/machine.py` decides what happens to a pod.
 
-All that a restart needs is on disk (`storage.py`, `shims.py`). A new server finds what the previous server left
-running, resumes the pods that still exist, and ends the rest.
+Everything that a restart needs is on disk (`storage.py`, `shims.py`). A new server finds the containers that the
+previous server left running, resumes the pods that still exist, and ends the rest.
 """
 
 import asyncio
@@ -67,20 +67,20 @@ from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-# Pods are cheap here, but each is a process and a shim or more.
+# Pods are cheap here, but each needs at least a process and a shim.
 DEFAULT_PODS = 500
-# The longest that a stop waits for pods; the manager's own limit is longer.
+# The maximum time that a stop waits for pods; the manager's own limit is longer.
 SHUTDOWN_SECONDS = 30.0
 # Pods of a group start together: none of them waits for writes about the others.
 _WORKERS = 64
 _SWEEP_SECONDS = 10.0
-# Changes of a pod with more containers than this are gathered: for so long for each container.
+# Changes of a pod with more containers than this are gathered, for this time for each container.
 _FEW_CONTAINERS, _GATHER_SECONDS_PER_CONTAINER = 8, 0.002
-# How often the node checks its GPUs.
+# The interval at which the node checks its GPUs.
 _GPU_SECONDS = 30.0
-# How long after it held a pod the agent looks at the pod again.
+# The delay before the agent reconsiders a pod that it held back.
 _HELD_SECONDS = 0.5
-# How many times within a Lease the agent compares the time since the last renewal with what pods tolerate.
+# How many times within a Lease the agent compares the time since the last renewal with the pods' tolerations.
 _FENCE_LOOKS = 8
 
 log = logging.getLogger(__name__)
@@ -90,20 +90,21 @@ class ProcessNode:
     """One node of kind `process`. Runs under a `Manager`, after the `Network` that it joins.
 
     state: a directory of the node's own, the same after a restart.
-    resources: quantities that the node offers instead of what the machine has.
+    resources: quantities that the node offers instead of the machine's.
     share: the node's index, and the number of equal parts into which the machine is divided.
     outlive_server: whether pods keep running when the server is killed, so that the next server finds them. Otherwise
-    the pods end with the server, whatever ends it.
+    the pods end with the server, however it ends.
     defaults: environment variables of pods that do not set them (PATH, HOME).
-    states: where jobs keep what outlives their pods; None for nowhere.
-    guest: the machine's identity if the cluster is not ours. The node then asks for no more than a kubelet may see, and
-    logs go with their pods. The node's fence (`fence.py`) ends pods after too long without the server.
-    holder: the holder identity in the node's Lease; the node's name by default. lease_seconds: how long the Lease
-    lasts.
-    port: the port of the node's HTTPS endpoint; 0 for none, None if no server asks for one.
-    find_account: looks up the Unix account by whose id a pod runs under a system server, or raises `AccountError`;
-    None for a node whose pods run as its own user.
-    played_gpus: how many GPUs the node makes up instead of those of the machine.
+    states: the directories of jobs that outlive their pods; None for none.
+    guest: the machine's identity if the node joins another cluster. The node then requests no more than a kubelet may
+    see, and logs are deleted with their pods. The node's fence (`fence.py`) ends pods after too long without the
+    server.
+    holder: the holder identity in the node's Lease; the node's name by default.
+    lease_seconds: the duration of the Lease.
+    port: the port of the node's HTTPS endpoint; 0 for none, None if no server needs one.
+    find_account: returns the Unix account that a pod of a system server runs as, or raises `AccountError`; None for a
+    node whose pods run as its own user.
+    played_gpus: how many GPUs the node simulates instead of the machine's.
     """
 
     def __init__(
@@ -130,8 +131,8 @@ class ProcessNode:
     ) -> None:
         self.name = f"node-agent-{name}"
         self.node_name = name
-        self.equipped = asyncio.Event()  # what the machine has and allows is known
-        self.ready = asyncio.Event()  # the node is registered and takes pods
+        self.equipped = asyncio.Event()  # set once the machine's resources are known
+        self.ready = asyncio.Event()  # set once the node is registered and accepts pods
         self.leave_pods_running = False
         self._manager = manager
         self._client, self._clock = manager.client, manager.clock
@@ -157,9 +158,9 @@ class ProcessNode:
         past = Past(self._storage)
         self._log_keeper = Keeping(manager, name, self._storage, past, self._remover, states, guest=bool(guest))
         self.connection = Connection(Logs(self._storage, self._clock), past, self._runners, self._clock)
-        self._gone_uids: dict[str, set[str]] = {}  # uids of pods whose objects are gone, by key
-        self._held_keys: set[str] = set()  # keys of pods that came while the server was not reached
-        self._ended_uids: dict[str, str] = {}  # uids of pods that have ended here, by key; the informer may lag behind
+        self._gone_uids: dict[str, set[str]] = {}  # uids of pods whose objects are deleted, by key
+        self._held_keys: set[str] = set()  # keys of pods that arrived while the server was unreachable
+        self._ended_uids: dict[str, str] = {}  # uids of pods that have ended here, by key; the informer may be stale
         self._draining = False
         self._drained = asyncio.Event()
         self._heartbeat: Heartbeat | None = None
@@ -233,8 +234,8 @@ class ProcessNode:
     async def stop(self) -> None:
         """End the pods, unless they are to be left running, and stop.
 
-        Pods end as when a machine is shut down: they fail with reason Terminated and condition DisruptionTarget.
-        The pods of the server's own nodes also report that the whole cluster stops; a guest's cluster goes on.
+        Pods end as at a shutdown of the machine: they fail with reason Terminated and condition DisruptionTarget. The
+        pods of the server's own nodes also report that the whole cluster stops; a guest's cluster continues.
         """
         self._draining = True
         if self._heartbeat is not None:
@@ -261,7 +262,7 @@ class ProcessNode:
 
     @property
     def enforcement(self) -> str:
-        """How the node keeps the limits of containers, once it is equipped."""
+        """How the node enforces the limits of containers, once its machine is known."""
         assert self._kit is not None, "the node is equipped"
         groups = self._kit.cgroups
         controllers = [name for name in ("memory", "cpu") if groups is not None and groups.has(name)]
@@ -276,7 +277,7 @@ class ProcessNode:
             orphans.sweep()
 
     async def _apply_fence(self, heartbeat: Heartbeat) -> None:
-        """Ask pods to end that the server may soon start elsewhere; the shims kill pods that do not."""
+        """Ask pods to end that the server may soon start elsewhere; the shims later kill those that do not."""
         while True:
             await self._clock.sleep(self._lease_seconds / _FENCE_LOOKS)
             now = self._clock.monotonic()
@@ -302,7 +303,7 @@ class ProcessNode:
         return machine.part(machine.discover(self._state, gpus), *share)
 
     async def _watch_gpu_health(self, gpus: Gpus) -> None:
-        """Check the GPUs at intervals, keep ill ones from new pods, and wake the pods that hold them."""
+        """Check the GPUs at intervals, keep unhealthy ones from new pods, and wake the pods that hold them."""
         health = Health(list(gpus.devices.values()), self._state)
         while True:
             try:
@@ -321,7 +322,7 @@ class ProcessNode:
         return GpuKeeper(self._runners, GpuUsage(list(gpus.devices.values()), self._state), self._clock)
 
     async def _prepare_kit(self) -> Kit:
-        """Return what the pods run with, after probing what the machine has and allows.
+        """Return the common inputs of the node's pods, after probing the machine.
 
         Raises RuntimeError if no pod can run on the machine.
         """
@@ -379,7 +380,7 @@ class ProcessNode:
         return isolated
 
     async def _take_stock(self, kit: Kit) -> None:
-        """Resume the pods that ran here before, and end what belongs to no pod."""
+        """Resume the pods that ran here before, and end processes that belong to no pod."""
         ours = {pod.metadata.uid: pod for pod in self.pods.all() if pod.spec.node_name == self.node_name}
         records = [record for record in self._earlier_records if not self._log_keeper.recalls(record)]
         self._earlier_records.clear()
@@ -391,16 +392,16 @@ class ProcessNode:
                 kit.gpus.restore(record.uid, record.gpus)
                 if kit.cpus is not None:
                     kit.cpus.restore(record.uid, record.cpus)
-        known = {record.uid for record in records}
+        recorded_uids = {record.uid for record in records}
         for uid in running:
             pod = ours[uid]
-            if uid in known or pod.status.container_statuses:
+            if uid in recorded_uids or pod.status.container_statuses:
                 await self._resume_pod(kit, pod)
         self._remover.add(self._storage.left_over())
         self._log_keeper.tidy()
 
     async def _resume_pod(self, kit: Kit, pod: Pod) -> None:
-        """Resume a pod. End one whose state cannot be determined: it is never run twice in doubt."""
+        """Resume a pod. If its state cannot be determined, end it, so that it never runs twice."""
         try:
             self._admit_pod(kit, pod).restore()
         except Exception as error:
@@ -411,7 +412,7 @@ class ProcessNode:
             runner.end(Ending("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
-        """Kill what runs of a pod that no longer exists."""
+        """Kill the processes of a pod that no longer exists."""
         if count := await end_pod(self._storage, record.uid):
             log.info("%s: ended %d containers of pod %s/%s", self.node_name, count, record.namespace, record.name)
         if kit.cgroups is not None:
@@ -453,16 +454,16 @@ class ProcessNode:
         return await self._step_pod(key, self._admit_pod(kit, pod))
 
     def _can_take_pods(self) -> bool:
-        """Return whether a pod that comes now is safe from an immediate end by the node's fence."""
+        """Return whether a new pod would not be ended at once by the node's fence."""
         heartbeat = self._heartbeat
         if heartbeat is None or not self._guest:
             return True
         return can_take_pods(heartbeat.silent_seconds(), self._lease_seconds)
 
     async def _reread_pod(self, key: str, pod: Pod) -> Pod | None:
-        """Return a held pod as the server has it now; None if the node is not to run it. Raises `ApiError`.
+        """Return a held-back pod from the server; None if the node must not run it. Raises `ApiError`.
 
-        The server may have given the pod's place away while the node was silent, and the watch may not report that yet.
+        The server may have replaced the pod while the node was silent, and the watch may not show that yet.
         """
         present = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
         self._held_keys.discard(key)
@@ -489,7 +490,7 @@ class ProcessNode:
         return runner
 
     def _admit_tenant(self, accounts: dict[str, Account], pod: Pod) -> admission.Rejection | None:
-        """Record the account that the pod runs as; return why it runs as none."""
+        """Record the account that the pod runs as; return the rejection if there is none."""
         assert self._find_account is not None
         assert self._namespaces is not None
         namespace = pod.metadata.namespace
@@ -506,14 +507,14 @@ class ProcessNode:
         return PodRunner(kit, pod, wake=lambda: self._controller.queue.add_after(key, gathering))
 
     async def _step_pod(self, key: str, runner: PodRunner) -> Result:
-        """Look at a pod once: act, report, and clean up once it is over."""
+        """Reconcile a pod once: act, report, and clean up once it has ended."""
         plan = runner.step()
         if await runner.begun():
             plan = runner.step()
         if plan.over or plan.status.phase in ("Succeeded", "Failed"):
             runner.give_back()
         try:
-            gone = not await self._write_status(runner, plan)
+            is_deleted = not await self._write_status(runner, plan)
         except ApiError as error:
             if not _is_too_large(error):
                 raise
@@ -522,10 +523,10 @@ class ProcessNode:
                 return 0.0
             log.warning("%s: pod %s is deleted: not even its final status fits into its object", self.node_name, key)
             await self._delete_pod(runner.pod)
-            gone = True
-        if plan.remove and not gone:
+            is_deleted = True
+        if plan.remove and not is_deleted:
             await self._delete_pod(runner.pod)
-        if gone and not plan.over:
+        if is_deleted and not plan.over:
             runner.end(Ending("gone", self._clock.monotonic(), 0.0))
         if plan.over:
             await runner.clean_up()
@@ -536,11 +537,11 @@ class ProcessNode:
             self._ended_uids[key] = runner.uid
             if self._draining and not self._runners:
                 self._drained.set()
-            return 0.0  # there may be a successor of the same name
+            return 0.0  # there may be a new pod of the same name
         return plan.look_again_in
 
     async def _write_status(self, runner: PodRunner, plan: PodPlan) -> bool:
-        """Write the pod's status if it changed; return False if the pod is gone. Raises `ApiError`."""
+        """Write the pod's status if it changed; return False if the pod is deleted. Raises `ApiError`."""
         patch = _status_patch(runner, plan)
         if patch is None:
             return True
@@ -551,7 +552,7 @@ class ProcessNode:
                 POD, runner.pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
         except ApiError as error:
-            # A stop does not wait for room on the server's disk: the pod's records say how it ended.
+            # A stop does not wait for room on the server's disk, because the pod's records show how it ended.
             if not (self._draining and plan.over and is_refusal(error, "InsufficientStorage")):
                 await self._raise_unless_gone(runner.pod, error)
             return False
@@ -566,7 +567,7 @@ class ProcessNode:
             await self._raise_unless_gone(pod, error)
 
     async def _raise_unless_gone(self, pod: Pod, error: ApiError) -> None:
-        """Raise the error unless its cause is that the pod is gone. A conflict may have other causes."""
+        """Raise the error unless its cause is that the pod is deleted. A conflict may have other causes."""
         if is_refusal(error, "NotFound"):
             return
         if is_refusal(error, "Conflict"):
@@ -596,9 +597,9 @@ class ProcessNode:
 
 
 def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Return the resources that the node has for pods.
+    """Return the resources that the node offers to pods.
 
-    instead: quantities that replace or extend those of the machine, but for GPUs: more than the machine has are not
+    instead: quantities that replace or extend those of the machine, except GPUs: more than the machine has are not
     offered, because the node would reject the pods that get them.
     """
     resources: dict[str, Quantity] = {
@@ -617,14 +618,17 @@ def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quan
 
 
 def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
-    """Return the patch of the pod's status. A pod whose status does not fit into the object reports only its end."""
+    """Return the patch of the pod's status.
+
+    If the status is too large for the object, only the pod's end is reported.
+    """
     if not runner.is_oversized:
         return pod_status_patch(runner.pod, plan.status)
     return pod_status_patch(runner.pod, shortened(plan.status)) if plan.over else None
 
 
 def _measure_use(runner: PodRunner) -> Usage:
-    """Return what a pod that is over has used, by the records of its shims and by samples."""
+    """Return the usage of a pod that has ended, from the records of its shims and from samples."""
     return restoring.used(runner.pod, runner.storage) + runner.sampled_usage
 
 
@@ -634,9 +638,9 @@ def _is_too_large(error: ApiError) -> bool:
 
 
 def _gathering_seconds(pod: Pod) -> float:
-    """Return for how many seconds changes of a pod are gathered for one look.
+    """Return for how many seconds changes of a pod are gathered for one reconcile.
 
-    A look costs as much as the pod has containers.
+    A reconcile costs time for each container of the pod.
     """
     count = len(pod.spec.containers) + len(pod.spec.init_containers)
     return count * _GATHER_SECONDS_PER_CONTAINER if count > _FEW_CONTAINERS else 0.0

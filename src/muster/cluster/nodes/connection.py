@@ -1,4 +1,4 @@
-"""Serves what the API server asks a process node for: logs, commands in containers, their streams, and their ports."""
+"""Serve the API server's requests to a process node: logs, commands in containers, their streams, and their ports."""
 
 import asyncio
 import socket
@@ -24,13 +24,13 @@ from muster.runtime.containerlogs import KeptPod
 from muster.runtime.objects import key_of
 
 DIAL_SECONDS = 10.0
-# Tells a program what its terminal understands, as container runtimes do.
+# Tells a program the type of its terminal, as container runtimes do.
 _TERMINAL_DEFAULTS: Mapping[str, str] = {"TERM": "xterm"}
 _PIPE_DEFAULTS: Mapping[str, str] = {}
 
 
 class Connection:
-    """One node as the server sees it. `runners` holds the runners of its pods, by key."""
+    """The connection of the server to one node. `runners` has the runners of its pods, by key."""
 
     def __init__(self, logs: Logs, past: Past, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._logs = logs
@@ -94,7 +94,7 @@ class Connection:
         return dial
 
     async def usage(self) -> Mapping[tuple[str, str], Reading]:
-        """Return what the node's containers use, by the pod's UID and the container's name."""
+        """Return the usage of the node's containers, by the pod's UID and the container's name."""
         runners = {one.uid: one for one in self._runners.values()}
         running = {(uid, name): metered for uid, one in runners.items() for name, metered in one.metered()}
         readings = await asyncio.to_thread(read_usage, running) if running else {}
@@ -118,7 +118,7 @@ class Connection:
 
 
 async def _connect_to_pod(runner: PodRunner, port: int) -> socket.socket:
-    """Connect to the pod's address, or to what its processes listen on at localhost. Raises OSError."""
+    """Connect to the pod's address, or to localhost if the pod's processes listen there. Raises OSError."""
     try:
         return await _connect(runner.address, port)
     except ConnectionRefusedError:

@@ -1,32 +1,33 @@
-"""Decides until when the pods of a node on another machine may run.
+"""Decide until when the pods of a node on another machine may run.
 
-None runs on once the server may give its place away.
+A pod must have ended before the server may replace it.
 
 A server that hears nothing of a node cannot know whether the node's pods still run: the machine may be off, its agent
-may be dead, or the network between them may be down. The server gives the pods' places away all the same, or a gang
-would wait for ever. What keeps a pod from running twice is a promise about time, which each side keeps alone:
+may be dead, or the network between them may be down. The server replaces the pods all the same, or a gang would wait
+for ever. A promise about time, which each side keeps alone, keeps a pod from running twice:
 
-    The node:    a pod has ended             L + T  after the moment when the last successful renewal was *sent*.
-    The server:  gives its place away   1.25 L + T  or later, after the moment when that renewal was *seen*.
+    The node:    a pod has ended             L + T  after the last successful renewal was *sent*.
+    The server:  replaces the pod       1.25 L + T  or later, after that renewal was *received*.
 
-L is how long the Lease lasts (`spec.leaseDurationSeconds`). T is how long the pod tolerates the taint
-`node.kubernetes.io/unreachable`. A pod that tolerates the taint for ever keeps its place, and the fence never ends it.
+L is the duration of the Lease (`spec.leaseDurationSeconds`). T is how long the pod tolerates the taint
+`node.kubernetes.io/unreachable`. A pod that tolerates the taint for ever is never replaced, and the fence never ends
+it.
 
-A renewal is seen after it was sent, so the node's time is over first, by a quarter of L. That quarter is for clocks
-that do not run equally fast and for a kernel that is slow to kill. No clock of one side is ever compared with a clock
-of the other. The server counts only time in which it runs itself, which makes its wait longer.
+A renewal is received after it was sent, so the node's time is over first, by a quarter of L. That quarter allows for
+clocks that do not run equally fast and for a kernel that is slow to kill. No clock of one side is ever compared with a
+clock of the other. The server counts only time in which it runs itself, which makes its wait longer.
 
-A renewal that succeeds after the Lease had run out does not count, because the server may be giving the pods' places
-away at the same time. The node learns of that from its watch before the next renewal, a moment later.
+A renewal that succeeds after the Lease had expired does not count, because the server may be replacing the pods at the
+same time. The node learns of that from its watch before the next renewal, a moment later.
 
-A pod that comes to the node while it is silent, or to an agent that wakes up, waits for a renewal that counts: its time
-begins after that. The agent reads such a pod from the server before it admits it, because the server may have given the
-pod's place away meanwhile.
+A pod that arrives at the node while it is silent, or at an agent that wakes up, waits for a renewal that counts: its
+time begins after that. The agent reads such a pod from the server before it admits it, because the server may have
+replaced the pod meanwhile.
 
-On the node two parties end a pod. The agent asks the pod to end after L/2 + T, so that programs can save what they
-have. Each container's shim kills the container after L + T: shims live on when the agent is killed. The shims learn the
-last renewal from a file that the agent writes after each one. They measure by a clock that goes on while the machine
-sleeps: the pods of a laptop that wakes up too late are killed as soon as it wakes. No fence can take away that instant.
+On the node two parties end a pod. The agent asks the pod to end after L/2 + T, so that programs can save their state.
+Each container's shim kills the container after L + T, even if the agent is dead. The shims read the last renewal from a
+file that the agent writes after each one. They measure by a clock that continues while the machine sleeps: the pods of
+a laptop that wakes up too late are killed as soon as it wakes. No fence can prevent that they run for that instant.
 """
 
 import os
@@ -43,7 +44,7 @@ _LOST = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 
 def patience_of(pod: Pod) -> float | None:
-    """Return for how many seconds a pod stays on a node that the server does not hear of; None for ever."""
+    """Return how many seconds a pod stays on a node that the server does not hear of; None for ever."""
     return seconds_tolerated((_LOST,), pod.spec.tolerations)
 
 
@@ -57,18 +58,18 @@ def is_to_end(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
 
 
 def can_take_pods(silent_seconds: float, lease_seconds: float) -> bool:
-    """Return whether a pod that comes now has all its time.
+    """Return whether a pod that arrives now has its full time.
 
-    No pod is asked to end for a silence that began before it came.
+    No pod is asked to end because of a silence that began before it arrived.
     silent_seconds: the time since the last renewal that counts.
     """
     return silent_seconds < lease_seconds / 2
 
 
 class Fence:
-    """The file from which the shims of a node's containers learn until when the containers may run.
+    """The file that tells the shims of a node's containers until when the containers may run.
 
-    Opening it discards what it says of a time before the last start of the machine. Raises OSError.
+    Opening it discards times from before the last boot of the machine. Raises OSError.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -79,7 +80,7 @@ class Fence:
             self.renewed(0, 0.0)
 
     def renewed(self, sent: int, lease_seconds: float) -> None:
-        """Write down that the Lease was renewed. sent: when the renewal was sent, by `boot_nanoseconds`."""
+        """Write that the Lease was renewed. sent: when the renewal was sent, by `boot_nanoseconds`."""
         numbers = (sent, int(lease_seconds * NANOSECONDS))
         os.pwrite(self.descriptor, b"".join(number.to_bytes(NUMBER_BYTES, "little") for number in numbers), 0)
 

@@ -1,4 +1,4 @@
-"""Samples what the containers of a node use of its GPUs."""
+"""Sample the use of the node's GPUs by its containers."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class GpuKeeper:
-    """The keeper of the figures of GPUs on one node. `runners` holds the runners of its pods, by key."""
+    """The sampler of GPU use on one node. `runners` has the runners of its pods, by key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], usage: Usage, clock: Clock) -> None:
         self._runners = runners
@@ -35,12 +35,12 @@ class GpuKeeper:
 
     async def _sample(self) -> None:
         runners = {runner.uid: runner for runner in self._runners.values()}
-        held = {(uid, name): gpus for uid, runner in runners.items() for name, gpus in runner.gpus.items()}
-        if not held:
+        gpus_by_container = {(uid, name): gpus for uid, runner in runners.items() for name, gpus in runner.gpus.items()}
+        if not gpus_by_container:
             return
         states = await self._usage.read()
         running = {(uid, name): metered for uid, runner in runners.items() for name, metered in runner.metered()}
         trees = await asyncio.to_thread(list_trees, running)
-        for (uid, name), use in attribute_use(states, held, trees).items():
+        for (uid, name), use in attribute_use(states, gpus_by_container, trees).items():
             if (uid, name) in running:
                 runners[uid].note_gpu_use(name, use, SAMPLE_SECONDS)

@@ -1,9 +1,9 @@
-"""Registers a process node and keeps it alive in the API.
+"""Register a process node, and renew its Lease.
 
-The heartbeat renews the node's Lease, and writes its conditions when they change. A node whose object is deleted while
-the node lives registers again, with everything that it reported before. The server marks a guest as lost when it hears
-nothing of it. So a guest reads its Node at every beat, and corrects at once what the server has written there
-meanwhile. Each renewal moves the guest's fence.
+The heartbeat also writes the node's conditions when they change. A node whose object is deleted registers again, with
+everything that it reported before. The server marks a guest as lost when it hears nothing of it. So a guest reads its
+Node at every beat, and at once corrects conditions that the server has written meanwhile. Each renewal moves the
+guest's fence.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from muster.runtime.clock import Clock, boot_nanoseconds
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
-# Even without a change the node writes its status after this time, as the kubelet does.
+# After this time the node writes its status even without a change, as the kubelet does.
 REPORT_SECONDS = 300.0
-# How many times a Lease is renewed while it lasts, and by how much sooner it is retried after a failure.
+# How many times a Lease is renewed within its duration, and by how much sooner a failed renewal is retried.
 _RENEWALS, _RETRIES = 4, 5
 _VERSION = version("muster-batch")
 
@@ -44,18 +44,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment on two clocks: the agent's, in seconds, and the machine's, in nanoseconds since its start."""
+    """A time on two clocks: the agent's, in seconds, and the machine's, in nanoseconds since its boot."""
 
     monotonic: float
     boot: int
 
     def seconds_since(self, earlier: "Moment") -> float:
-        """Return the time between two moments; only the machine's clock goes on while the machine sleeps."""
+        """Return the time between two moments; only the machine's clock continues while the machine sleeps."""
         return max(self.monotonic - earlier.monotonic, (self.boot - earlier.boot) / NANOSECONDS)
 
 
 class Heartbeat:
-    """The keeper of a node's own object and Lease."""
+    """The maintainer of a node's own object and Lease."""
 
     def __init__(
         self,
@@ -76,8 +76,9 @@ class Heartbeat:
     ) -> None:
         """Make the heartbeat of a node.
 
-        annotations: what else the Node says of itself, for as long as this agent runs.
-        identity: the machine's, if it is a guest. holder: who renews the Lease, by default the node.
+        annotations: further annotations of the Node, as long as this agent runs.
+        identity: the machine's, if it is a guest.
+        holder: the holder of the Lease, by default the node.
         """
         self._client = client
         self._clock = clock
@@ -97,21 +98,21 @@ class Heartbeat:
         self._uid = ""
         self._term: int | None = None  # the Lease's transitions when it became ours
         self._trouble = ""  # why the last beat failed
-        self._problem = ""  # why the node takes no pods
+        self._problem = ""  # why the node accepts no pods
 
     def silent_seconds(self) -> float:
-        """Return how long ago the last renewal that counts was sent, with the time in which the machine slept."""
+        """Return how long ago the last renewal that counts was sent, including time in which the machine slept."""
         return self._now().seconds_since(self.renewed)
 
     async def register(self) -> None:
         """Create or update the Node object, and retry until the server accepts it or the node retires.
 
-        A user's webhook may refuse the object, and only a server that runs on lets the user remove that webhook.
+        A user's webhook may refuse the object, and the user can only remove that webhook while the server runs.
         """
         while not self._problem:
             try:
                 await self._register()
-                if self._identity:  # the fence must be set before the node takes pods
+                if self._identity:  # the fence must be set before the node accepts pods
                     await self._renew_lease()
             except (ApiError, TransportError) as error:
                 log.warning("%s: cannot register: %s", self._name, error)
@@ -155,7 +156,7 @@ class Heartbeat:
                 ApiError,
                 TransportError,
                 OSError,
-            ) as error:  # OSError: no answer in time, or the fence is not written
+            ) as error:  # OSError: no answer in time, or the fence could not be written
                 self._log_trouble(str(error) or f"no answer within {pause:g} s")
                 pause /= _RETRIES
             else:
@@ -164,9 +165,9 @@ class Heartbeat:
             await self._clock.sleep(pause)
 
     def _log_trouble(self, trouble: str) -> None:
-        """Log what keeps the node from reaching the server, once for as long as it is the same.
+        """Log why the node cannot reach the server, once as long as the reason is the same.
 
-        "" once the server is reached.
+        trouble: "" once the server is reached.
         """
         if trouble and trouble != self._trouble:
             log.warning("%s: heartbeat: %s", self._name, trouble)
@@ -175,7 +176,7 @@ class Heartbeat:
         self._trouble = trouble
 
     async def retire(self) -> None:
-        """Report that the node takes no more pods."""
+        """Report that the node accepts no more pods."""
         self._problem = "node is shutting down"
         try:
             await self._write_status()
@@ -190,7 +191,7 @@ class Heartbeat:
             if self._is_status_due():
                 await self._write_status()
         except ApiError as error:
-            # A deleted Node takes its Lease with it; a Node that was created again has another UID.
+            # The Lease is deleted with its Node; a Node that was created again has another UID.
             if self._problem or not (error.reason in ("NotFound", "Conflict") and await self._is_gone()):
                 raise
             await self._register()
@@ -198,7 +199,7 @@ class Heartbeat:
             await self._renew_lease()
 
     async def _read_node(self) -> None:
-        """Read the Node as the server has it. Raises `ApiError` (404) if it is gone."""
+        """Read the Node from the server. Raises `ApiError` (404) if it is deleted."""
         present = await self._client.get(NODE, self._name)
         if present.metadata.uid != self._uid:
             raise not_found("nodes", self._name)
@@ -226,7 +227,7 @@ class Heartbeat:
     async def _renew_lease(self) -> None:
         """Renew the Lease. Raises `ApiError`.
 
-        404 if the node is gone, 409 if another agent of this name holds the Lease.
+        The code is 404 if the node is deleted, 409 if another agent of this name holds the Lease.
         """
         moment, sent = micro_time(self._clock.now()), self._now()
         lease: Lease | None = None
@@ -244,10 +245,10 @@ class Heartbeat:
         self._count_renewal(sent)
 
     def _count_renewal(self, sent: Moment) -> None:
-        """Count a renewal, and move the fence, unless the Lease had run out before. Raises OSError.
+        """Count a renewal, and move the fence, unless the Lease had expired before. Raises OSError.
 
-        The server may give the pods' places away at the same time as such a late renewal. The node learns of that from
-        its watch before the next renewal, which counts.
+        The server may be replacing the pods at the time of such a late renewal. The node learns of that from its watch
+        before the next renewal, which counts.
         """
         self._is_late = sent.seconds_since(self._last_answered) > self._lease_seconds
         self._last_answered = sent
@@ -261,7 +262,7 @@ class Heartbeat:
         return Moment(self._clock.monotonic(), boot_nanoseconds())
 
     async def _take_lease(self, lease: Lease) -> None:
-        """Take over the Lease from an earlier agent, or one that a restored server remembers.
+        """Take over the Lease from an earlier agent, or from one in a restored server's data.
 
         Raises `ApiError` (409) if another agent took it later.
         """

@@ -1,4 +1,4 @@
-"""Samples what the containers of a node use where no cgroup does, and ends those that hold more memory than allowed."""
+"""Sample the containers' use if no cgroup measures it, and end containers that hold more memory than allowed."""
 
 import asyncio
 import itertools
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class LimitKeeper:
-    """The keeper of the memory limits of one node. `runners` holds the runners of its pods, by key."""
+    """The enforcer of memory limits on one node. `runners` has the runners of its pods, by key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._runners = runners

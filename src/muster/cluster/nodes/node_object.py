@@ -1,4 +1,4 @@
-"""Builds the Node object and the Lease with which a node reports itself. Pure."""
+"""Build the Node object and the Lease with which a node reports itself. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -30,7 +30,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 # The kubelet's values: a Lease of 40 s, renewed four times while it lasts.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 REGISTER_SECONDS = 2.0  # the pause before a refused node retries to register
-# Pods of other users expect the image that they name: only pods that tolerate this taint come here.
+# Pods of other users expect their image to be used, so only pods that tolerate this taint may run on the node.
 TAINT = Taint(key=NODE_KIND_LABEL, value=PROCESS, effect="NoSchedule")
 _PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -40,7 +40,7 @@ _PRESSURES = (
 
 
 def labels(name: str, kind: str, architecture: str, more: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that a node gives itself."""
+    """Return the labels that a node sets on itself."""
     return {
         HOSTNAME_LABEL: name,
         "kubernetes.io/os": "linux",
@@ -67,7 +67,7 @@ def node(
     """Return the whole Node object.
 
     port: of the node's HTTPS endpoint, 0 for none; with None the object has no endpoint.
-    lacking: how much of each resource no pod may get for the time being, in whole units.
+    lacking: how much of each resource no pod may get at present, in whole units.
     """
     endpoint = None if port is None else DaemonEndpoint(Port=port)
     return Node(
@@ -88,9 +88,9 @@ def _subtract(resource: str, quantity: Quantity, lacking: int) -> Quantity:
 
 
 def of_guest(node: Node, identity: str) -> Node:
-    """Return the Node of a machine that joins a cluster: with its identity, and the taint that keeps other pods away.
+    """Return the Node of a machine that joins a cluster: with its identity, and the taint that repels other pods.
 
-    Its annotations say that the machine ends its own pods before the server gives their places away
+    Its annotations say that the machine ends its own pods before the server may replace them
     (`muster.cluster.nodes.fence`).
     """
     own = {NODE_IDENTITY: identity, FENCED_ANNOTATION: "true"}
@@ -112,7 +112,7 @@ def conditions(
     """Return the node's conditions, with Ready unless there is a problem.
 
     Unchanged conditions keep their transition times.
-    gpu_problem: what is wrong with the node's GPUs; None for a node without any.
+    gpu_problem: the problem of the node's GPUs; None for a node without any.
     """
     wanted = []
     for type, reason, message in _PRESSURES:
@@ -153,7 +153,7 @@ def same(wanted: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]) ->
 
 
 def lease(name: str, uid: str, now: datetime, holder: str = "", seconds: int = LEASE_SECONDS) -> Lease:
-    """Return a new Lease of the node, which goes with the node.
+    """Return a new Lease of the node, which is deleted with the node.
 
     holder: the agent that renews the Lease; by default the node's name, as with kubelets.
     """

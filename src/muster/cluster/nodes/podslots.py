@@ -1,4 +1,4 @@
-"""Limits how many pods of a node do a costly piece of work at a time.
+"""Limit how many pods of a node do expensive work at a time.
 
 Waiting pods get slots in turn by namespace, and within a namespace by pod.
 """
@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from muster.api.core import Pod
 from muster.runtime.lanes import Lanes
 
-# After this time a slot is free again, so that a pod that hangs holds up no other.
+# After this time a slot is free again, so that a pod that hangs does not block others.
 LONGEST_SECONDS = 1.0
 
 
 class PodSlots:
-    """The slots for one kind of work. No two pods begin the work in the same iteration of the event loop.
+    """The slots for one kind of work. At most one pod begins the work in an iteration of the event loop.
 
     Invariant: while a pod waits, no slot is free.
     """
@@ -62,7 +62,7 @@ class PodSlots:
             raise
 
     def _release_slot(self) -> None:
-        """Give the slot to the next waiter, or free it."""
+        """Pass the slot to the next waiter, or free it."""
         waiter = self._waiting.pop(lambda waiter: not waiter.done())
         if waiter is not None:
             waiter.set_result(None)

@@ -1,10 +1,8 @@
-"""Manages shims from the server's side.
+"""Manage shims from the server's side: start them, find those of an earlier server, and read their records.
 
-The server starts shims, finds those that an earlier server started, and reads how they ended.
-
-An attempt's directory holds all the state. The living shim locks the file `state` in it (a record lock, whose holder
-the kernel names). The file says when the container was started and how it ended; see `shim/__init__.py`. So at any
-moment an attempt is in exactly one of these states:
+An attempt's directory contains all the state. The living shim locks the file `state` in it (a record lock, whose holder
+the kernel names). The file says when the container was started and how it ended; see `shim/__init__.py`. So at any time
+an attempt is in exactly one of these states:
 
 - not begun: there is no `state`,
 - alive: `state` is locked,
@@ -38,11 +36,11 @@ LAUNCHER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.p
 # The modules of shims, and what they were when this server started.
 _FOLDER = Path(__file__).with_name("shim")
 _FILES = stamp_files(_FOLDER)
-# The environment variable that finds the processes of a container where no pid namespace holds them together.
+# The environment variable that identifies the processes of a container without a pid namespace.
 MARK = b"MUSTER_CONTAINER"
 
 _NAMESPACES = (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS), ("uts", CLONE_NEWUTS), ("pid", CLONE_NEWPID))
-# How many holders of a lock may come and go while one of them is opened.
+# The maximum number of changes of a lock's holder while the holder is opened.
 _MOST_HOLDERS = 100
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, pid
 
@@ -50,19 +48,19 @@ log = logging.getLogger(__name__)
 
 
 class ShimError(Exception):
-    """A shim that could not be started; nothing of the container ran."""
+    """A shim could not be started; no program of the container ran."""
 
 
 class ClaimedError(Exception):
-    """An attempt that another shim has claimed, now or earlier."""
+    """Another shim has claimed the attempt, now or earlier."""
 
 
-# A number out of this range marks a damaged record: no clock has such a time.
+# A number outside this range marks a damaged record: no clock has such a time.
 Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The record of a shim. Times are nanoseconds since 1970; 0 for what did not happen."""
+    """The record of a shim. Times are nanoseconds since 1970; 0 for events that did not happen."""
 
     claimed: Amount = 0
     started: Amount = 0
@@ -79,7 +77,7 @@ class Record(msgspec.Struct, frozen=True):
 class Shim:
     """A living shim. `pid` is only for display.
 
-    Signals go by pidfd to this very process, or nowhere once it has ended.
+    Signals are sent by pidfd to exactly this process, or to none once it has ended.
     """
 
     def __init__(self, directory: Path, pid: int, pidfd: int) -> None:
@@ -95,7 +93,7 @@ class Shim:
         return self._pidfd
 
     def send(self, number: int) -> None:
-        """Send a signal to the container's first process, by way of the shim."""
+        """Send a signal to the container's first process, through the shim."""
         if self._pidfd is not None:
             processes.send(self._pidfd, number)
 
@@ -104,9 +102,10 @@ class Shim:
         self.send(END)
 
     def note_excess(self, used: int) -> None:
-        """Record that the container is ended because it uses so much memory, in bytes. Raises OSError.
+        """Record that the container is ended because it uses this much memory, in bytes. Raises OSError.
 
-        The file is new: the owner of the directory may have put a link in its place. The shim runs as that owner.
+        The file must be new, because the owner of the directory may have put a link in its place. The shim runs as that
+        owner.
         """
         descriptor = os.open(self.directory / EXCESS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         with open(descriptor, "w") as file:
@@ -128,7 +127,7 @@ class Shim:
         return record if record and record.finished else None
 
     def close(self) -> None:
-        """Release the shim; a living shim lives on."""
+        """Release the shim; a living shim continues."""
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
@@ -140,7 +139,7 @@ def read_record(directory: Path) -> Record | None:
         return msgspec.json.decode(plainfiles.read(directory / STATE), type=Record)
     except FileNotFoundError:
         return None
-    except (OddFileError, msgspec.DecodeError, UnicodeDecodeError):  # the machine went down during a write
+    except (OddFileError, msgspec.DecodeError, UnicodeDecodeError):  # the machine lost power during a write
         return Record()
 
 
@@ -154,7 +153,7 @@ def find(directory: Path) -> Shim | None:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        # If the process still holds the lock, the pidfd that was opened meanwhile means that very process.
+        # If the process still holds the lock, the pidfd that was opened meanwhile refers to exactly this process.
         if _find_holder(directory) == pid and _is_of_owner(directory, pid):
             return Shim(directory, pid, pidfd)
         os.close(pidfd)
@@ -162,7 +161,7 @@ def find(directory: Path) -> Shim | None:
 
 
 def _is_of_owner(directory: Path, pid: int) -> bool:
-    """Return whether a process runs as the owner of an attempt, who decides which process has the state locked."""
+    """Return whether a process runs as the owner of an attempt, who decides which process locks the state."""
     owner = directory.stat().st_uid
     try:
         return owner == os.geteuid() or Path(f"/proc/{pid}").stat().st_uid == owner
@@ -187,9 +186,9 @@ def _find_holder(directory: Path) -> int:
 
 
 class Reserve:
-    """A shim that is started ahead of time and waits for its spec, so that the slow part of a start is done early.
+    """A shim that is started in advance and waits for its spec, so that the slow part of a start is done early.
 
-    The shim has run nothing and claims nothing. It ends by itself when it is closed, or when this process ends.
+    The shim has run no program and claims nothing. It ends by itself when it is closed, or when this process ends.
     """
 
     def __init__(self, isolation: str, *, own_pids: bool, lifeline: int, fence: int = -1) -> None:
@@ -219,13 +218,13 @@ class Reserve:
             os.close(theirs)
 
     def run(self, spec: Spec) -> None:
-        """Have the shim run this spec. Raises BrokenPipeError if the shim is gone."""
+        """Send the spec to the shim. Raises BrokenPipeError if the shim has ended."""
         with open(self._spec, "wb", closefd=False) as file:
             marshal.dump({**spec, "report": self._reporter}, file)  # the descriptor's number in the shim
         os.write(self._word, b"!")
 
     def close(self) -> None:
-        """Close our ends of its pipes: a shim without a spec then ends."""
+        """Close this process's ends of its pipes: a shim without a spec then ends."""
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
@@ -264,7 +263,7 @@ async def start(spec: Spec, reserve: Reserve | None = None) -> Shim | None:
 
 
 async def _start_reserved(reserve: Reserve, spec: Spec) -> str:
-    """Give a waiting shim its spec and return its verdict on the start; "" if it says nothing."""
+    """Send a waiting shim its spec and return its report on the start; "" if there is none."""
     try:
         reserve.run(spec)
         return await _read_verdict(reserve.report, with_pid=True)
@@ -275,7 +274,7 @@ async def _start_reserved(reserve: Reserve, spec: Spec) -> str:
 
 
 def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
-    """Return the shim of a start, or raise the error that its verdict names."""
+    """Return the shim of a start, or raise the error in its report."""
     directory = Path(spec["directory"])
     if verdict == "claimed":
         raise ClaimedError(str(directory))
@@ -289,9 +288,9 @@ def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
 
 
 async def _read_verdict(report: int, *, with_pid: bool) -> str:
-    """Return the verdict on a start that the shim writes.
+    """Return the report on a start that the shim writes.
 
-    "" if it writes none. Arrange that the shim is reaped when it ends.
+    Return "" if there is none. Arrange that the shim is reaped when it ends.
     """
 
     def enough(lines: list[str]) -> bool:
@@ -300,7 +299,7 @@ async def _read_verdict(report: int, *, with_pid: bool) -> str:
     verdict = ""
     for line in await processes.read_lines(report, enough):
         if line.startswith("pid "):
-            # The shim may have ended already: as an orphan of ours it keeps its pid until it is reaped.
+            # The shim may have ended already: as an orphan of this process it keeps its pid until it is reaped.
             with contextlib.suppress(ProcessLookupError):
                 processes.reap_later(os.pidfd_open(int(line.removeprefix("pid "))))
         else:
@@ -326,7 +325,7 @@ def enter(shim: Shim, command: Command, streams: processes.Streams, *, report: i
         pass_on = [shim.pidfd, *([report] if report > 2 else [])]
         if (user := _user_of(command)) is not None:
             for stream in {*streams} - {-1}:
-                os.fchown(stream, user, -1)  # a program may want to open its terminal or its output once more
+                os.fchown(stream, user, -1)  # a program may want to reopen its terminal or its output
         return _launch_shim("enter", entry, pass_on, streams)
     except OSError as error:
         raise ShimError(f"cannot run a command in the container: {error.strerror}") from error
@@ -366,10 +365,10 @@ async def run_inside(shim: Shim, command: Command, timeout_seconds: float, outpu
 
 
 def kill_marked(mark: bytes) -> int:
-    """Kill what a lost shim has left behind where there is no pid namespace; return the number of processes.
+    """Kill the processes that a lost shim has left behind without a pid namespace; return their number.
 
     A scan of /proc misses a process that is forked behind it, and a process in the middle of an exec shows no
-    environment. So the search ends with two scans in a row that find nothing new.
+    environment. So the search ends with two consecutive scans that find nothing new.
     """
     killed: set[int] = set()
     quiet = 0
@@ -393,7 +392,7 @@ def _kill_once(entry: bytes, killed: set[int]) -> set[int]:
         except OSError:
             continue
         try:
-            # Read again: the pidfd may mean another process that got the number meanwhile.
+            # Read again, because the pidfd may refer to another process that got the number meanwhile.
             if entry in (directory / "environ").read_bytes().split(b"\0") and processes.send(pidfd, signal.SIGKILL):
                 pids.add(int(directory.name))
         except OSError:
@@ -416,7 +415,7 @@ def _launch_shim(mode: str, spec: Any, pass_on: list[int], streams: processes.St
 
 
 def _foreign_namespaces(pid: int) -> int:
-    """Return the namespaces of a process that are not ours, as flags for setns."""
+    """Return the namespaces of a process that this process is not in, as flags for setns."""
     flags = 0
     for name, flag in _NAMESPACES:
         if Path(f"/proc/{pid}/ns/{name}").stat().st_ino != Path(f"/proc/self/ns/{name}").stat().st_ino:

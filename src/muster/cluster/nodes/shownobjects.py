@@ -1,7 +1,7 @@
-"""Reports changes of ConfigMaps and Secrets to a node. A node reads their contents when it needs them, and holds none.
+"""Report changes of ConfigMaps and Secrets to a node, which reads their contents when needed and caches none.
 
-In a cluster of its own, a node is told of all of them. A guest in a cluster of others may see no more than a kubelet:
-so it follows only the objects that volumes of its pods show, each by its name.
+In its own cluster, a node watches all of them. A guest in another cluster may see no more than a kubelet, so it watches
+only the objects in volumes of its pods, each by its name.
 """
 
 from collections.abc import Callable
@@ -23,48 +23,48 @@ _Key: TypeAlias = tuple[Kind[Object], str, str]  # kind, namespace, name
 
 
 class ShownObjects(Protocol):
-    """A follower of the objects that the pods of a node show."""
+    """A watcher of the objects in the volumes of a node's pods."""
 
     def enter(self, pod: Pod) -> None:
-        """Begin to report changes of what the pod's volumes show. Entering twice is fine."""
+        """Start to report changes of the objects in the pod's volumes. A second call changes nothing."""
         ...
 
     def leave(self, uid: str) -> None:
-        """Stop following for a pod that is over."""
+        """Stop watching for a pod that has ended."""
         ...
 
 
 class AllObjects:
-    """A follower of all ConfigMaps and Secrets, whatever pods show. Made before the manager runs."""
+    """A watcher of all ConfigMaps and Secrets, whatever pods use. Made before the manager runs."""
 
     def __init__(self, manager: Manager, on_change: Told) -> None:
         for kind in _KINDS:
             manager.informer(kind).on_change(partial(_report_change, kind, on_change))
 
     def enter(self, pod: Pod) -> None:
-        """Do nothing: all objects are followed already."""
+        """Do nothing: all objects are watched already."""
 
     def leave(self, uid: str) -> None:
-        """Do nothing: all objects are followed on."""
+        """Do nothing: all objects stay watched."""
 
 
 class NamedObjects:
-    """A follower of only the objects that pods show, by their names. Pods enter once the manager runs."""
+    """A watcher of only the objects that pods use, by their names. Pods enter once the manager runs."""
 
     def __init__(self, manager: Manager, on_change: Told) -> None:
         self._manager = manager
         self._on_change = on_change
-        self._users: dict[_Key, set[str]] = {}  # uids of the pods that show the object
+        self._users: dict[_Key, set[str]] = {}  # uids of the pods that use the object
 
     def enter(self, pod: Pod) -> None:
-        """Follow what the pod's volumes show."""
+        """Watch the objects in the pod's volumes."""
         names = PodVolumes.references(pod)
         for kind, shown in zip(_KINDS, (names.config_maps, names.secrets), strict=True):
             for name in shown:
                 self._follow((kind, pod.metadata.namespace, name), pod.metadata.uid)
 
     def leave(self, uid: str) -> None:
-        """Stop following what no other pod shows."""
+        """Stop watching objects that no other pod uses."""
         for key in [key for key, users in self._users.items() if uid in users]:
             self._users[key].discard(uid)
             if not self._users[key]:

@@ -1,4 +1,4 @@
-"""Measures the emptyDir volumes that have a size limit, and evicts pods that keep more in them, as the kubelet does."""
+"""Measure the emptyDir volumes that have a size limit, and evict pods that exceed it, as the kubelet does."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,19 +7,19 @@ from muster.cluster.nodes.pod.runner import PodRunner
 from muster.cluster.nodes.volumes.sizes import describe_overfull, find_overfull, size_limits
 from muster.runtime.clock import Clock
 
-# The kubelet's pause between two looks.
+# The kubelet's interval between two measurements.
 _LOOK_SECONDS = 10.0
 
 
 class VolumeKeeper:
-    """The keeper of the size limits of volumes on one node. `runners` holds the runners of its pods, by key."""
+    """The enforcer of volume size limits on one node. `runners` has the runners of its pods, by key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._runners = runners
         self._clock = clock
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Measure until cancelled."""
         while True:
             await self._clock.sleep(_LOOK_SECONDS)
             for runner in list(self._runners.values()):

@@ -1,6 +1,6 @@
-"""Encodes what a node writes: API objects as plain JSON values, and patches of what has changed between two of them.
+"""Encode the node's writes: API objects as plain JSON values, and patches of the changes between two of them.
 
-Structs leave defaults out, but clients insist on fields that the API calls required (`ready`, `restartCount`,
+Structs omit default values, but clients insist on fields that the API calls required (`ready`, `restartCount`,
 `exitCode`): those are always written.
 """
 
@@ -35,14 +35,14 @@ def to_wire(value: Any) -> Any:
 def pod_status_patch(pod: Pod, status: PodStatus) -> dict[str, Any] | None:
     """Return the strategic merge patch that makes a pod's status this one; None if it already is.
 
-    The patch holds only what differs, and leaves conditions of other writers as they are.
+    The patch contains only differences, and keeps conditions of other writers.
     """
     before, after = to_wire(pod.status), to_wire(status)
-    known = {condition["type"]: condition for condition in before.pop("conditions", [])}
+    conditions_before = {condition["type"]: condition for condition in before.pop("conditions", [])}
     conditions = [
-        _null_missing(known.get(condition["type"], {}), condition)
+        _null_missing(conditions_before.get(condition["type"], {}), condition)
         for condition in after.pop("conditions", [])
-        if known.get(condition["type"]) != condition
+        if conditions_before.get(condition["type"]) != condition
     ]
     changes: dict[str, Any] = {name: value for name, value in after.items() if before.get(name) != value}
     changes |= {name: _replace_list(changes[name]) for name in _ADDRESSES if name in before and name in changes}
@@ -76,14 +76,14 @@ def _replace_list(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _null_missing(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """Return the condition with nulls for fields that it no longer has.
 
-    Entries of the list are merged, not replaced.
+    Nulls are needed because entries of the list are merged, not replaced.
     """
     return {name: None for name in ("reason", "message") if name in before and name not in after} | after
 
 
-# Fields of the status that a node may remove again; other fields are not its own.
+# Fields of the status that a node may remove again; other fields belong to other writers.
 _OWNED = ("reason", "message", "podIP", "podIPs", "containerStatuses", "initContainerStatuses")
-# Lists whose keys are their values: merged, an old address would stay beside the new one.
+# Lists whose keys are their values: a merge would keep an old address beside the new one.
 _ADDRESSES = ("podIPs", "hostIPs")
 # Conditions that a node has only at times.
 _PASSING = frozenset((GPU_PROBLEM,))

@@ -1,7 +1,7 @@
-"""Keeps the recent changes of one resource, and the watches that follow them.
+"""Keep the recent changes of one resource, and the watches on them.
 
-A watch is a position in the sequence of changes. However far it is behind, it wakes once and takes everything since. A
-change costs the same with one watch or two hundred until they read it.
+A watch is a position in the sequence of changes. However far it is behind, it wakes once and takes all changes since.
+Until the watches read it, a change costs the same with one watch or two hundred.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from operator import attrgetter
 from muster.cluster.store.errors import Closed, Compacted
 from muster.cluster.store.values import Change
 
-LINES = 1_000  # newest changes that keep their encoded line; watches that are further behind encode again
+LINES = 1_000  # the number of newest changes that keep their encoded line; watches that are further behind encode again
 
 _revision = attrgetter("entry.revision")
 
@@ -24,14 +24,14 @@ class Changes:
     """
 
     def __init__(self, oldest: int, limit: int, limit_bytes: int) -> None:
-        self.oldest = oldest  # every change after this revision is kept
+        self.oldest = oldest  # all changes after this revision are kept
         self.closed = False
         self._limit = limit
         self._limit_bytes = limit_bytes
         self._bytes = 0
         self._retained: list[Change] = []
         self._dropped = 0  # position of the first kept change
-        self._woken_up_to = 0  # waiting watches were woken for the changes before this position
+        self._woken_up_to = 0  # waiting watches were woken for all changes before this position
         self._waiting: dict[str, set[asyncio.Future[int]]] = {}  # by namespace; "" waits for any
 
     @property
@@ -47,7 +47,7 @@ class Changes:
             self._retained[-LINES - 1].forget_line()
 
     def wake(self) -> None:
-        """Wake the waiting watches for what was appended since the last call, then drop what is over the limits."""
+        """Wake the waiting watches for the changes appended since the last call, then drop changes over the limits."""
         if self._waiting and self._woken_up_to < self.end:
             first = {"": self._woken_up_to}
             for position, change in enumerate(self.since(self._woken_up_to, 0), self._woken_up_to):
@@ -64,7 +64,7 @@ class Changes:
         return waiter
 
     def stop_waiting(self, namespace: str, waiter: asyncio.Future[int]) -> bool:
-        """Resolve a future of `wait` although nothing happened; return False if something did."""
+        """Resolve a future of `wait` without a change; return False if there was one."""
         waiters = self._waiting.get(namespace, set())
         was_waiting = waiter in waiters
         waiters.discard(waiter)
@@ -130,7 +130,7 @@ class Changes:
 
 
 class Watch:
-    """A follower of the committed changes of a resource after a revision. One reader at a time."""
+    """A reader of the committed changes of a resource after a revision. One task may read at a time."""
 
     def __init__(self, changes: Changes, since: int, namespace: str, newest: Callable[[], int]) -> None:
         self._changes = changes
@@ -139,13 +139,13 @@ class Watch:
         self._newest = newest
         self._position = changes.position_after(since)
         self._last_revision = since
-        self._waiter: asyncio.Future[int] | None = None  # kept when `next` is cancelled, so that nothing is missed
+        self._waiter: asyncio.Future[int] | None = None  # kept when `next` is cancelled, so that no change is missed
         self._nudged = False
         self._closed = False
 
     @property
     def revision(self) -> int:
-        """The revision up to which every change was given out: what a bookmark may carry."""
+        """The revision up to which all changes were returned; a bookmark may carry it."""
         if self._waiter is not None and not self._waiter.done():
             return max(self._last_revision, self._newest())
         return self._last_revision
@@ -153,13 +153,13 @@ class Watch:
     async def next(self, at_most: int | None = None) -> list[Change]:
         """Return all committed changes since the last call, at least one; wait if there is none. May be cancelled.
 
-        Returns nothing once after each `nudge`. `at_most` bounds one result: a slow reader then holds few changes, and
-        the watch keeps no copy of the rest. Raises `Compacted` if some changes are no longer kept, `Closed` after
-        `close` and after the store's.
+        After each `nudge` it returns an empty list once. `at_most` bounds one result, so that a slow reader holds few
+        changes and the watch keeps no copy of the rest. Raises `Compacted` if some changes are no longer kept, `Closed`
+        after `close` or after the store was closed.
         """
         while True:
             if self._waiter is not None:
-                # Changes in other namespaces meanwhile are not missed, even if they are no longer kept.
+                # Changes in other namespaces meanwhile do not count as missed, even if they are no longer kept.
                 self._position = await self._wait(self._waiter)
                 self._waiter = None
             if self._closed or self._changes.closed:
@@ -176,13 +176,13 @@ class Watch:
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter.cancelled():  # the next call waits on, or begins where this one did
+            if waiter.cancelled():  # the next call continues to wait, or starts where this one did
                 was_waiting = self._changes.stop_waiting(self._namespace, waiter)
                 self._waiter = self._changes.wait(self._namespace) if was_waiting else None
             raise
 
     def nudge(self) -> None:
-        """Let `next` return although nothing happened."""
+        """Let `next` return without a change."""
         self._nudged = True
         if self._waiter is not None and not self._waiter.done():
             self._last_revision = max(self._last_revision, self._newest())

@@ -1,13 +1,13 @@
-"""Runs the file under a durable store: SQLite, used by exactly one connection, in one thread.
+"""Run the file of a durable store: SQLite, used by exactly one connection, in one thread.
 
-One connection writes and checkpoints; the file is locked against any other (`locking_mode=EXCLUSIVE`), also of this
+One connection writes and checkpoints; the file is locked against any other (`locking_mode=EXCLUSIVE`), even in this
 process. SQLite before 3.51.3 can corrupt a database when one connection resets the write-ahead log while another one
 writes. With a single connection that cannot happen.
 
 A batch is one INSERT statement: it runs without Python's lock from its first row to the sync of the disk. Row by row,
 the thread would request the lock after each row, and wait for a busy event loop every time.
 
-The files keep room of their own for a full disk: the writes that end jobs, and so may free space, must still succeed.
+The files reserve room for a full disk: the writes that end jobs, and so may free space, must still succeed.
 """
 
 import errno
@@ -33,10 +33,10 @@ FILE = "store.db"
 PAGE_BYTES = 8192  # objects are some 2 KB; fewer than three fit into the usual 4096
 CHECKPOINT_BYTES = 8 << 20  # the size of log that is copied into the database at a time: some 10 ms of work
 COMPACT_REVISIONS = 1_000  # per transaction of a compaction: some 5 ms
-VACUUM_PAGES = 500  # per transaction of giving pages back
+VACUUM_PAGES = 500  # per transaction that returns pages to the disk
 PROBE_BYTES = 1 << 20  # a disk that cannot take this much counts as full
 RESERVE_BYTES = 4 << 20  # free pages of the database, and the same of log: more than a thousand objects
-RESERVE_SHARE = 8  # nothing is reserved on a disk with room for fewer reserves than this
+RESERVE_SHARE = 8  # the reserve is skipped on a disk with room for fewer than this many reserves
 
 INSERT_ROWS = 1_000  # per statement: SQLite takes 32,766 values
 
@@ -54,7 +54,7 @@ class Database:
     def __init__(self, directory: DataDirectory, mark: Mark | None = None) -> None:
         """Open the files, or create or upgrade them. Raises `DataDirectoryError`.
 
-        mark: what is known to be in the files; without it, the mark is computed from them.
+        mark: the known mark of the files; without it, the mark is computed from them.
         """
         self._path = directory.create(FILE)
         self._log_bytes = 0  # bytes since the last checkpoint
@@ -67,7 +67,7 @@ class Database:
                 self._connection = sqlite3.connect(self._path, timeout=1, isolation_level=None, cached_statements=16)
                 on_error.callback(self._connection.close)
                 self._configure_connection()
-                # The mark is written before a new version holds: a database of this version always has one.
+                # The mark is written before the new version takes effect: a database of this version always has one.
                 prepare(self._connection, str(self._path), finish=lambda made: self._set_mark(state_of(made)))
                 self._set_mark(mark or state_of(self._connection))
                 on_error.pop_all()
@@ -116,7 +116,8 @@ class Database:
         return self._log_bytes >= CHECKPOINT_BYTES
 
     def _write_mark(self) -> None:
-        # The records are safe already. A mark that falls behind because the disk is full catches up with the next one.
+        # The records are permanent already. If the disk is full, the mark falls behind and catches up with the next
+        # one.
         try:
             self._marks.write(self._mark)
         except OSError as error:
@@ -124,7 +125,7 @@ class Database:
                 self._broken = StorageFailed(str(self._path.with_name(marks.FILE)), str(error))
 
     def checkpoint(self) -> None:
-        """Copy the log into the database. If that fails for good, the next write raises the failure."""
+        """Copy the log into the database. If that fails permanently, the next write raises the error."""
         self._log_bytes = 0
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -134,14 +135,14 @@ class Database:
     def reserve(self) -> None:
         """Allocate spare room in the database file and its write-ahead log, so that writes succeed on a full disk.
 
-        A disk with little free space keeps it: nothing is allocated there.
+        On a disk with little free space, nothing is allocated.
         """
         try:
             disk = os.statvfs(self._path.parent)
             if disk.f_bavail * disk.f_frsize < RESERVE_SHARE * RESERVE_BYTES:
                 return
-            if int(self._read_pragma("freelist_count")) < self._spare // 2:  # not a little every minute
-                # Write the pages into the file before they are freed: otherwise they would have no room on the disk.
+            if int(self._read_pragma("freelist_count")) < self._spare // 2:  # avoid allocating a little every minute
+                # Write the pages into the file before they are freed; otherwise the disk has no room for them.
                 self._connection.execute(
                     "INSERT OR REPLACE INTO meta VALUES ('reserve', zeroblob(?))", (RESERVE_BYTES,)
                 )
@@ -155,7 +156,7 @@ class Database:
             _log.warning("no room was reserved for a full disk: %s", error)
 
     def compact(self, revision: int) -> bool:
-        """Forget states replaced at or before `revision`, a limited number. Return whether there is more to do."""
+        """Delete states replaced at or before `revision`, a limited number. Return whether some are left."""
         start, removed = self._read_meta("compacted"), self._read_meta("removed")
         stop = min(start + COMPACT_REVISIONS, revision)
         if stop <= start:
@@ -168,8 +169,8 @@ class Database:
 
         def forget() -> None:
             self._connection.execute("BEGIN IMMEDIATE")
-            gone = sum(self._remove_rows(condition, (start, stop)) for condition in (_REPLACED, _GONE))
-            set_meta(self._connection, stop, (removed + gone) % WRAP)
+            removed_rows = sum(self._remove_rows(condition, (start, stop)) for condition in (_REPLACED, _GONE))
+            set_meta(self._connection, stop, (removed + removed_rows) % WRAP)
 
         self._make_change(forget)
         self.checkpoint()
@@ -185,9 +186,9 @@ class Database:
         return int(self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
 
     def vacuum(self) -> bool:
-        """Give free pages back to the disk, a limited number. Return whether there is more to do.
+        """Return free pages to the disk, a limited number. Return whether some are left.
 
-        A quarter of the file stays for the writes until the next compaction, and no less than the reserve.
+        A quarter of the file, and at least the reserve, is kept for the writes until the next compaction.
         """
         try:
             free = int(self._read_pragma("freelist_count"))
@@ -213,12 +214,12 @@ class Database:
     def _make_change(self, change: Callable[[], None]) -> None:
         """Make a change completely or not at all.
 
-        On a full disk, in the room that the files have. Raises `WriteRefused`.
+        On a full disk it uses the reserved room. Raises `WriteRefused`.
         """
         try:
             self._transaction(change)
         except StorageFull:
-            # The database has spare pages for the log's content; the log then starts again in the room that it has.
+            # The database has spare pages for the log's content; after the copy, the log starts again in its own room.
             self.checkpoint()
             if self._broken is not None:
                 raise self._broken from None
@@ -249,7 +250,7 @@ class Database:
         return self._broken
 
     def _has_no_room(self) -> bool:
-        # SQLite knows a full disk, but not an exhausted quota.
+        # SQLite detects a full disk, but not an exhausted quota.
         probe = self._path.with_name("probe")
         try:
             probe.write_bytes(bytes(PROBE_BYTES))

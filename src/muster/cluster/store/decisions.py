@@ -1,6 +1,6 @@
-"""Keeps the table of the engine's decisions in a file of its own beside the store, bounded in bytes, the newest.
+"""Keep the newest of the engine's decisions, up to a number of bytes, in a file of its own beside the store.
 
-Its body describes a decision; the other columns are for queries.
+A row's body describes a decision; the other columns are for queries.
 """
 
 import sqlite3
@@ -31,21 +31,22 @@ _SCHEMA = (
 )""",
     "CREATE INDEX by_job ON decisions (namespace, name, serial)",
 )
-# The bytes of a row beside its body: its columns, and its entry in the index.
+# The bytes of a row other than its body: its columns, and its index entry.
 _ROW_BYTES = 120
-# Once the bound is passed, so much of it is kept, so that not every write deletes.
+# Above the limit, deletion goes down to this percentage, so that not every write deletes.
 _KEPT_PERCENT = 90
 
 
 class DecisionFileError(Exception):
-    """A record of decisions that cannot be read or written; one line says why."""
+    """The record of decisions cannot be read or written; one line says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A query for decisions, the newest first. Empty fields match any.
 
-    name: the name of a job. before: the serial number where a cut answer goes on.
+    name: the name of a job.
+    before: the serial number from which a truncated answer continues.
     """
 
     namespace: str = ""
@@ -55,7 +56,7 @@ class Question:
 
 
 class Found(NamedTuple):
-    """The bodies of decisions; `more` is where the answer goes on, None if that is all."""
+    """The bodies of decisions. `more` is the position from which the answer continues; None if it is complete."""
 
     bodies: tuple[bytes, ...]
     more: int | None
@@ -65,7 +66,7 @@ class DecisionFile:
     """The file of decisions, for one thread. All methods raise `DecisionFileError`."""
 
     def __init__(self, path: Path, now: datetime) -> None:
-        """Open the file, or create it. A file that cannot be used is set aside; `aside` says so."""
+        """Open the file, or create it. An unusable file is renamed, and `aside` says so."""
         try:
             self._connection, self.aside = open_or_set_aside(
                 path, now, version=VERSION, schema=_SCHEMA, name="record of decisions"
@@ -80,7 +81,7 @@ class DecisionFile:
         self._size: int = size + rows * _ROW_BYTES
 
     def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
-        """Add decisions, in order; delete the oldest beyond so many bytes."""
+        """Add decisions, in order; then delete the oldest ones beyond this many bytes."""
         encode = msgspec.json.Encoder().encode
         rows = [(one.namespace, one.name, crc32(body), body) for one in decisions for body in (encode(one),)]
         size = self._size + sum(len(body) + _ROW_BYTES for *_, body in rows)
@@ -97,7 +98,7 @@ class DecisionFile:
         self._size = size
 
     def _delete_oldest(self, excess: int) -> int:
-        """Delete the oldest decisions, at least so many bytes of them; return how many bytes."""
+        """Delete the oldest decisions, at least `excess` bytes of them; return how many bytes."""
         freed, last = 0, 0
         for serial, size in self._connection.execute("SELECT serial, length(body) FROM decisions ORDER BY serial"):
             freed, last = freed + size + _ROW_BYTES, serial
@@ -107,7 +108,7 @@ class DecisionFile:
         return freed
 
     def ask(self, question: Question) -> Found:
-        """Return the decisions that match. A damaged row is left out."""
+        """Return the decisions that match. Damaged rows are left out."""
         parts: list[str] = []
         values: list[object] = []
         for column in ("namespace", "name"):
@@ -141,7 +142,7 @@ class DecisionStore:
         self._file: DecisionFile
 
     async def open(self, now: datetime) -> str:
-        """Open the file; return a sentence about an unusable file that was set aside, or ""."""
+        """Open the file; return a sentence if an unusable file was renamed, else ""."""
         self._thread = Worker("decisions")
         try:
             self._file = await self._thread.do(lambda: DecisionFile(self._path, now))
@@ -151,7 +152,7 @@ class DecisionStore:
         return self._file.aside
 
     async def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
-        """Add decisions, and delete the oldest beyond so many bytes. Returns once that is on disk."""
+        """Add decisions, and delete the oldest beyond this many bytes. Returns once that is on disk."""
         await self._thread.do(lambda: self._file.put(decisions, most_bytes))
 
     async def ask(self, question: Question) -> Found:

@@ -1,4 +1,4 @@
-"""Locks the data directory: it is private to its user, and to one server at a time."""
+"""Lock the data directory, which is private to its user and to one server at a time."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,10 @@ from muster.runtime.process import filelock
 
 
 class DataDirectory:
-    """A directory that this process has to itself, from construction to `release`.
+    """A directory locked by this process, from construction to `release`.
 
-    The lock is the kernel's: it goes with the process, however that ends. The process id in the file is for people.
+    The kernel holds the lock, and releases it when the process ends in any way. The process id in the file is for
+    users.
     """
 
     def __init__(self, path: Path) -> None:

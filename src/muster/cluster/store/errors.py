@@ -1,10 +1,10 @@
-"""Defines the store's errors. A request may raise an `ApiError`; a start may raise a `DataDirectoryError`."""
+"""Define the store's errors. A request may raise an `ApiError`; a start may raise a `DataDirectoryError`."""
 
 from muster.api.status import ApiError, Status
 
 
 class Compacted(Exception):  # noqa: N818 - the word of the field
-    """Raised when the changes after `since` are no longer all kept: list again and watch from there."""
+    """Raised if some changes after `since` are no longer kept: list again and watch from there."""
 
     def __init__(self, since: int, oldest: int) -> None:
         super().__init__(f"changes after revision {since} are no longer kept, only those after {oldest}")
@@ -17,11 +17,11 @@ class Closed(Exception):  # noqa: N818 - the word of the field
 
 
 class DataDirectoryError(Exception):
-    """A data directory that cannot be used; one line says which, why and what to do."""
+    """A data directory cannot be used; one line says which, why and what to do."""
 
 
 class WriteRefused(ApiError):  # noqa: N818
-    """A write that was not made: nothing of it is in the store."""
+    """A write was not made; no part of it is in the store."""
 
 
 class StoreClosed(WriteRefused):
@@ -33,7 +33,7 @@ class StoreClosed(WriteRefused):
 
 
 class StorageFull(WriteRefused):
-    """507: no room on the disk. Reads go on, and so do writes once there is room again."""
+    """507: the disk is full. Reads continue, and so do writes once there is room again."""
 
     def __init__(self, where: str) -> None:
         message = f"no space left for {where}: the write was not made; free some disk space and try again"
@@ -41,7 +41,7 @@ class StorageFull(WriteRefused):
 
 
 class StorageFailed(WriteRefused):
-    """503: the disk failed. The store takes no more writes in this process: the server must be restarted."""
+    """503: the disk failed. The store accepts no more writes in this process: the server must be restarted."""
 
     def __init__(self, where: str, cause: str) -> None:
         message = f"cannot write to {where}: {cause}; the server takes no more writes until it is restarted"

@@ -1,7 +1,7 @@
-"""Keeps the table of ended runs, one row for each, in a file of its own beside the store.
+"""Keep the table of ended runs, one row for each, in a file of its own beside the store.
 
-The table is apart from the store because nothing depends on it: a long history slows neither start nor writes. A
-damaged history stops no cluster; it is set aside. A row's body describes the run; the other columns are for queries.
+Nothing else depends on the table, so it is not in the store: a long history slows neither start nor writes. A damaged
+history does not stop the cluster; its file is renamed. A row's body describes the run; other columns are for queries.
 """
 
 import sqlite3
@@ -30,13 +30,13 @@ _TABLE = """CREATE TABLE runs (
     digest INTEGER NOT NULL,  -- the checksum of the body
     body BLOB NOT NULL
 )"""
-# All that is asked for: rows that do not match are not looked at.
+# Contains all queried columns, so that rows that do not match are not read.
 _INDEX = "CREATE INDEX by_end ON runs (ended, uid, namespace, owner, queue, state, submitted, name)"
 _KNOWN_AT_ONCE = 1_000  # of SQLite's 32,766 values per statement
 
 
 class HistoryError(Exception):
-    """A history that cannot be read or written; one line says why."""
+    """The history cannot be read or written; one line says why."""
 
 
 class Row(NamedTuple):
@@ -57,9 +57,9 @@ class Row(NamedTuple):
 class Question:
     """A query for runs, the newest end first. Empty fields match any run.
 
-    names: patterns as of a shell, any of which has to match.
+    names: shell patterns, any of which has to match.
     since, until: the run ended at or after the first and was submitted before the second; seconds since 1970.
-    after: where a cut answer goes on.
+    after: the position from which a truncated answer continues.
     """
 
     namespace: str = ""
@@ -75,7 +75,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The bodies of runs; `more` is where the answer goes on, None if that is all."""
+    """The bodies of runs. `more` is the position from which the answer continues; None if it is complete."""
 
     bodies: tuple[bytes, ...]
     more: tuple[int, str] | None
@@ -85,8 +85,8 @@ class HistoryFile:
     """The history's file, for one thread. All methods raise `HistoryError`."""
 
     def __init__(self, path: Path, now: datetime) -> None:
-        """Open the file, or create it. A file that cannot be used is set aside; `aside` says so."""
-        self._count: int | None = None  # of rows, once that matters; nothing else writes them
+        """Open the file, or create it. An unusable file is renamed, and `aside` says so."""
+        self._count: int | None = None  # the number of rows, once needed; no other writer changes it
         try:
             self._connection, self.aside = open_or_set_aside(
                 path, now, version=VERSION, schema=(_TABLE, _INDEX), name="history"
@@ -136,7 +136,7 @@ class HistoryFile:
         return known_uids
 
     def ask(self, question: Question) -> Found:
-        """Return the runs that match. A damaged row is left out."""
+        """Return the runs that match. Damaged rows are left out."""
         where, values = _where_clause(question)
         limit = min(max(question.limit, 0), MOST_AT_ONCE)
         query = f"SELECT ended, uid, digest, body FROM runs{where} ORDER BY ended DESC, uid DESC LIMIT ?"  # noqa: S608

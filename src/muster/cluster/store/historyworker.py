@@ -1,4 +1,4 @@
-"""Runs the history in a thread of its own, so that neither the event loop nor the store's commits wait for it."""
+"""Run the history in a thread of its own, so that neither the event loop nor the store's commits wait for it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ class History:
         self._file: HistoryFile
 
     async def open(self, now: datetime) -> str:
-        """Open the file; return a sentence about an unusable file that was set aside, or ""."""
+        """Open the file; return a sentence if an unusable file was renamed, else ""."""
         self._thread = Worker("history")
         try:
             self._file = await self._thread.do(lambda: HistoryFile(self._path, now))
@@ -27,7 +27,7 @@ class History:
         return self._file.aside
 
     async def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
-        """Write these rows, and delete what is too old or too many. Returns once that is on disk."""
+        """Write these rows, and delete those that are too old or too many. Returns once that is on disk."""
         await self._thread.do(lambda: self._file.put(rows, oldest=oldest, most=most))
 
     async def known(self, uids: Iterable[str]) -> set[str]:

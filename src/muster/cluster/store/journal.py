@@ -1,7 +1,7 @@
-"""Defines the seam below the store: a journal keeps committed changes beyond the life of the process.
+"""Define the interface below the store: a journal keeps committed changes beyond the life of the process.
 
-The store decides, orders and serves from memory. A journal only makes batches of records permanent and returns them at
-the next start. Appends come one at a time; a compaction may go on between them.
+The store decides and orders writes, and serves reads from memory. A journal only makes batches of records permanent and
+returns them at the next start. Appends come one at a time; a compaction may run between them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from muster.cluster.store.values import Key
 
 
 class Record(NamedTuple):
-    """One change as a journal keeps it."""
+    """One change as a journal stores it."""
 
     revision: int
     key: Key
@@ -24,16 +24,16 @@ class History(NamedTuple):
     """The contents of a journal: for each object its state at `compacted`, and every change since."""
 
     records: Iterable[Record]  # in the order of revisions
-    compacted: int  # the changes up to this revision are no longer all there
+    compacted: int  # some changes up to this revision are no longer kept
 
 
 class Journal(Protocol):
-    """A keeper of records. Errors of `append` are `WriteRefused`: after any of them nothing of the batch is kept."""
+    """A store of records. Errors of `append` are `WriteRefused`: after any of them no record of the batch is kept."""
 
     durable: bool  # whether an appended record survives the process
 
     async def open(self) -> History:
-        """Take possession and read everything. Raises `DataDirectoryError`."""
+        """Lock the files and read everything. Raises `DataDirectoryError`."""
         ...
 
     async def append(self, records: Sequence[Record]) -> None:
@@ -41,7 +41,7 @@ class Journal(Protocol):
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget the states that were replaced at or before `revision`."""
+        """Delete the states that were replaced at or before `revision`."""
         ...
 
     async def reserve(self) -> None:
@@ -49,7 +49,7 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release everything; nothing may be called afterwards."""
+        """Release all resources; no method may be called afterwards."""
         ...
 
 

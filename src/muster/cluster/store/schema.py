@@ -1,8 +1,8 @@
-"""Defines the tables on disk, their version, and the upgrade from each version to the next.
+"""Define the tables on disk, their version, and the upgrade from each version to the next.
 
-`log` holds one row per change. A row names the row that it replaced. So the current state, the history and what may be
-forgotten all follow from this one table, and a write is one row appended at the end. `meta` holds the revision up to
-which history was forgotten (`compacted`), and the sum of the checksums of the removed rows (`removed`); `digest` is the
+`log` has one row per change. A row names the row that it replaced. So the current state, the history and the rows that
+may be deleted all follow from this one table, and a write is one row appended at the end. `meta` has the revision up to
+which history was deleted (`compacted`), and the sum of the checksums of the deleted rows (`removed`); `digest` is the
 checksum of these two.
 """
 
@@ -14,7 +14,7 @@ from muster.cluster.store.integrity import checksum
 
 
 class ForeignDatabaseError(DataDirectoryError):
-    """A database that has tables, but not ours."""
+    """A database has tables of another program."""
 
 
 Step = Callable[[sqlite3.Connection], None]
@@ -61,7 +61,7 @@ def prepare(
 ) -> None:
     """Bring the database to the current version: create the tables, or upgrade them. Raises `DataDirectoryError`.
 
-    finish: the last step before the new version holds.
+    finish: the last step before the new version takes effect.
     """
     current = len(upgrades) + 1
     version = version_of(connection, where, current)
@@ -85,7 +85,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def set_meta(connection: sqlite3.Connection, compacted: int, removed: int) -> None:
-    """Write the revision up to which history was forgotten, and the sum of the removed rows' checksums."""
+    """Write the revision up to which history was deleted, and the sum of the deleted rows' checksums."""
     values = ("compacted", compacted, "removed", removed, "digest", checksum.of_meta(compacted, removed))
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?), (?, ?), (?, ?)", values)
 
@@ -93,7 +93,7 @@ def set_meta(connection: sqlite3.Connection, compacted: int, removed: int) -> No
 def version_of(connection: sqlite3.Connection, where: str, current: int = CURRENT) -> int:
     """Return the version of the tables, 0 if there are none.
 
-    Raises `DataDirectoryError` if the tables are foreign or of a newer release.
+    Raises `DataDirectoryError` if the tables are of another program or a newer release.
     """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:

@@ -1,6 +1,6 @@
-"""Opens the SQLite files beside the store on which nothing depends: one that cannot be used is set aside.
+"""Open the SQLite files beside the store on which nothing depends. An unusable file is renamed and replaced.
 
-A table in such a file slows neither start nor writes of the store, and its damage stops no cluster.
+A table in such a file slows neither start nor writes of the store, and its damage does not stop the cluster.
 """
 
 import os
@@ -13,27 +13,28 @@ _STAMP = "%Y-%m-%dT%H%M%S"
 
 
 class SideFileError(Exception):
-    """A file beside the store that cannot be used; one line says why."""
+    """A file beside the store cannot be used; one line says why."""
 
 
 class _UnknownVersionError(Exception):
-    """A file of another release."""
+    """The file is from another release."""
 
 
 def open_or_set_aside(
     path: Path, now: datetime, *, version: int, schema: Sequence[str], name: str
 ) -> tuple[sqlite3.Connection, str]:
-    """Open a file, or create it; return it, and a sentence about an unusable file that was set aside, or "".
+    """Open a file, or create it; return it, and a sentence if an unusable file was renamed, else "".
 
-    schema: the statements that create its tables. name: what is in it, for the sentence.
+    schema: the statements that create its tables.
+    name: the content of the file, for the sentence.
 
     Raises:
-        SideFileError: the file can be neither used nor set aside.
+        SideFileError: the file can be neither used nor renamed.
     """
     try:
         return _open(path, version, schema), ""
     except (sqlite3.DatabaseError, _UnknownVersionError) as error:
-        if isinstance(error, sqlite3.OperationalError):  # no room, no right: not the file's fault
+        if isinstance(error, sqlite3.OperationalError):  # a full disk or a missing right, not a damaged file
             raise SideFileError(f"cannot use {path}: {error}") from error
         aside_path = path.with_name(f"{path.name}-{now:{_STAMP}}")
         aside = f"{path} cannot be used ({error}): it is {aside_path.name} now, and a new {name} begins"

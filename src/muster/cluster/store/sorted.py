@@ -1,7 +1,7 @@
-"""Keeps the entries of one resource in the order of their keys, cheap to change and cheap to read whole.
+"""Keep the entries of one resource sorted by key, cheap to change and cheap to read whole.
 
-The entries lie in a list of immutable chunks. A change replaces the one chunk that it falls into. A reader joins the
-chunks of its range into a tuple, at the price of copying references (5,000 of 100,000: 0.1 ms).
+The entries are in a list of immutable chunks. A change replaces one chunk. A reader joins the chunks of its range into
+a tuple, which copies references only (5,000 of 100,000: 0.1 ms).
 """
 
 from bisect import bisect_left
@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from muster.cluster.store.values import Entry, Key
 
-CHUNK = 64  # entries: an update copies one chunk; a chunk splits in two at twice this size
+CHUNK = 64  # entries in a chunk: an update copies one chunk; a chunk splits in two at twice this size
 _key = attrgetter("key")
 
 

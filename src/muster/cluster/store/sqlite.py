@@ -1,4 +1,4 @@
-"""Keeps a journal on disk: a `Database` in a thread of its own, so that the event loop never waits for the disk."""
+"""Keep a journal on disk: a `Database` in a thread of its own, so that the event loop never waits for the disk."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ SWITCH_SECONDS = 0.00001
 
 
 class SqliteJournal:
-    """A journal in `directory`, which belongs to it alone from `open` to `close`."""
+    """A journal in `directory`, which it locks from `open` to `close`."""
 
     durable = True
 
@@ -57,13 +57,13 @@ class SqliteJournal:
         return contents
 
     async def append(self, records: Sequence[Record]) -> None:
-        """Keep all of the records, or none. Returns once they are on the disk."""
+        """Keep all of the records, or none. Returns once they are on disk."""
         if await self._thread.do(lambda: self._database.append(records)):
-            # Do not wait for the checkpoint: these records are safe already, and the next ones queue behind it.
+            # Do not wait for the checkpoint: these records are permanent already, and the next ones queue behind it.
             self._thread.do(self._database.checkpoint)
 
     async def compact(self, revision: int) -> None:
-        """Forget the states that were replaced at or before `revision`, in steps that let commits pass between."""
+        """Delete the states that were replaced at or before `revision`, in steps that let commits run in between."""
         while await self._thread.do(lambda: self._database.compact(revision)):
             pass
         while await self._thread.do(self._database.vacuum):

@@ -1,15 +1,15 @@
-"""Runs the store: all objects in memory, every change on disk before any client hears of it.
+"""Run the store: all objects in memory, and every change on disk before any client sees it.
 
-A write is decided and numbered at once, on the event loop, against the newest state (`latest`, which includes what is
-not yet on disk). One journal commits it in a batch with its neighbours, one batch at a time. Only then do readers
-(`get`, `list`), watches and the writer learn of it. If a batch fails, it and all later writes are taken back, because
-they were decided on a state that never came to be.
+A write is decided and numbered at once, on the event loop, against the newest state (`latest`, which includes writes
+that are not yet on disk). One journal commits it in a batch with its neighbours, one batch at a time. Only then do
+readers (`get`, `list`), watches and the writer see it. If a batch fails, it and all later writes are rolled back,
+because they were decided on a state that was never committed.
 
-A commit costs as much as the work on a request. So while other writes come, a write that nobody is in a hurry for
-waits a moment for their next commit, which takes it along.
+A commit costs as much as the work on a request. So while other writes come, a write that is not urgent waits a moment
+for their next commit.
 
-Invariants: revisions strictly increase, over restarts too, and are never used twice; what readers see is always the
-state after a whole number of batches; `_pending` holds the newest uncommitted change of each object that has one.
+Invariants: revisions strictly increase, over restarts too, and are never reused; readers always see the state after a
+whole number of batches; `_pending` has the newest uncommitted change of each object that has one.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from muster.cluster.store.sorted import SortedEntries
 from muster.cluster.store.values import Change, ChangeType, Delete, Entry, HeaderOf, Key, Put, Snapshot
 from muster.runtime.process.garbage import collector_paused
 
-BATCH = 1_000  # writes per commit: what the loop can publish in a few milliseconds
+BATCH = 1_000  # writes per commit: as many as the loop can publish in a few milliseconds
 BATCH_BYTES = 16 << 20  # the same limit in bytes, for big objects
 # A write that may wait does so for at most this long, and only if one that may not has come within this time.
 WAIT_SECONDS = 0.005
@@ -70,8 +70,8 @@ class Store:
 
         history: how many changes per resource are kept. on_failure: called once if the disk fails for good.
         """
-        self.revision = 0  # newest committed
-        self.oldest = 0  # watches from before this get `Compacted`
+        self.revision = 0  # of the newest commit
+        self.oldest = 0  # watches from earlier revisions get `Compacted`
         self.durable = journal.durable
         self._journal = journal
         self._header_of = header_of
@@ -131,7 +131,7 @@ class Store:
         return self._committed.get(key)
 
     def latest(self, key: Key) -> Entry | None:
-        """Return the object as of the newest write, committed or not: the state on which a new write is decided."""
+        """Return the object as of the newest write, committed or not; new writes are decided on this state."""
         change = self._pending.get(key)
         if change is None:
             return self._committed.get(key)
@@ -176,7 +176,7 @@ class Store:
         return Watch(self._find_collection(resource).changes, since, namespace, lambda: self.revision)
 
     def listen(self, resource: str, listener: Callable[[Change], None]) -> None:
-        """Call the listener for every committed change of a resource, before its writer or a watch hears of it.
+        """Register a listener for every committed change of a resource, called before its writer or a watch sees it.
 
         The listener must be quick and must not fail.
         """
@@ -187,8 +187,8 @@ class Store:
     def write(self, *writes: Put | Delete, may_wait: bool = False) -> Written:
         """Make the writes, all or none. They are numbered now, in order; the future is done once they are durable.
 
-        The future's result are the new entries (of a deletion, the last state); its error is `WriteRefused`.
-        A `Delete` is for a key that `latest` knows.
+        The result of the future is the new entries (for a deletion, the last state); its error is `WriteRefused`. A
+        `Delete` needs a key that `latest` knows.
         may_wait: whether the writes may wait a moment (`WAIT_SECONDS`) for the commit of others.
         """
         loop = asyncio.get_running_loop()
@@ -213,7 +213,7 @@ class Store:
         return durable
 
     async def settled(self, key: Key) -> None:
-        """Wait until the newest write of an object is durable. Raises `WriteRefused` if the write is taken back."""
+        """Wait until the newest write of an object is durable. Raises `WriteRefused` if the write is rolled back."""
         if key in self._pending:
             durable: Written = asyncio.get_running_loop().create_future()
             self._queue.append(_Write([], durable))  # an empty write, queued behind the object's write
@@ -256,7 +256,7 @@ class Store:
             except WriteRefused as refusal:
                 self._take_back(batch, refusal)
             except BaseException as error:
-                # Interrupted or broken: only the next start knows whether the batch is on disk.
+                # Interrupted or failed: only the next start knows whether the batch is on disk.
                 self._take_back(batch, StorageFailed("the store", repr(error)))
                 self._committer = None
                 raise
@@ -355,9 +355,9 @@ class Store:
     # -- upkeep
 
     async def compact(self, keep_after_revision: int) -> None:
-        """Forget the changes up to a revision (the objects stay): watches from before it get `Compacted`.
+        """Delete the changes up to a revision; objects stay. Watches from earlier revisions get `Compacted`.
 
-        Takes its time, between the commits. Raises `WriteRefused` if the disk is full.
+        It runs in steps between the commits. Raises `WriteRefused` if the disk is full.
         """
         revision = min(keep_after_revision, self.revision)
         if revision <= self.oldest:
@@ -369,7 +369,7 @@ class Store:
             await self._journal.compact(revision)
 
     async def reserve(self) -> None:
-        """Reserve room for what must be written on a full disk: the writes that end jobs may free space there."""
+        """Reserve room for writes on a full disk, because the writes that end jobs may free space there."""
         async with self._upkeep:
             await self._journal.reserve()
 
@@ -381,5 +381,5 @@ def _make_record(change: Change) -> Record:
 
 
 def _resolve_write(write: _Write) -> None:
-    if not write.done.done():  # the writer may have gone away
+    if not write.done.done():  # the writer may have been cancelled
         write.done.set_result([change.entry for change in write.changes])

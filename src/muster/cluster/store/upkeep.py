@@ -1,4 +1,4 @@
-"""Does the periodic upkeep of a running store."""
+"""Do the periodic upkeep of a running store."""
 
 import logging
 from collections import deque
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 60.0
 KEEP_INTERVALS = 5
-KEEP_REVISIONS = 100_000  # the most that are kept, however young: some 200 MB on disk
+KEEP_REVISIONS = 100_000  # the maximum number of changes that are kept, even if younger: some 200 MB on disk
 
 
 async def _nothing() -> None:
@@ -21,7 +21,7 @@ async def _nothing() -> None:
 
 
 async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _nothing) -> NoReturn:
-    """Forget changes older than five minutes, again and again, and call `then` once some are forgotten.
+    """Repeatedly delete changes older than five minutes, and call `then` after each round that deleted some.
 
     Each round first allocates spare room for a full disk.
     """

@@ -1,7 +1,7 @@
-"""Defines the values that go into the store and come out: plain, shared by readers and never changed.
+"""Define the values that go into the store and come out: plain, shared by readers and never changed.
 
-Entries, changes and headers hold no reference to anything that could refer back to them, so the garbage collector does
-not track them: 100,000 of them do not slow the rest of the process.
+Entries, changes and headers refer to nothing that could refer back to them, so the garbage collector does not track
+them: 100,000 of them do not slow the rest of the process.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Key(NamedTuple):
-    """The place of an object. Keys of one resource sort by namespace, then by name."""
+    """The identity of an object. Keys of one resource sort by namespace, then by name."""
 
     resource: str  # "pods", "jobs.batch"
     namespace: str  # "" if cluster-wide
@@ -54,7 +54,7 @@ Fragments: TypeAlias = tuple[bytes, ...]
 
 
 def watch_line(type_: str, body: bytes) -> Fragments:
-    """Return the line of a watch about an object: whole, or around the body itself if that is long."""
+    """Return an object's line for a watch: in one piece, or around the body itself if that is long."""
     head, tail = b'{"type":"%b","object":' % type_.encode(), b"}\n"
     return (head, body, tail) if len(body) > LONG_BYTES else (b"".join((head, body, tail)),)
 

@@ -1,7 +1,7 @@
-"""Runs a thread beside the event loop that does its work one thing after the other.
+"""Run a thread beside the event loop that executes its work in order.
 
-An executor does the same, but handing work over and back takes it four times as long (measured: 140 us, not 36). That
-counts where each commit is small.
+An executor does the same, but takes four times as long to pass work and results (measured: 140 us, not 36). That
+matters because commits are small.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ class Worker:
                 settle = future.set_result
             except BaseException as error:  # noqa: BLE001  (raised where the future is awaited)
                 result, settle = error, future.set_exception
-            with suppress(RuntimeError):  # the loop is closed: nobody awaits the work any more
+            with suppress(RuntimeError):  # the loop is closed: no caller awaits the work any more
                 loop.call_soon_threadsafe(_settle, future, settle, result)
 
         self._queue.put(begin)
         return future
 
     def stop(self) -> None:
-        """Finish the work that was handed over, and end."""
+        """Finish the queued work, and end."""
         self._queue.put(None)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""Runs CronJobs: at each start of its schedule, a CronJob makes a Job."""
+"""Run CronJobs: a CronJob creates a Job at each start of its schedule."""
 
 from muster.controllers.cronjob.controller import CronJobController
 

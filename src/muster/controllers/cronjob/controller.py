@@ -1,11 +1,11 @@
-"""Runs the algorithm of CronJobs on a cluster: caches in, `muster.jobs.cronjob.decide`, writes out.
+"""Reconcile CronJobs: read caches, call `muster.jobs.cronjob.decide`, write its plan.
 
-A CronJob is reconciled when it changes, when one of its Jobs comes, ends or goes, and at its next start. Delays run by
-the monotonic clock, and schedules by the time of day. So when the time of day jumps, as after a night in which the
-machine slept, all CronJobs are reconciled.
+A CronJob is reconciled when it changes, when one of its Jobs is created, ends or is deleted, and at its next start.
+Delays run by the monotonic clock, schedules by the time of day. So when the time of day jumps, as after a machine's
+sleep, all CronJobs are reconciled.
 
-All memory is a cache, except for one thing: when a schedule was changed. A controller that starts anew may make up for
-a start that the new schedule has between the last Job and the change.
+All memory is a cache, except for the time at which a schedule was changed. After a restart, the controller may
+therefore start a Job for a time of the new schedule that lies between the last Job and the change.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _BY_CRON_JOB = "cronjob-uid"
 class CronJobController(Reconciler):
     """The reconciler of CronJobs.
 
-    zone: the time zone of schedules that name none; None for that of the machine.
+    zone: the time zone of schedules that name none; None for the machine's.
     """
 
     name = "cronjob-controller"
@@ -47,7 +47,7 @@ class CronJobController(Reconciler):
         super().__init__(manager, workers=WORKERS)
         self._zone = zone
         self._changed: dict[str, datetime] = {}  # when the schedule was changed, by key
-        self._removed: set[str] = set()  # UIDs of deleted Jobs that the cache still shows
+        self._removed: set[str] = set()  # UIDs of deleted Jobs that are still in the cache
         self._writer = Writer(manager.client, recorder, CronJobMetrics(manager.registry))
         self._cron_jobs = manager.informer(CRON_JOB)
         self._jobs = manager.informer(JOB, indexes={_BY_CRON_JOB: _uid_of_cron_job})
@@ -93,11 +93,11 @@ class CronJobController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     async def _find_missing(self, cron_job: CronJob, jobs: Sequence[Job]) -> frozenset[str]:
-        """Return the UIDs of active Jobs that are gone or no longer its own. A Job may be too new for the cache."""
-        seen = {job.metadata.uid for job in jobs}
+        """Return the UIDs of active Jobs that are deleted or no longer its own. A Job may be too new for the cache."""
+        uids = {job.metadata.uid for job in jobs}
         missing = set()
         for active in cron_job.status.active:
-            if active.uid not in seen:
+            if active.uid not in uids:
                 job = await self._client.find(JOB, active.name, cron_job.metadata.namespace)
                 is_own = job is not None and _uid_of_cron_job(job) == (own_key(cron_job.metadata),)
                 if job is None or job.metadata.uid != active.uid or not is_own:
@@ -105,7 +105,7 @@ class CronJobController(Reconciler):
         return frozenset(missing)
 
     async def _perform(self, cron_job: CronJob, plan: CronJobPlan) -> None:
-        """Write the plan. Raises the first error once everything that can be written is."""
+        """Write the plan. Raises the first error, after all other writes have been tried."""
         errors = await self._remove(cron_job, plan.remove)
         status, start = plan.status, plan.start
         if start is not None:
@@ -130,7 +130,7 @@ class CronJobController(Reconciler):
             refusal = await self._writer.remove(cron_job, job)
             if refusal is not None:
                 refusals.append(refusal)
-            elif (seen := self._jobs.get(key_of(job))) is not None and seen.metadata.uid == job.metadata.uid:
+            elif (cached := self._jobs.get(key_of(job))) is not None and cached.metadata.uid == job.metadata.uid:
                 self._removed.add(job.metadata.uid)
         return refusals
 
@@ -140,7 +140,7 @@ class CronJobController(Reconciler):
 
 
 def _when(cron_job: CronJob) -> tuple[str, str | None]:
-    """Return the part of a CronJob that says when it starts Jobs."""
+    """Return the fields of a CronJob that define when it starts Jobs."""
     return cron_job.spec.schedule, cron_job.spec.time_zone
 
 

@@ -1,4 +1,4 @@
-"""Counts for the controller of CronJobs, under upstream's metric name."""
+"""Count events of CronJobs, under upstream's metric name."""
 
 from datetime import datetime
 
@@ -20,6 +20,6 @@ class CronJobMetrics:
         )
 
     def job_created(self, job: Job, at: datetime) -> None:
-        """Count a new Job of the start at that time."""
+        """Count a new Job for the start at that time."""
         created = job.metadata.creation_timestamp or at
         self._skew.observe((created - at).total_seconds())

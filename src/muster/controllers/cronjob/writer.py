@@ -1,4 +1,4 @@
-"""Writes the plan for a CronJob: deletes and creates Jobs, stores the status, and records events. Decides nothing."""
+"""Write the plan for a CronJob: delete and create Jobs, store the status, and record events. Decides nothing."""
 
 from muster.api.batch import CRON_JOB, JOB, CronJob, CronJobStatus, Job
 from muster.api.meta import controller_of
@@ -27,7 +27,7 @@ class Writer:
         self._recorder.event(reference(CRON_JOB, cron_job), note.type, note.reason, note.message)
 
     async def remove(self, cron_job: CronJob, job: Job) -> Refusal | None:
-        """Delete this very Job; return the refusal, if the Job stays."""
+        """Delete exactly this Job (by UID); return the refusal if the Job stays."""
         try:
             await self._client.delete_object(JOB, job)
         except (ApiError, TransportError) as error:
@@ -39,10 +39,10 @@ class Writer:
         return None
 
     async def create(self, cron_job: CronJob, start: Start) -> Job | None:
-        """Create the Job of a start, unless an earlier attempt has; return it.
+        """Create the Job of a start, unless an earlier attempt has created it; return it.
 
-        Return None if a foreign Job has its name: the start is left out then, as upstream leaves it out.
-        Raises `ApiError`, `TransportError`.
+        Return None if another object has its name: the start is then skipped, as upstream. Raises `ApiError`,
+        `TransportError`.
         """
         try:
             job = await self._client.create(JOB, start.job)

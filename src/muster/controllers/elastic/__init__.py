@@ -1,1 +1,1 @@
-"""Resizes elastic Jobs while they run (kubernetes KEP-3715): by quota, by room on nodes; and tells their workers."""
+"""Resize elastic Jobs while they run (kubernetes KEP-3715), by quota and by room on nodes; and inform their workers."""

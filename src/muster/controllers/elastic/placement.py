@@ -1,15 +1,13 @@
-"""Resizes elastic Jobs by the room on nodes (kubernetes KEP-3715).
-
-`muster.gang.elastic` decides, this observes and writes.
+"""Resize elastic Jobs by the room on nodes (kubernetes KEP-3715); `muster.gang.elastic` decides.
 
 A Job with the annotation `muster.dev/elastic: "MIN:MAX"` is shrunk, never below MIN, when the cluster is short, and
-grown, never above MAX, when room is free. A resize patches `completions` and `parallelism` together, on the very
-version that was decided upon; the Job controller then creates and deletes pods. MIN and MAX bound only this controller.
-A person may choose any size: above MAX the Job is not grown, below MIN it is left alone, and in between it moves on as
-room allows.
+grown, never above MAX, when room is free. A resize patches `completions` and `parallelism` together, in the version of
+the Job that the decision read; the Job controller then creates and deletes pods. MIN and MAX bound only this
+controller. A
+user may choose any size: above MAX the Job is not grown, below MIN it is not resized, and in between it is.
 
-No finished work is lost: a Job is never shrunk below an index that has ended for good, and a Job with such an index
-is not grown any more. Jobs that are suspended, ended or being deleted are left alone.
+No finished work is lost: a Job is never shrunk below an index that has ended for good, and a Job with such an index is
+not grown any more. Jobs that are suspended, ended or being deleted are not resized.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,10 +39,13 @@ _GANGS = JobGangs()
 
 
 class Sizes:
-    """The elastic Jobs, by the keys of their gangs. All of it is a cache."""
+    """The elastic Jobs, by the keys of their gangs. All state is a cache."""
 
     def __init__(self, manager: Manager, recorder: Recorder, names: Collection[str]) -> None:
-        """Follow the Jobs. `names` are the schedulers that we are: Jobs of other schedulers are left to those."""
+        """Watch the Jobs.
+
+        names: the scheduler names of this engine; Jobs of other schedulers are ignored.
+        """
         self._client = manager.client
         self._recorder = recorder
         self._jobs = manager.informer(JOB)
@@ -55,11 +56,11 @@ class Sizes:
 
     @property
     def active(self) -> bool:
-        """Whether there are elastic Jobs at all."""
+        """Whether there is any elastic Job."""
         return bool(self._bounds)
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Call the handler whenever sizes need a decision."""
+        """Register a handler that is called whenever sizes need a decision."""
 
         def job_changed(old: Job | None, new: Job | None) -> None:
             job = new if new is not None else old
@@ -70,12 +71,12 @@ class Sizes:
         self._jobs.on_change(job_changed)
 
     def _job_of(self, key: str) -> Job | None:
-        """Return the Job of a gang, as last seen. A stale one costs no more than a conflict."""
+        """Return the Job of a gang, from the cache. A stale one causes at most a conflict."""
         job = self._jobs.get(split_key(key)[0])
         return job if job is not None and _GANGS.key_of(job) == key else None
 
     def _concerns(self, key: str, old: Job | None, new: Job | None) -> bool:
-        """Note a change of a Job; return whether sizes need a decision."""
+        """Record a change of a Job; return whether sizes need a decision."""
         if new is None:
             self._refused.pop(key, None)
             return self._bounds.pop(key, None) is not None
@@ -102,9 +103,9 @@ class Sizes:
         grow: bool,
         asking: Asking = no_claims_known,
     ) -> bool:
-        """Resize Jobs; return whether the server refused a size, so that another decision may find others.
+        """Resize Jobs; return whether the server refused a size, so that another decision may choose others.
 
-        asking: what the claims of pods request. Raises `ApiError` (Conflict) if a Job has changed meanwhile.
+        asking: returns the requests of pods' claims. Raises `ApiError` (Conflict) if a Job has changed meanwhile.
         """
         jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}
         views = [self._view(key, job, gangs[key], capacity, asking) for key, job in jobs.items()]
@@ -115,7 +116,7 @@ class Sizes:
         return refused
 
     def _view(self, key: str, job: Job, gang: Gang, capacity: Capacity, asking: Asking) -> Elastic | None:
-        """Return what the decision needs to know of a Job; None if it is not ours to resize."""
+        """Return the input of the decision about a Job; None if this controller may not resize it."""
         if self._refused.get(key) == job.metadata.generation:
             return None
         pods = [pod for pod in gang.pods if completion_index(pod) != NO_INDEX]
@@ -125,7 +126,7 @@ class Sizes:
         cap = cap_of(job.metadata.annotations)
         most = bounds.most if cap is None else min(bounds.most, cap)
         ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, own_key(job.metadata)))
-        # Pods that wait for quota count first: the requested size is not granted yet.
+        # Pods that wait for quota count first, because the requested size is not granted yet.
         granted = not any(
             is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, own_key(job.metadata)) if is_active(pod)
         )
@@ -143,7 +144,7 @@ class Sizes:
         )
 
     async def _write(self, job: Job, change: Resize) -> bool:
-        """Resize the Job in the version that was decided on.
+        """Resize the Job, if it has the version that the decision read.
 
         Return whether it has its new size, or no longer needs it.
         """
@@ -163,7 +164,7 @@ class Sizes:
 
 
 def elastic_bounds(job: Job) -> Bounds | None:
-    """Return the sizes between which a Job may be resized; None if it asks for none.
+    """Return the sizes between which a Job may be resized; None if it requests none.
 
     Raises `ValueError` with the reason.
     """
@@ -182,7 +183,7 @@ def elastic_bounds(job: Job) -> Bounds | None:
 
 
 def ended_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
-    """Return the indexes that have ended for good, also those that the Job's status does not show yet."""
+    """Return the indexes that have ended for good, including those that the Job's status does not show yet."""
     size = job.spec.completions or 0
     succeeded = Indexes.of(
         index for pod in pods if pod.status.phase == "Succeeded" and 0 <= (index := completion_index(pod)) < size
@@ -191,28 +192,29 @@ def ended_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
 
 
 def least_size(bounds: Bounds, ended: Indexes) -> int:
-    """Return the size below which a Job is not shrunk: its lower bound, or more to keep all indexes that have ended."""
+    """Return the size below which a Job is not shrunk: its minimum, or more to keep all indexes that have ended."""
     return max(bounds.least, ended.runs[-1][1] + 1 if ended else 0)
 
 
 def resizing(job: Job, size: int) -> dict[str, Any]:
-    """Return the merge patch that gives the Job, as it is now, another size."""
+    """Return the merge patch that gives the Job another size."""
     meta = job.metadata
-    # The world is written with the size, not later in competition with the Job's controller. But a queued Job that
+    # The world is written with the size, not later by the Job's controller at the same time. But a queued Job that
     # grows still needs quota: `jobs.world` waits for that.
-    said = world_of(meta)
-    known = said.size if said is not None else job.spec.completions or 0
-    on_credit = size > known and QUEUE_NAME_LABEL in meta.labels
+    world_before = world_of(meta)
+    size_before = world_before.size if world_before is not None else job.spec.completions or 0
+    on_credit = size > size_before and QUEUE_NAME_LABEL in meta.labels
     # Growth without quota was never announced: back at the size that the workers know, nothing has changed for them.
-    told = on_credit or (said is not None and said.size == size)
-    world = {} if told else annotations(World(size, current(job).epoch + 1))
-    # Members that the Job gives up and gets back later are growth. The scheduler would need its own write for that.
+    is_size_known = on_credit or (world_before is not None and world_before.size == size)
+    world = {} if is_size_known else annotations(World(size, current(job).epoch + 1))
+    # If the Job gives up members and gets them back later, they count as growth. The scheduler would need a separate
+    # write for that.
     held = note_held_members(meta, size) if size < (held_members(meta) or 0) else {}
     return {"metadata": {"annotations": world | held}, "spec": {"completions": size, "parallelism": size}}
 
 
 def _read(job: Job) -> tuple[Bounds | None, str]:
-    """Return the bounds of a Job that may be resized now, and what is wrong with its annotation."""
+    """Return the bounds of a Job that may be resized now, and the error in its annotation."""
     if ELASTIC_ANNOTATION not in job.metadata.annotations or not _goes_on(job):
         return None, ""
     try:
@@ -222,7 +224,7 @@ def _read(job: Job) -> tuple[Bounds | None, str]:
 
 
 def _goes_on(job: Job) -> bool:
-    """Return whether the Job runs, or would if it could."""
+    """Return whether the Job has neither ended nor been suspended or deleted."""
     over = finish(job) is not None or find_announced_end(job) is not None or job.metadata.deletion_timestamp is not None
     return not over and not job.spec.suspend
 

@@ -1,12 +1,12 @@
-"""Resizes elastic Jobs when quota is short.
+"""Resize elastic Jobs when quota is short.
 
-`queueing.elastic.sizing` decides the sizes; this controller writes them on the Jobs. A Job's Workload follows the size
-of the Job, and the used quota follows the Workload. So the controller observes its own shrink while the shrink is under
-way, and requests no second one. The scheduler resizes Jobs where nodes are short.
+`queueing.elastic.sizing` decides the sizes; this controller writes them to the Jobs. A Job's Workload follows the size
+of the Job, and the used quota follows the Workload. So the controller sees its own shrink while the shrink is under
+way, and requests no second one. The scheduler resizes Jobs if nodes are short.
 
-The scheduler also lets Jobs grow, without regard to quota. So the controller writes each size that it decides on the
-Job as a cap (`elastic-cap`), shrinks a Job that the scheduler has grown beyond its quota, and raises the cap when there
-is more quota.
+The scheduler also grows Jobs, without regard to quota. So the controller writes each size that it decides to the Job as
+a cap (`elastic-cap`), shrinks a Job that the scheduler has grown beyond its quota, and raises the cap when there is
+more quota.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,20 +37,20 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, own_key, reference
 from muster.runtime.reconciler import Reconciler
 
-# A shorter wait usually ends as other workloads do.
+# A shorter wait usually ends by itself, because other workloads end.
 GATHER_SECONDS = 0.2
 
 _ELASTIC = "elastic"
 _CAPPED = "capped"
-_CAPS = "caps"  # no workload's key: those have a namespace
+_CAPS = "caps"  # not the key of a workload, which contains a namespace
 _SHORT = (WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA)
 
 
 class ElasticQuota(Reconciler):
-    """The reconciler that shrinks elastic Jobs to make room for pending workloads, and raises the Jobs' caps.
+    """The reconciler that shrinks elastic Jobs for pending workloads, and raises the Jobs' caps.
 
     Its keys are those of pending workloads and of elastic ones. The admission controller calls `on_cycle` after each
-    cycle, and asks `shrinks_instead` before it evicts.
+    cycle, and `shrinks_instead` before it evicts.
     """
 
     name = "elastic-quota"
@@ -63,16 +63,16 @@ class ElasticQuota(Reconciler):
         self._jobs.on_change(self._job_changed)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
-        self._waiting_for_shrinks: set[str] = set()  # workloads that wait for others to shrink instead of evicting them
-        self._waited_in_vain: set[str] = set()  # workloads that waited so in vain, and evict the next time
+        self._waiting_for_shrinks: set[str] = set()  # workloads for which others shrink, so that none is evicted
+        self._waited_in_vain: set[str] = set()  # workloads that waited so, without success
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused, by UID
         self._changed: set[str] = set()  # ClusterQueues whose usage changed since the last pass over caps; "" is any
         cache.notifier.on_change(self._usage_changed)
 
     def on_cycle(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
-        """Queue the pending workloads for which elastic workloads may make room.
+        """Queue the pending workloads for which elastic workloads may shrink.
 
-        Those for which the cycle spared victims are queued at once; those that lack quota, after `GATHER_SECONDS`.
+        Those whose victims the cycle spared are queued at once; those that lack quota, after `GATHER_SECONDS`.
         """
         for decision in outcome.spared:
             self._waiting_for_shrinks.add(decision.workload.key)
@@ -86,9 +86,9 @@ class ElasticQuota(Reconciler):
     def shrinks_instead(self, decision: Preemption) -> bool:
         """Return whether elastic workloads will shrink, so that `cycle.run` spares the victims of this decision.
 
-        Return False if a victim is being evicted already, or if the workload has waited in vain for others to shrink.
-        It can wait in vain because the cycle counts workloads that are leaving as gone: a shrink that suffices in the
-        cycle may not suffice yet.
+        Return False if a victim is being evicted already, or if the workload waited for shrinks before without success.
+        That happens because the cycle counts terminating workloads as gone: a shrink that suffices in the cycle may not
+        suffice yet.
         """
         if not self._workloads.by(_ELASTIC, ""):
             return False
@@ -99,7 +99,7 @@ class ElasticQuota(Reconciler):
         return all(one is not None and not one.evicted for one in holders) and bool(self._sizes(decision.workload))
 
     def _usage_changed(self, cluster_queue: str, local_queue: str) -> None:  # noqa: ARG002  (a listener's)
-        """Queue a pass over the caps: there may be more quota for the capped Jobs."""
+        """Queue a pass over the caps, because there may be more quota for the capped Jobs."""
         if not cluster_queue or self._jobs.by(_CAPPED, ""):
             self._changed.add(cluster_queue)
             self._controller.queue.add_after(_CAPS, GATHER_SECONDS)
@@ -113,7 +113,7 @@ class ElasticQuota(Reconciler):
             await self._make_room(key)
         return None
 
-    # Making room, and starting smaller.
+    # Shrinking Jobs for pending workloads.
 
     async def _make_room(self, key: str) -> None:
         """Shrink the Jobs that keep a pending workload from starting; its own Job may be one of them."""
@@ -139,7 +139,7 @@ class ElasticQuota(Reconciler):
         return position.workload if note.reason in _SHORT or instead else None
 
     def _sizes(self, waiting: Claim) -> Mapping[str, int]:
-        """Return the smaller sizes of elastic workloads with which the pending one fits."""
+        """Return smaller sizes of elastic workloads with which the pending one fits."""
         obj = self._workloads.get(waiting.key)
         job = self._job_of(obj) if obj is not None else None
         least = self._find_least(job) if job is not None else None
@@ -152,10 +152,10 @@ class ElasticQuota(Reconciler):
         cache = self._cache
         return nominate(cache.tree, claim, cache.flavors, cache.settings).fits
 
-    # Growing no further than quota allows.
+    # Limiting growth to quota.
 
     async def _withdraw(self, growth: Claim) -> None:
-        """Shrink a Job that was grown further than quota allows to what quota allows."""
+        """Shrink a Job that was grown beyond its quota."""
         workload = self._cache.latest(growth.growth_of)
         if workload is None or len(growth.podsets) != 1 or workload.status.admission is None:
             return
@@ -167,7 +167,7 @@ class ElasticQuota(Reconciler):
         await self._resize(key_of(workload), size, f"there is quota for {size}")
 
     async def _raise_caps(self) -> None:
-        """Raise the caps of Jobs for which there is more quota than their cap allows."""
+        """Raise the caps of Jobs whose quota allows more."""
         changed, self._changed = self._changed, set()
         queues = self._cache.tree.queues
         names = changed if "" not in changed else queues.keys()
@@ -188,21 +188,21 @@ class ElasticQuota(Reconciler):
         if workload is None or job is None or cap is None or self._find_least(job) is None or claim.evicted:
             return
         bounds, size = elastic_bounds(job), _count_granted(workload)
-        if bounds is None or not size or (job.spec.completions or 0) > size:  # its own request is decided first
+        if bounds is None or not size or (job.spec.completions or 0) > size:  # its pending request is decided first
             return
         allowed = size + self._room(claim, workload, bounds.most - size)
         if allowed <= cap:
             return
-        said = {CAP_ANNOTATION: str(allowed) if allowed < bounds.most else None}
+        annotations = {CAP_ANNOTATION: str(allowed) if allowed < bounds.most else None}
         try:
-            await self._client.patch_object(JOB, job, {"metadata": {"annotations": said}})
+            await self._client.patch_object(JOB, job, {"metadata": {"annotations": annotations}})
         except ApiError as error:
             if error.code not in (403, 404, 422):
                 raise
             self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Still capped at {cap}: {error}")
 
     def _room(self, claim: Claim, workload: Workload, most: int) -> int:
-        """Return for how many more pods of a workload with quota there is quota."""
+        """Return how many more pods of a running workload there is quota for."""
         admission = workload.status.admission
         if most <= 0 or admission is None or len(claim.podsets) != 1:
             return 0
@@ -219,7 +219,7 @@ class ElasticQuota(Reconciler):
     # Jobs and their Workloads.
 
     def _view(self, workload: Workload) -> Elastic | None:
-        """Return a workload with quota as `sizing` reads it; None if the workload must not shrink."""
+        """Return a workload with quota as input for `sizing`; None if the workload must not shrink."""
         claim, job = self._cache.tree.holder(key_of(workload)), self._job_of(workload)
         admission = workload.status.admission
         if claim is None or claim.evicted or job is None or admission is None or len(claim.podsets) != 1:
@@ -242,7 +242,7 @@ class ElasticQuota(Reconciler):
         return None
 
     def _find_least(self, job: Job) -> int | None:
-        """Return the smallest size of the Job; None if it is not elastic, or has ended."""
+        """Return the minimum size of the Job; None if it is not elastic, or has ended."""
         if (
             finish(job) is not None
             or find_announced_end(job) is not None

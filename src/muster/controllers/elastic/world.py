@@ -1,8 +1,7 @@
-"""Keeps the world of each elastic Job, on the Job and on its pods: `muster.jobs.job.world` decides, this writes.
+"""Keep the *world* (size and epoch) of each elastic Job on the Job and its pods; `muster.jobs.job.world` decides.
 
-The Job is written first, and its pods only when the cache shows the Job's new world: after a crash there is the same
-truth to spread. Every write names the version that was decided upon, so it replaces only what was seen, and no pod
-goes back to an older world.
+The Job is written first, and its pods only when the cache shows the Job's new world. So after a crash the same world is
+written again. Every write names the object version that the decision read, so no pod returns to an older world.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 5
-# Pods of one Job that are written at once: enough to fill the server's group commits.
+# Concurrent writes to pods of one Job: enough to fill the server's group commits.
 AT_ONCE = 64
 
 
@@ -42,9 +41,9 @@ class WorldController(Reconciler):
         self._controller.watch(self._pods, _job_of, when=self._differs)
 
     def _differs(self, _old: Pod | None, new: Pod | None) -> bool:
-        """Return whether the pod lacks something of its Job's world.
+        """Return whether the annotations of the pod differ from its Job's world.
 
-        A pod of an unknown Job waits until the Job is known.
+        For a pod of an unknown Job, return False until the Job is known.
         """
         if new is None or not is_active(new):
             return False
@@ -62,7 +61,7 @@ class WorldController(Reconciler):
             return None
         if news.on_job:
             await self._annotate(JOB, job, annotations(news.world))
-            return None  # the change brings us back
+            return None  # the change triggers another reconcile
         for start in range(0, len(news.on_pods), AT_ONCE):
             pods = news.on_pods[start : start + AT_ONCE]
             batch = [self._annotate(POD, pod, pod_annotations(pod, news.world)) for pod in pods]

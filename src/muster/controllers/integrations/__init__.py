@@ -1,1 +1,1 @@
-"""Lets kinds of jobs queue: what the engine knows of each kind, and the controllers that act on it."""
+"""Queue jobs of many kinds: the adapter for each kind, and the controllers that use them."""

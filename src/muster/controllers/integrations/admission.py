@@ -1,6 +1,6 @@
-"""Decides what a job of an integrated kind gets when it is created or changed, and what is refused. Pure.
+"""Decide the defaults of a job of an integrated kind when it is created or updated, and the errors. Pure.
 
-The server, or a webhook beside one, gives what this needs to know (`Surroundings`) and applies the result.
+The server, or a webhook beside one, provides the inputs (`Surroundings`) and applies the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ FindWorkload = Callable[[str], Workload | None]
 
 
 def readable(document: Mapping[str, Any], kind: Kind[T]) -> T | None:
-    """Return the typed object, or None for one that its schema refuses."""
+    """Return the typed object, or None if it does not match its schema."""
     try:
         return kind.typed(document)
     except msgspec.ValidationError:
@@ -65,18 +65,18 @@ def arrived(
 def changed(
     integration: Integration[T], document: dict[str, Any], new: T, old: T, find_workload: FindWorkload
 ) -> dict[str, Any]:
-    """Return a changed job with what was set or injected here, where the change leaves it out."""
+    """Return an updated job with values that the engine set or injected, if the update omits them."""
     if left_out := keeping(meta_of(new), meta_of(old)):
         document = merge.apply(document, left_out)
     if integration.lacks_injection(old) or not integration.lacks_injection(new):
         return document
-    kept = find_workload(name_of_workload(integration.kind, meta_of(old)))
-    edits = integration.keeping(new, old, kept.spec.pod_sets) if kept is not None else ()
+    workload = find_workload(name_of_workload(integration.kind, meta_of(old)))
+    edits = integration.keeping(new, old, workload.spec.pod_sets) if workload is not None else ()
     return json_patch.apply(document, msgspec.json.decode(msgspec.json.encode(edits))) if edits else document
 
 
 def name_of_workload(kind: Kind[Any], meta: ObjectMeta) -> str:
-    """Return the name of a job's Workload, which the engine makes or another program has made."""
+    """Return the name of a job's Workload, which the engine creates or another program has created."""
     return prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
 
 
@@ -98,23 +98,23 @@ def completing(
 
 
 def queue_of_nobody(kind: str, queue: object, before: object) -> str:
-    """Return the warning for a queue's name on an object of a kind that never waits; "" for none."""
+    """Return the warning for a queue name on an object of a kind that never queues; "" for none."""
     if not queue or queue == before:
         return ""
     return f"{QUEUE_NAME_LABEL}: no integration for {kind} is enabled, it does not wait in a queue"
 
 
 def keeping(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
-    """Return a merge patch with what was set here and a change leaves out.
+    """Return a merge patch with values that the engine set and an update omits.
 
-    A manifest can be applied again unchanged.
+    So the same manifest can be applied again.
     """
     left_out = old.annotations.get(ELASTIC_JOB) == "true" and ELASTIC_JOB not in new.annotations
     return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if left_out else {}
 
 
 def errors(integration: Integration[T], job: T, old: T | None, around: Surroundings) -> list[FieldError]:
-    """Return what is wrong with a job to be stored: a new one, or a change of `old`."""
+    """Return the errors in a job to be stored: a new one, or an update of `old`."""
     all_errors = chain(new_rules(meta_of(job), meta_of(old) if old is not None else None), integration.rules(job, old))
     if old is None:
         return list(all_errors)
@@ -127,9 +127,10 @@ def errors(integration: Integration[T], job: T, old: T | None, around: Surroundi
 
 
 def waits_for_quota(pod: Pod, job: Job, workload: Workload | None) -> bool:
-    """Return whether a new pod of a queued Job is gated until the Job is admitted and started with what that assigns.
+    """Return whether a new pod of a queued Job is gated until the Job is admitted and its fields are injected.
 
-    Only a Job that was started gives its pods the label of their podset. An elastic Job runs as many as were granted.
+    Only a Job that the engine started gives its pods the label of their podset. An elastic Job runs as many pods as
+    were granted.
     """
     has_label = POD_SET_LABEL in pod.metadata.labels
     if workload is not None and not (has_label and is_true(workload.status.conditions, ADMITTED)):
@@ -139,15 +140,13 @@ def waits_for_quota(pod: Pod, job: Job, workload: Workload | None) -> bool:
 
 
 def role_waits_for_quota(labels: Mapping[str, str], jobset: JobSet, workload: Workload | None) -> bool:
-    """Return whether a new pod with these labels, of a queued JobSet, is gated.
+    """Return whether a new pod with these labels, of a queued JobSet, is gated because its role exceeds its grant.
 
-    Its role has more pods than were granted.
-
-    That is so while a grown JobSet waits for more quota, where another program resumes a JobSet that is not admitted,
-    and once the Workload of a JobSet that was started with quota is gone.
+    That is so while a grown JobSet waits for more quota, if another program resumed a JobSet that is not admitted, and
+    after the Workload of a JobSet that was started with quota was deleted.
     """
     role = str(labels.get(REPLICATED_JOB_NAME, ""))
     if workload is None and (POD_SET_LABEL not in labels or controller_of(jobset.metadata) is not None):
-        return False  # the job runs without quota of its own: its namespace is not managed, or its owner queues
+        return False  # the job runs without quota: its namespace is not managed, or its owner queues
     size = by_role(jobset, workload, count_granted_pods(workload)).get(role, 0) if workload is not None else 0
     return must_wait_of_role(jobset, role, size)

@@ -1,7 +1,7 @@
-"""Defines what the engine needs to know of a kind of job so that it queues: an `Integration`, all of it pure.
+"""Define `Integration`: the adapter that lets a kind of job queue. Pure.
 
-Kinds that come with the engine and kinds from outside are the same here. A kind with an `Integration` gets its queue at
-creation, waits, starts whole, is preempted and is restarted. `table` has those that come with the engine.
+Kinds that come with the engine and external kinds are treated alike. A kind with an `Integration` gets its queue at
+creation, waits, starts whole, is preempted and is restarted. `table` lists those that come with the engine.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class UnreadableJobError(Exception):
-    """A job whose podsets cannot be read; `path` is the field, `why` is for people."""
+    """The podsets of a job cannot be read. `path` is the field, `why` a message for users."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -30,12 +30,13 @@ class UnreadableJobError(Exception):
 
 
 class Step(Struct, frozen=True):
-    """One write to the job: a JSON merge patch, of the object or of its status subresource.
+    """One write to the job: a JSON merge patch of the object or of its status subresource.
 
-    operations: a JSON patch instead, for values in lists: a merge patch would replace a list whole, and with it the
+    operations: a JSON patch instead, for values in lists. A merge patch would replace a whole list, and with it the
     fields of another version of the kind.
 
-    Steps are written in order, each only if the job is as it was decided on; after a crash they are decided again.
+    Steps are written in order, each only if the job has the version that the decision read; after a crash they are
+    decided again.
     """
 
     patch: dict[str, Any] = {}
@@ -44,22 +45,22 @@ class Step(Struct, frozen=True):
 
 
 class Observable(Protocol[T_contra]):
-    """The observable state of one kind of job. `job` is always as the API server has it."""
+    """The observable state of one kind of job. `job` is always as stored by the API server."""
 
     def podsets(self, job: T_contra) -> tuple[PodSet, ...]:
-        """Return the podsets in the size that the job asks for now. Raises `UnreadableJobError`."""
+        """Return the podsets in the size that the job now requests. Raises `UnreadableJobError`."""
         ...
 
     def is_suspended(self, job: T_contra) -> bool:
-        """Return whether the job makes no pods."""
+        """Return whether the job is suspended, so that it creates no pods."""
         ...
 
     def lacks_injection(self, job: T_contra) -> bool:
-        """Return whether the job makes pods without what an admission injects: another program has let it run."""
+        """Return whether the job creates pods without the injected fields, because another program resumed it."""
         ...
 
     def is_active(self, job: T_contra) -> bool:
-        """Return whether pods of the job still run, or are ending."""
+        """Return whether pods of the job still run or are terminating."""
         ...
 
     def is_ready(self, job: T_contra) -> bool:
@@ -67,7 +68,7 @@ class Observable(Protocol[T_contra]):
         ...
 
     def end(self, job: T_contra) -> End | None:
-        """Return how the job ended; None while it has not."""
+        """Return how the job ended; None if it has not ended."""
         ...
 
     def reclaimable(self, job: T_contra) -> tuple[ReclaimablePod, ...]:
@@ -79,14 +80,14 @@ class Observable(Protocol[T_contra]):
         ...
 
     def priority_class(self, job: T_contra) -> str:
-        """Return the name of the PriorityClass that the kind itself asks for; empty if it asks for none."""
+        """Return the PriorityClass in the kind's own field; empty if there is none."""
         ...
 
 
 class Integration(Observable[T], Protocol[T]):
-    """The behaviour of one kind of job in a queue. `job` is always as the API server has it.
+    """The adapter of one kind of job for queueing. `job` is always as stored by the API server.
 
-    Methods with a body are for kinds that have more to say than their queue; a subclass inherits their defaults.
+    Methods with a body are for kinds with special features; the body is right for all other kinds.
     """
 
     @property
@@ -100,41 +101,41 @@ class Integration(Observable[T], Protocol[T]):
         ...
 
     def is_managed(self, job: T) -> bool:
-        """Return whether the job is ours to start and stop: not if it names another controller."""
+        """Return whether the engine may start and stop the job: not if it names another controller."""
         ...
 
     def start(self, job: T, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the writes that start the job, its pods with what was injected."""
+        """Return the writes that start the job with the injected values."""
         ...
 
     def stop(self, job: T, why: str = "") -> Sequence[Step]:
-        """Return the writes that suspend the job.
+        """Return the writes that suspend the job, so that its pods end and no more are created.
 
-        Its pods end, and no more are made. why: for people; "" for a new job.
+        why: the reason, for users; "" for a new job.
         """
         ...
 
     def restore(self, job: T, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the writes that make the pods of a stopped job again what they were before the injection."""
+        """Return the writes that restore the pod templates of a stopped job from before the injection."""
         ...
 
     @property
     def optional(self) -> bool:
-        """Whether a server may lack the kind: the engine starts where it is not served."""
+        """Whether a server may lack the kind: the engine starts even if it is not served."""
         return False
 
     @property
     def parts(self) -> "tuple[Integration[Any], ...]":
-        """The kinds of jobs that this job makes: it counts as running while any of its parts runs."""
+        """The integrations of the kinds that this job creates. A job counts as running while any of its parts runs."""
         return ()
 
     @property
     def is_told_by_parts(self) -> bool:
-        """Whether the podsets of the job are those of its parts: see `beside`."""
+        """Whether the podsets of the job are read from its parts: see `beside`."""
         return False
 
     def beside(self, job: T, parts: Sequence[Any]) -> T:  # noqa: ARG002  (most kinds say all of it themselves)
-        """Return the job with what its existing parts say of it."""
+        """Return the job with its existing parts attached."""
         return job
 
     @property
@@ -145,30 +146,28 @@ class Integration(Observable[T], Protocol[T]):
     # Admission. `job` is as its client sent it.
 
     def defaults(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds need none)
-        """Return a merge patch of what a new job that queues gets, beside its queue and its suspension."""
+        """Return a merge patch for a new job that queues, in addition to its queue and its suspension."""
         return {}
 
     def hand_over(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds have no field for it)
-        """Return a merge patch that leaves a new job to MultiKueue.
+        """Return a merge patch that gives a new job to MultiKueue.
 
-        Return {} if the kind cannot be left to it, or another controller runs the job.
+        Return {} if the kind has no field for that, or another controller runs the job.
         """
         return {}
 
     def keeping(self, new: T, old: T, original: Sequence[PodSet]) -> Sequence[dict[str, Any]]:  # noqa: ARG002
-        """Return a JSON patch with the injected values that a change leaves out.
+        """Return a JSON patch with the injected values that an update omits, so that a manifest can be applied again.
 
-        A manifest may be applied again unchanged.
-
-        original: the podsets as they were before anything was injected. Kinds whose templates are in a list need this,
-        since applying a manifest replaces the whole list.
+        original: the podsets before any injection. Kinds whose templates are in a list need this, because applying a
+        manifest replaces the whole list.
         """
         return ()
 
     def rules(self, job: T, old: T | None) -> Errors:  # noqa: ARG002  (most kinds have none)
-        """Return what is wrong with a job; `old` is the one before the change, None for a new one."""
+        """Return the errors in a job; `old` is the job before the update, None for a new one."""
         return iter(())
 
     def changes(self, new: T, old: T) -> Errors:  # noqa: ARG002  (most kinds have none)
-        """Return what is wrong with a change."""
+        """Return the errors in an update."""
         return iter(())

@@ -1,8 +1,6 @@
-"""Decides what an admission injects into the pods of a job.
+"""Decide which fields an admission injects into the pods of a job: its flavors' nodes, and updates of checks. Pure.
 
-Its flavors' nodes, and the updates of admission checks. Pure.
-
-Where two values for the same key differ the job can never start: upstream's rule, in its words.
+If two values for the same key differ, the job can never start: upstream's rule, with its message.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,25 +37,26 @@ FlavorOf = Callable[[str], ResourceFlavor | None]
 
 
 class InjectionError(Exception):
-    """A contradiction in what is to be injected: the job can never start. The text is for the user."""
+    """Two values to inject contradict each other, so the job can never start. The message is for the user."""
 
 
 def infos(
     workload: Workload, podsets: Sequence[PodSet], flavor_of: FlavorOf, *, queue_labels: bool = True
 ) -> tuple[PodSetInfo, ...]:
-    """Return what to inject into each podset of an admitted workload.
+    """Return the values to inject into each podset of an admitted workload.
 
     Raises `InjectionError`, and `ApiError` (404) for an unknown flavor.
 
-    podsets: as the job has them before anything is injected. flavor_of: returns the flavor of a name, if there is one.
-    queue_labels: pods carry the names of their queues (upstream gate AssignQueueLabelsForPods).
+    podsets: the job's podsets before any injection.
+    flavor_of: returns a flavor by its name, if it exists.
+    queue_labels: pods get labels with the names of their queues (upstream gate AssignQueueLabelsForPods).
     """
     admission = workload.status.admission
     assert admission is not None, "only admitted workloads start"
     queues = {CLUSTER_QUEUE_NAME_LABEL: admission.cluster_queue, LOCAL_QUEUE_NAME_LABEL: workload.spec.queue_name}
     # The name of a queue may be longer than the value of a label.
     labels = {key: name for key, name in queues.items() if queue_labels and len(name) <= _LONGEST_LABEL}
-    # Podsets correspond by position: a Workload that another program has made may use other names.
+    # Podsets correspond by position, because a Workload made by another program may use other names.
     pairs = zip(workload.spec.pod_sets, podsets, strict=True)
     templates = {theirs.name: mine.template for theirs, mine in pairs}
     asking = {theirs.name for theirs in workload.spec.pod_sets if _asks_for_topology(theirs.topology_request)}
@@ -80,13 +79,13 @@ def infos(
 
 
 def _slice_annotation(workload: Workload) -> dict[str, str]:
-    """Return the annotation by which Kueue finds the pods of an elastic job, should it take over."""
+    """Return the annotation by which Kueue finds the pods of an elastic job, if Kueue takes over later."""
     is_elastic = workload.metadata.annotations.get(ELASTIC_JOB) == "true"
     return {WORKLOAD_SLICE_NAME: slice_name(workload)} if is_elastic else {}
 
 
 def _asks_for_topology(request: PodSetTopologyRequest | None) -> bool:
-    """Return whether pods request a topology; a request may hold the labels of ranks alone."""
+    """Return whether pods request a topology; a request may contain only the labels of ranks."""
     return request is not None and any(
         way is not None for way in (request.required, request.preferred, request.unconstrained)
     )
@@ -98,7 +97,7 @@ def tolerations(old: tuple[Toleration, ...], more: tuple[Toleration, ...]) -> tu
 
 
 def info_of_flavors(assignment: PodSetAssignment, labels: Mapping[str, str], flavor_of: FlavorOf) -> PodSetInfo:
-    """Return what its flavors give a podset. Raises `ApiError` (404) for an unknown flavor."""
+    """Return the values that a podset gets from its flavors. Raises `ApiError` (404) for an unknown flavor."""
     selector: dict[str, str] = {}
     bears: tuple[Toleration, ...] = ()
     for _, name in sorted(assignment.flavors.items()):
@@ -128,7 +127,7 @@ def _apply_update(info: PodSetInfo, update: PodSetUpdate, where: str) -> PodSetI
 
 
 def check_conflicts(info: PodSetInfo, template: PodTemplateSpec) -> None:
-    """Raise `InjectionError` if the pods themselves ask for something else than what is injected."""
+    """Raise `InjectionError` if the pods' own fields contradict the injected values."""
     _merge_values(template.metadata.annotations, info.annotations, "annotations")
     _merge_values(template.metadata.labels, info.labels, "labels")
     _merge_values(template.spec.node_selector, info.node_selector, "nodeSelector")

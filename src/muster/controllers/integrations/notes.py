@@ -1,4 +1,4 @@
-"""Words the events of a job about its Workload. Pure; "" where there is nothing to say."""
+"""Word the events of a job about its Workload. Pure; "" for no event."""
 
 from muster.api.conditions import is_true
 from muster.api.kueue import CHECK_PENDING, Workload
@@ -7,7 +7,7 @@ from muster.runtime.objects import key_of
 
 
 def of_update(old: Workload, new: Workload) -> str:
-    """Return which part of a Workload has followed its job."""
+    """Return which part of a Workload was updated from its job."""
     if old.spec.pod_sets != new.spec.pod_sets:
         holds = is_true(old.status.conditions, QUOTA_RESERVED)
         what = "Resized Workload" if holds else "Updated not matching Workload for suspended job"
@@ -19,7 +19,7 @@ def of_update(old: Workload, new: Workload) -> str:
 
 
 def of_checks(workload: Workload) -> str:
-    """Return what the admission checks say that a job with quota waits for."""
+    """Return the messages of admission checks that a job with quota waits for."""
     conditions = workload.status.conditions
     if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, ADMITTED):
         return ""

@@ -1,4 +1,4 @@
-"""Observes a job of any kind for the pairing decision."""
+"""Observe a job of any kind for the pairing decision."""
 
 from typing import Generic, TypeVar
 
@@ -22,7 +22,7 @@ from muster.runtime.objects import meta_of
 
 T = TypeVar("T")
 
-# Annotations of a job that its Workload gets too, to be read there.
+# Annotations of a job that are copied to its Workload.
 _COPIED = (ADMISSION_GATED_BY, READY_ANNOTATION, ELASTIC_ANNOTATION, ELASTIC_JOB)
 
 
@@ -37,7 +37,7 @@ class Observer(Generic[T]):
         self._notes_start = waiting is not None and waiting.clock == "JobStart"
 
     def facts(self, job: T, podsets: tuple[PodSet, ...] | None = None) -> ObservedJob:
-        """Return what is known of the job. podsets: used where its own cannot be read.
+        """Return the observed state of the job. podsets: used if its own cannot be read.
 
         Raises `UnreadableJobError`.
         """
@@ -63,7 +63,7 @@ class Observer(Generic[T]):
         )
 
     def _start(self, job: T) -> dict[str, str]:
-        """Return the start for the Workload, where the timeout of Kueue KEP-349 counts from the start of the job."""
+        """Return the job's start for an annotation of its Workload, if the timeout of Kueue KEP-349 counts from it."""
         started = self._integration.started_at(job)
         if not self._notes_start or started is None or self._integration.is_suspended(job):
             return {}

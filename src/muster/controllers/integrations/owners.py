@@ -1,4 +1,4 @@
-"""Finds which Workloads belong to a job, and which jobs stand above it."""
+"""Find the Workloads of a job, and the jobs that own it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _BY_OWNER = "owner"
 
 
 class UnseenOwnerError(Exception):
-    """An owner that the cache does not have: it is too new for the cache, or gone before its dependents."""
+    """The cache does not contain an owner: it is too new for the cache, or deleted before its dependents."""
 
     def __init__(self, kind: Kind[Any], namespace: str, reference: OwnerReference) -> None:
         super().__init__(f"{kind.resource} {namespace}/{reference.name} is not seen")
@@ -29,7 +29,7 @@ class Owners:
     """The Workloads, and the jobs of some kinds, by their owners."""
 
     def __init__(self, manager: Manager, integrations: Sequence[Integration[Any]], *, without_queue: bool) -> None:
-        """Follow jobs of the kinds that queue; `without_queue`: also where they name no queue."""
+        """Watch jobs of the kinds that queue. without_queue: include jobs that name no queue."""
         self._client = manager.client
         self.workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner})
         self._jobs = {
@@ -39,21 +39,21 @@ class Owners:
         self._without_queue = without_queue
 
     def workloads_of(self, kind: Kind[Any], namespace: str, name: str) -> list[Workload]:
-        """Return the Workloads whose owner is the job of this kind and name, the oldest first. The job may be gone."""
+        """Return the Workloads that the job of this kind and name owns, the oldest first. The job may be deleted."""
         workloads = self.workloads.by(_BY_OWNER, _tie(kind.api_version, kind.kind, namespace, name))
         return sorted(workloads, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 
     def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
-        """Return the topmost job above that queues. Raises `NestingTooDeepError`, `UnseenOwnerError`."""
+        """Return the topmost owning job that queues. Raises `NestingTooDeepError`, `UnseenOwnerError`."""
         return managed_ancestor(meta, self._owner_of, without_queue=self._without_queue)
 
     async def is_there(self, unseen: UnseenOwnerError) -> bool:
-        """Ask the server whether an owner that the cache does not have exists."""
+        """Return whether an owner that is missing in the cache exists, by the server."""
         owner = await self._client.find(unseen.kind, unseen.reference.name, unseen.namespace)
         return owner is not None and meta_of(owner).uid == unseen.reference.uid
 
     def is_part(self, meta: ObjectMeta) -> bool:
-        """Return whether the object is part of a job that queues as a whole, and so never queues by itself."""
+        """Return whether the object is part of a job that queues as a whole, so that it never queues by itself."""
         above = part_of(meta)
         return above is not None and (above.api_version, above.kind) in self._jobs
 
@@ -83,5 +83,5 @@ def _owner(workload: Workload) -> Iterable[str]:
 
 
 def _tie(api_version: str, kind: str, namespace: str, name: str) -> str:
-    """Return a key of an object, the same in every version of its API. Several groups have Jobs."""
+    """Return a key of an object that is the same in every version of its API. Several groups have a kind Job."""
     return f"{api_version.rpartition('/')[0]}/{kind}/{namespace}/{name}"

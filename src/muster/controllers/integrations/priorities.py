@@ -1,4 +1,4 @@
-"""Finds the priority of a job: by the label of the job, else as its pods have it, else by the cluster's default."""
+"""Find the priority of a job: by the label of the job, else by its pods, else by the cluster's default."""
 
 from collections.abc import Callable, Iterable
 
@@ -32,7 +32,7 @@ def find_class(
     of_pods: Callable[[str], PriorityClass | None],
     all_of_pods: Iterable[PriorityClass],
 ) -> tuple[PriorityClassRef | None, int | None]:
-    """Return the class that a job names and its value; None is the value of a class that does not exist.
+    """Return the class that a job names and its value; the value of a missing class is None.
 
     own, of_pods: return a class by its name.
     """
@@ -41,14 +41,14 @@ def find_class(
         kind = WORKLOAD_PRIORITY_CLASS.kind
         return PriorityClassRef(group=WORKLOAD_PRIORITY_GROUP, kind=kind, name=label), found.value if found else None
     if pod_class:
-        known = of_pods(pod_class)
-        return _of_pods(pod_class), known.value if known else None
+        priority_class = of_pods(pod_class)
+        return _of_pods(pod_class), priority_class.value if priority_class else None
     default = next((one for one in all_of_pods if one.global_default), None)
     return (None, 0) if default is None else (_of_pods(default.metadata.name), default.value)
 
 
 def appeared(old: object | None, new: object | None) -> bool:
-    """Return whether a change of a class is its creation: jobs may have waited for it."""
+    """Return whether a class was created, for which jobs may have waited."""
     return old is None and new is not None
 
 

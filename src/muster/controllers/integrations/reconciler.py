@@ -1,7 +1,7 @@
-"""Keeps the jobs of one kind in step with their Workloads: objects in, `jobframework.pairing` decides, writes out.
+"""Keep the jobs of one kind in step with their Workloads; `jobframework.pairing` decides.
 
-Every write is made only if the state that it was decided on still holds (resourceVersion), and every decision is made
-again from the server's state, so it may be cut anywhere and goes on. The order of writes is that of the plan: quota is
+Every write is made only if the state that the decision read still holds (resourceVersion). Every reconcile decides
+again from the server's state, so it may be interrupted anywhere. The order of writes is that of the plan: quota is
 released only after the job has stopped.
 """
 
@@ -51,7 +51,7 @@ WORKERS = 16
 # The retry of a job whose owner exists but is not in the cache yet.
 UNSEEN_SECONDS = 1.0
 
-# An index of jobs by what they name or belong to: they are reconciled when that changes.
+# An index of jobs by the objects that they name or belong to, whose changes trigger a reconcile.
 _BY_TIE = "queueing-tie"
 
 # An index of jobs by the UID of the job that made them.
@@ -125,7 +125,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._tied(f"class/{priority_class.metadata.name}")
 
     def _jobs_of(self, workload: Workload) -> Iterable[str]:
-        """Return the job that a Workload belongs to, the parts of that job, and a job that will adopt the Workload."""
+        """Return the job of a Workload, the parts of that job, and a job that will adopt the Workload."""
         meta, owner = workload.metadata, controller_of(workload.metadata)
         keys = self._tied(f"workload/{meta.namespace}/{meta.name}")
         if owner is not None:
@@ -152,7 +152,7 @@ class JobReconciler(Reconciler, Generic[T]):
             owner = controller_of(workload.metadata)
             if owner is not None and owner.uid == meta.uid and not going:
                 mine.append(workload)
-            else:  # its job is gone, so its quota is free
+            else:  # its job is deleted, so its quota is free
                 await self._writer.remove_finalizer(workload)
         if job is None or going or not self._is_ours(job):
             return None
@@ -178,7 +178,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._integration.is_managed(job) and (self._selects is None or self._selects.matches(labels))
 
     async def _follow_ancestor(self, job: T, ancestor: OwnerReference) -> None:
-        """Stop the job while its ancestor may not run; the job's own manager starts it."""
+        """Stop the job while its ancestor may not run; otherwise the job's own manager starts it."""
         if self._integration.is_suspended(job) or self._integration.end(job) is not None:
             return
         if not self._owners.may_run(ancestor, meta_of(job).namespace):
@@ -186,13 +186,13 @@ class JobReconciler(Reconciler, Generic[T]):
             self._writer.tell(job, "Normal", "Suspended", "Kueue managed child job suspended")
 
     async def _leave(self, job: T, mine: Sequence[Workload]) -> None:
-        """Delete the Workloads of a job that does not queue any more."""
+        """Delete the Workloads of a job that no longer queues."""
         if self._integration.is_suspended(job) and not self._integration.is_active(job):
             for workload in mine:
                 await self._writer.delete(job, workload)
 
     async def _reconcile_with_workloads(self, job: T, mine: Sequence[Workload]) -> Result:
-        """Decide and do what a job and its own Workloads need; return the seconds until the next reconcile."""
+        """Carry out the decision about a job and its own Workloads; return the seconds until the next reconcile."""
         now, meta = self._clock.now(), meta_of(job)
         if self._integration.is_told_by_parts:
             parts_of_all_kinds = [one for _, parts in self._parts for one in parts.by(_BY_OWNER, own_key(meta))]
@@ -204,10 +204,10 @@ class JobReconciler(Reconciler, Generic[T]):
             self._writer.tell_of_refusal(job, error)
             if not mine:
                 return None
-            # The job can still end or be evicted: its Workload says which pods it was started with.
+            # The job can still end or be evicted: its Workload has the podsets with which it was started.
             is_readable, facts = False, self._observer.facts(job, list_granted_podsets(_holder(mine)))
         if not facts.podsets and facts.end is None and self._integration.is_told_by_parts:
-            return None  # its controller has not made its parts yet
+            return None  # its controller has not created its parts yet
         facts = replace(facts, composed=bool(self._parts))
         if facts.end is not None or (facts.suspended and not facts.active):
             facts = replace(facts, active=self._runs_on(meta))
@@ -224,13 +224,13 @@ class JobReconciler(Reconciler, Generic[T]):
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
 
     def _runs_on(self, meta: ObjectMeta) -> bool:
-        """Return whether parts of the job still run: they may be stopped late, and the job's status comes last."""
+        """Return whether parts of the job still run: they may stop late, and the job's status is updated last."""
         return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, own_key(meta)))
 
     async def _prebuilt_of(self, job: T) -> list[Workload]:
-        """Return the Workload that somebody made for the job beforehand.
+        """Return the prebuilt Workload that the job names.
 
-        The job becomes the owner of a Workload without one. A Workload of another owner is left alone.
+        The job becomes the owner of a Workload without one. A Workload of another owner is ignored.
         """
         meta = meta_of(job)
         workload = self._owners.workloads.get(f"{meta.namespace}/{prebuilt_name(meta)}")
@@ -242,8 +242,8 @@ class JobReconciler(Reconciler, Generic[T]):
     # Writing.
 
     async def _carry_out(self, job: T, facts: ObservedJob, plan: PairingPlan, now: datetime) -> None:
-        # The cache may be behind our own writes. Injected values must not count as requests of the job, and a job that
-        # has begun to run must keep its quota.
+        # The cache may lack this controller's own writes. Injected values must not count as requests of the job, and a
+        # job that has started must keep its quota.
         if (plan.create or plan.gives_back) and not await self._is_current(job):
             return
         if plan.stop is not None:
@@ -281,7 +281,7 @@ class JobReconciler(Reconciler, Generic[T]):
         self._writer.tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:
-        """Return whether the server still has the job as in the cache; if not, a reconcile follows."""
+        """Return whether the cached job is current by the server; if not, another reconcile follows."""
         meta = meta_of(job)
         current = await self._client.find(self._kind, meta.name, meta.namespace)
         return current is not None and meta_of(current).resource_version == meta.resource_version
@@ -308,12 +308,12 @@ def _owner_key(job: Any) -> tuple[str, ...]:
 
 
 def _runs(integration: Integration[Any], job: Any) -> bool:
-    """Return whether the job may have pods. A job that is being deleted exists for as long as they do."""
+    """Return whether the job may have pods. A job that is being deleted exists until its pods are gone."""
     return integration.end(job) is None and (not integration.is_suspended(job) or integration.is_active(job))
 
 
 def _is_another(old: Any | None, new: Any | None) -> bool:
-    """Return whether the job came, went, or has another spec: a change of status alone does not count."""
+    """Return whether the job was created or deleted, or its spec changed: a change of status alone does not count."""
     return old is None or new is None or meta_of(old).generation != meta_of(new).generation
 
 

@@ -1,4 +1,4 @@
-"""Derives the rules for jobs and their Workloads from the settings, and from annotations of queues and flavors."""
+"""Derive the pairing rules from the settings, and from annotations of queues and flavors."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from muster.runtime.manager import Manager
 
 
 def rules(manager: Manager, configuration: Configuration) -> PairingRules:
-    """Return the rules, which follow the queues and flavors as they change."""
+    """Return the rules, which are updated as the queues and flavors change."""
     queues, flavors = manager.informer(CLUSTER_QUEUE), manager.informer(RESOURCE_FLAVOR)
     base = configuration.wait_for_pods_ready
     kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue

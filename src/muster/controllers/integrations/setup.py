@@ -1,4 +1,4 @@
-"""Lists the controllers of the kinds that queue, by the Configuration: one list for every host of the engine."""
+"""List the controllers of the kinds that queue, by the Configuration, for every host of the engine."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Writes the annotation that says why a queue stopped a job; the job's controller counts interruptions by it. Pure."""
+"""Write the annotation with the reason for which a queue stopped a job; it counts as an interruption. Pure."""
 
 from typing import Any
 
@@ -8,17 +8,17 @@ from muster.api.patch.difference import escape_token
 
 
 def stopped_for(why: str) -> dict[str, Any]:
-    """Return the merge patch that says why a job is stopped; nothing for a new job, which waits."""
+    """Return the merge patch with the reason of a stop; empty for a new job, which waits."""
     return _patch(why) if why else {}
 
 
 def started_again(job: ObjectMeta) -> dict[str, Any]:
-    """Return the merge patch that removes why a job was last stopped; nothing if it was not. job: its metadata."""
+    """Return the merge patch that removes the reason of the last stop; empty if there is none. job: its metadata."""
     return _patch(None) if STOPPED_ANNOTATION in job.annotations else {}
 
 
 def started_again_operations(job: ObjectMeta) -> list[dict[str, Any]]:
-    """Return the JSON patch that does what `started_again` does."""
+    """Return the JSON patch with the effect of `started_again`."""
     path = f"/metadata/annotations/{escape_token(STOPPED_ANNOTATION)}"
     return [{"op": "remove", "path": path}] if STOPPED_ANNOTATION in job.annotations else []
 

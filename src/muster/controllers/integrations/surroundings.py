@@ -1,4 +1,4 @@
-"""Finds the objects that the rules for managed objects need to know, one by one."""
+"""Find the objects that the rules for managed objects read, one by one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Find(Protocol):
-    """A function that returns the object of that kind, namespace and name as it is now; None if there is none."""
+    """A function that returns the present object of a kind, namespace and name; None if there is none."""
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
         """Return the object, or None."""
@@ -28,7 +28,7 @@ KindsAbove = Mapping[tuple[str, str], Kind[Any]]
 
 
 def kinds_above(kinds: Iterable[Kind[Any]]) -> KindsAbove:
-    """Return the kinds that may stand above others, by version and kind."""
+    """Return the kinds that may own others, by version and kind."""
     return {(kind.api_version, kind.kind): kind for kind in kinds}
 
 
@@ -60,7 +60,7 @@ class FoundSurroundings:
         return namespace_object.metadata.labels if namespace_object is not None else {}
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
-        """Return the very owner that the reference means, if its kind queues."""
+        """Return exactly the owner of the reference (by UID), if its kind queues."""
         kind = self.above.get((reference.api_version, reference.kind))
         owner_object = self.find(kind.seen_as(Object), namespace, reference.name) if kind is not None else None
         return owner_object.metadata if owner_object is not None else None

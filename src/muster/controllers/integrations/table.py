@@ -1,4 +1,4 @@
-"""Lists the kinds of jobs that queue: one table for the engine, for admission and for the scheduler."""
+"""List the kinds of jobs that queue: one table for the engine, for admission and for the scheduler."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -20,8 +20,8 @@ from muster.controllers.integrations.serving.kinds import SERVING, select_servin
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.record import NATIVE
 
-# The integrations that come with the engine. The first with a gang for a pod wins, so a kind stands before the kinds
-# of its parts.
+# The integrations that come with the engine. The first one with a gang for a pod counts, so a kind comes before the
+# kinds of its parts.
 INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (
     AppWrapperIntegration(),
     TrainJobIntegration(),
@@ -32,16 +32,16 @@ INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (
 
 _EXTERNAL: Final = frozenset(one.name for one in INTEGRATIONS if one.optional)
 
-# Kinds whose pods are gangs whether they queue or not.
+# Kinds whose pods are gangs, whether they queue or not.
 _ALWAYS_GANGS: Final = (JOB_SET, JOB)
 
 
 def gang_sources(
     integrations: Sequence[Integration[Any]] = INTEGRATIONS, configuration: Configuration = EMBEDDED
 ) -> list[GangSource[Any]]:
-    """Return the sources of gangs: PodGroups; JobSets and Jobs, queued or not, and kinds that queue; then pods alone.
+    """Return the sources of gangs: PodGroups; JobSets and Jobs, queued or not, and kinds that queue; then single pods.
 
-    A kind that the Configuration does not name need not be served, so it is not followed.
+    A kind that the Configuration does not name need not be served, so it is not watched.
     """
     named = chosen(integrations, configuration)
     followed = (one.gangs for one in integrations if one.kind in _ALWAYS_GANGS or one in named)
@@ -54,10 +54,10 @@ def pod_groups(configuration: Configuration) -> PodGroups:
 
 
 def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:
-    """Return the integrations that the Configuration names: as a framework, or by their kind as one from outside.
+    """Return the integrations that the Configuration names: as a framework, or by their kind as an external one.
 
-    A kind of another project with a name in Kueue goes by that name alone: a user who names its kind as one from
-    outside has a controller for it elsewhere. Raises `ValueError` if a kind has two integrations.
+    A kind of another project that has a name in Kueue counts by that name alone: a user who lists its kind as external
+    has another controller for it. Raises `ValueError` if a kind has two integrations.
     """
     named, from_outside = configuration.integrations.frameworks, outside(configuration)
     integrations_by_name = {
@@ -75,7 +75,7 @@ def chosen(integrations: Iterable[Integration[Any]], configuration: Configuratio
 
 
 def frameworks_without_effect(configuration: Configuration) -> dict[str, str]:
-    """Return by name the frameworks that the Configuration names and nothing here acts on, with the reason."""
+    """Return, by name, the frameworks in the Configuration that no part of the engine acts on, with the reason."""
     named = configuration.integrations.frameworks
     pods = {} if "pod" in named else {one.name: "its pods queue, and the framework pod is not named" for one in SERVING}
     why = dict.fromkeys(frameworks.UNHANDLED, "Muster has no integration for it") | pods
@@ -100,6 +100,6 @@ def _plural(name: str) -> str:
 
 
 def outside(configuration: Configuration) -> frozenset[frameworks.GroupVersionKind]:
-    """Return the kinds from outside that the Configuration names, whoever integrates them."""
+    """Return the external kinds that the Configuration names, whoever integrates them."""
     names = configuration.integrations.external_frameworks
     return frozenset(kind for name in names if (kind := frameworks.parse(name)) is not None)

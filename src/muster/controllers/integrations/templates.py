@@ -1,4 +1,4 @@
-"""Makes patches of pod templates: with what an admission injects, and without it again. Pure."""
+"""Make patches of pod templates that inject the values of an admission, and that remove them. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from muster.queueing.jobframework.observedjob import PodSetInfo
 
 
 def injecting(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:
-    """Return a merge patch of a template that gives its pods what is injected."""
+    """Return a merge patch of a template that injects values into its pods."""
     borne = tolerations(template.spec.tolerations, info.tolerations)
     patch = _patch(info.labels, info.annotations, info.node_selector, list(borne))
     if info.gates:
@@ -34,12 +34,12 @@ def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[st
 
 
 def is_as(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
-    """Return whether two templates are the same in everything that may be injected."""
+    """Return whether two templates are equal in all fields that may be injected."""
     return restoring(one, other) == restoring(other, other)
 
 
 def operations(path: str, now: PodTemplateSpec, patch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return as a JSON patch what a merge patch of this module does to a template at this path."""
+    """Return a JSON patch with the effect of a merge patch of this module on a template at this path."""
     if metadata := patch["metadata"]:
         written = {field: _merge_maps(getattr(now.metadata, field), change) for field, change in metadata.items()}
         yield _put(f"{path}/metadata", msgspec.structs.replace(now.metadata, **written))
@@ -61,7 +61,7 @@ def _merge_maps(now: Mapping[str, str], change: Mapping[str, str | None]) -> dic
 
 
 def _gated(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSchedulingGate]:
-    """Return the template's gates, and more; each once."""
+    """Return the template's gates and the given ones, each once."""
     names = dict.fromkeys((*(gate.name for gate in template.spec.scheduling_gates), *more))
     return [PodSchedulingGate(name=name) for name in names]
 
@@ -69,7 +69,7 @@ def _gated(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodScheduli
 def _patch(
     labels: Mapping[str, Any], annotations: Mapping[str, Any], node_selector: Mapping[str, Any], borne: Any
 ) -> dict[str, Any]:
-    """Return the patch of those parts that change, of the parts that may change while a job is suspended."""
+    """Return the patch of the changed fields, among those that may change while a job is suspended."""
     metadata = {"labels": labels, "annotations": annotations}
     patch: dict[str, Any] = {"metadata": {part: change for part, change in metadata.items() if change}}
     patch["spec"] = {"tolerations": borne} | ({"nodeSelector": node_selector} if node_selector else {})
@@ -78,5 +78,5 @@ def _patch(
 
 def _make_map_patch(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
     """Return a merge patch that turns one map into the other."""
-    gone: dict[str, str | None] = {key: None for key in now if key not in before}
-    return gone | {key: value for key, value in before.items() if now.get(key) != value}
+    removals: dict[str, str | None] = {key: None for key in now if key not in before}
+    return removals | {key: value for key, value in before.items() if now.get(key) != value}

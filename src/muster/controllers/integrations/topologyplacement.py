@@ -1,4 +1,4 @@
-"""Decides where the pods of an admitted workload go, if its admission says so. Pure."""
+"""Decide the topology domains of the pods of an admitted workload, if its admission has any. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ _NO_REQUEST = PodSetTopologyRequest()
 def selectors_of(
     workload: Workload, pods: Sequence[Pod], podset_of: Callable[[Pod], str], waits: Callable[[Pod], bool]
 ) -> dict[str, dict[str, str]]:
-    """Return, by UID, what to add to the node selectors of those pods that wait for their place.
+    """Return, by UID, the node selectors to add to the pods that wait for their topology domain.
 
     pods: those that have not ended.
     """

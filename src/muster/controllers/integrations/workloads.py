@@ -1,4 +1,4 @@
-"""Writes the Workloads of jobs, and events about them; each write only if the Workload is as it was decided on."""
+"""Write the Workloads of jobs, and events about them; each write only if the Workload has the version that was read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,11 +40,11 @@ _LONGEST_LABEL = 63
 
 
 class WorkloadRefusedError(Exception):
-    """A Workload that the server refuses, as long as the job stays the same."""
+    """The server refuses a Workload, as long as the job stays the same."""
 
 
 class Workloads:
-    """The writer of jobs' Workloads. Raises `ApiError` where a method does not say otherwise.
+    """The writer of jobs' Workloads. Raises `ApiError` unless a method says otherwise.
 
     Creating a Workload, or changing its spec, may raise `WorkloadRefusedError` as well.
     """
@@ -84,8 +84,8 @@ class Workloads:
     async def create(self, job: Any, facts: ObservedJob, group: str = "", members: Sequence[ObjectMeta] = ()) -> None:
         """Create a Workload for a job, unless one of that name exists.
 
-        An existing one will show in the cache, or is being deleted. group: the name of a job that is several objects,
-        which own the Workload together.
+        An existing one will appear in the cache, or is being deleted. group: the name of a job that consists of several
+        objects, which own the Workload together.
         """
         meta = meta_of(job)
         labels = copied_labels(members if group else (meta,), self._labels_to_copy)
@@ -143,12 +143,12 @@ class Workloads:
         return await self._client.patch_object(WORKLOAD, workload, {"status": patch}, subresource="status")
 
     async def fail_to_start(self, workload: Workload, error: InjectionError, now: datetime) -> None:
-        """End a Workload that asks to inject contradicting values into the job."""
+        """End a Workload whose injected values contradict the job."""
         conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
         await self.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
 
     async def finish_slice(self, workload: Workload, status: WorkloadStatus) -> None:
-        """Mark a slice as replaced, and remove its finalizer; a slice that is gone is fine."""
+        """Mark a slice as replaced, and remove its finalizer; ignore a deleted slice."""
         with ignoring("NotFound"):
             await self.remove_finalizer(await self.set_status(workload, status))
 
@@ -164,7 +164,7 @@ class Workloads:
         return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
     async def delete(self, job: Any, workload: Workload) -> None:
-        """Delete a Workload that does not fit the job, without our finalizer; one that is gone is fine."""
+        """Delete a Workload that does not fit the job, after removing the finalizer; ignore a deleted one."""
         await self.remove_finalizer(workload)
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
@@ -172,30 +172,30 @@ class Workloads:
         self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def retire(self, job: Any, workload: Workload) -> None:
-        """Delete a Workload whose pods are to end; it holds its quota until they have."""
+        """Delete a Workload whose pods must end; its finalizer keeps its quota until they have."""
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)
             self.tell(job, "Normal", "DeletedWorkload", f"Deleted Workload: {key_of(workload)}")
 
     async def remove_finalizer(self, workload: Workload) -> None:
-        """Remove our finalizer, unless copies in other clusters must be removed first.
+        """Remove the engine's finalizer, unless copies in other clusters must be removed first.
 
-        A Workload that is gone is fine.
+        A deleted Workload is ignored.
         """
         finalizers = workload.metadata.finalizers
         if RESOURCE_IN_USE_FINALIZER not in finalizers or home_of(workload.metadata):
             return
-        kept = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
+        finalizers_left = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
         with ignoring("NotFound"):
-            await self._client.patch_object(WORKLOAD, workload, {"metadata": {"finalizers": kept or None}})
+            await self._client.patch_object(WORKLOAD, workload, {"metadata": {"finalizers": finalizers_left or None}})
 
     def tell(self, job: Any, type: EventType, reason: str, message: str) -> None:
         """Record an event about the job."""
         self._recorder.event(reference(self._kind, job), type, reason, message)
 
     def tell_of_refusal(self, job: Any, error: Exception) -> None:
-        """Record that the job has no Workload, or none that fits what the job asks for now."""
+        """Record that the job has no Workload, or none that fits its present requests."""
         self.tell(job, "Warning", ERR_WORKLOAD_COMPOSE, str(error))
 
     def tell_of_missing_class(self, job: Any, facts: ObservedJob) -> None:
@@ -212,7 +212,7 @@ class Workloads:
 
 
 def copied_labels(metas: Sequence[ObjectMeta], keys: Sequence[str]) -> dict[str, str] | None:
-    """Return the labels with these keys, whichever object has them; None if two objects have different values."""
+    """Return the labels with these keys from all objects; None if two objects have different values."""
     labels: dict[str, str] = {}
     for meta in metas:
         for key in keys:

@@ -1,4 +1,4 @@
-"""Runs the Job controller: makes pods for Jobs and counts them; `muster.jobs` decides, this observes and writes."""
+"""Run the Job controller: create pods for Jobs and count them; `muster.jobs` decides."""
 
 from muster.controllers.job.controller import JobController
 

@@ -1,8 +1,9 @@
-"""Finds a Job's pods, by owner reference and selector, and the finalizers that no controller will remove any more.
+"""Find a Job's pods, by owner reference and selector, and finalizers that no controller will remove.
 
 A pod belongs to the Job that its controller reference names by UID. A pod without a controller that matches the
-selector of a living Job is adopted; a pod that stops matching is released. A pod that still has the tracking finalizer
-while its Job is gone or has ended is an orphan: the finalizer must go, or the pod could never be deleted.
+selector of an existing Job is adopted; a pod that no longer matches is released. A pod that still has the tracking
+finalizer while its Job is deleted or has ended is an *orphan*: the finalizer must be removed, or the pod could never be
+deleted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from muster.runtime.objects import owner_key
 BY_CONTROLLER = "job-controller-uid"  # pods, by the namespace and the UID of the Job that controls them
 UNCONTROLLED = "job-uncontrolled"  # pods without a controller, by namespace and by the UID in their label
 BY_UID = "job-uid"  # Jobs
-MANUAL = "job-manual-selector"  # Jobs with a selector of the user's, by namespace
+MANUAL = "job-manual-selector"  # Jobs with a selector set by the user, by namespace
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""Runs the Job algorithm on a cluster: caches in, `muster.jobs.job.decide`, writes out.
+"""Reconcile Jobs: read caches, call `muster.jobs.job.decide`, write its plan.
 
-A Job is reconciled when it or its pods change, but not before the caches show our own writes. Events of a big Job are
-gathered for a moment, so that many of them share one pass over all its pods; a small Job is reconciled as soon as a pod
-ends. All memory here is a cache: a new controller goes on where the last one was killed, between whichever writes.
+A Job is reconciled when it or its pods change, but not before the caches show this controller's own writes. Events of a
+big Job are gathered for a moment, so that many of them share one pass over all its pods; a small Job is reconciled as
+soon as a pod ends. All memory here is a cache: a new controller continues where the last one was killed, between any
+writes.
 """
 
 import asyncio
@@ -38,26 +39,26 @@ from muster.runtime.writes import Refusal, is_unsure
 
 WORKERS = 16
 
-# How long the events of a Job are gathered: by its number of pods, so that reconciles cost at most a few percent of the
-# time, and never longer than upstream does. Mere display (running, ready) can wait a little more. Ended pods cost less
-# to read, and a long sweep has many of them: its next trial must not wait for them.
+# How long the events of a Job are gathered, for each of its pods, so that reconciles cost at most a few percent of the
+# time. It is never longer than upstream's. Updates for display (running, ready) can wait a little more. Ended pods cost
+# less to read, and a long sweep has many of them: its next trial must not wait for them.
 GATHER_SECONDS_PER_POD = 0.0002
 GATHER_SECONDS_PER_ENDED = 0.00003
 GATHER_SECONDS_MOST = 1.0
 SHOW_SECONDS = 0.1
 
-# A Job whose caches are behind is woken by the event that catches up; this is for the event that never comes.
+# A Job with stale caches is reconciled at the event that updates them, or after this time if there is none.
 STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):
-    """The memory of a Job between two reconciles; all of it can be lost."""
+    """What is remembered of a Job between two reconciles; all of it can be lost."""
 
     uid: str
     gather: float = 0.0  # for how many seconds its events are gathered
-    waits: bool = False  # for the caches
-    storing: bool = False  # a status write is under way, whose event may come before its answer
-    unsure: bool = False  # whether there may be pods of ours whose creation was not answered
+    waits: bool = False  # whether it waits for the caches
+    storing: bool = False  # a status write is under way, whose event may arrive before its response
+    unsure: bool = False  # whether there may be pods whose creation got no response
     backoff: Backoff | None = None
     expected: Expectations = field(default_factory=Expectations)
 
@@ -99,7 +100,7 @@ class JobController(Reconciler):
             group.create_task(self._orphans.controller.run())
 
     async def stop(self) -> None:
-        """Finish the writes under way."""
+        """Stop, after the running writes."""
         await super().stop()
         await self._orphans.controller.stop()
 
@@ -121,7 +122,7 @@ class JobController(Reconciler):
             self._wake_if_seen(key, memory, new)
         elif memory is None or not (memory.storing or revision_of(new) == memory.expected.owner):
             self._controller.queue.add_after(key, SHOW_SECONDS)
-        # Otherwise this is our own status write, whose decision has done the rest.
+        # Otherwise this is the controller's own status write, whose decision did the rest.
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
@@ -205,9 +206,9 @@ class JobController(Reconciler):
         return _look_again(plan, self._clock.now())
 
     async def _ask_for_pods(self, job: Job, memory: _Memory) -> None:
-        """List the pods after a lost answer.
+        """List the pods from the server after a lost response.
 
-        The cache must show what the server has, or pods would be created twice.
+        The cache must show the server's pods first, or pods would be created twice.
         """
         if (selects := claims.matcher(job)) is not None:
             for pod in (await self._client.list(POD, job.metadata.namespace, labels=str(selects))).items:
@@ -215,7 +216,7 @@ class JobController(Reconciler):
         memory.unsure = False
 
     async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
-        """Adopt and release pods; return whether there was anything to do."""
+        """Adopt and release pods; return whether there were any."""
         leaving = claims.strangers(job, pods)
         coming = claims.foundlings(job, self._pods)
         if coming:
@@ -237,9 +238,9 @@ class JobController(Reconciler):
         return True
 
     async def _perform(self, job: Job, plan: JobPlan, decision: Callable[..., JobPlan], memory: _Memory) -> None:
-        """Write the plan. Raises the first error once everything that can be written is.
+        """Write the plan. Raises the first error, after all other writes have been tried.
 
-        decision: decides the same once more, given the `outcome` of the plan's work on pods.
+        decision: makes the same decision again, given the `outcome` of the plan's work on pods.
         """
         errors: list[Refusal] = []
         if plan.delete or plan.create:
@@ -264,14 +265,14 @@ class JobController(Reconciler):
             await self._writer.store(job, status, memory.expected)
         except (ApiError, TransportError) as error:
             if is_unsure(error):
-                # The status may hold failures that our record lacks: the record is read again from the pods.
+                # The status may have failures that `backoff` lacks: it is rebuilt from the pods.
                 memory.backoff = None
             raise
         finally:
             memory.storing = False
         key = key_of(job)
-        if (seen := self._jobs.get(key)) is not None and revision_of(seen) > memory.expected.owner:
-            self._controller.queue.add_after(key, SHOW_SECONDS)  # another program has changed it since
+        if (cached := self._jobs.get(key)) is not None and revision_of(cached) > memory.expected.owner:
+            self._controller.queue.add_after(key, SHOW_SECONDS)  # another program has changed it meanwhile
 
     async def _change_pods(self, job: Job, plan: JobPlan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
         if plan.delete:
@@ -285,7 +286,7 @@ class JobController(Reconciler):
 
 
 def _wish(job: Job) -> tuple[int, bool]:
-    """Return a value that changes when a user changes what the Job should do."""
+    """Return a value that changes when a user changes the Job's spec or deletes it."""
     return job.metadata.generation, job.metadata.deletion_timestamp is None
 
 

@@ -1,4 +1,4 @@
-"""Counts for the Job controller, under upstream's metric names."""
+"""Count events of Jobs, under upstream's metric names."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -84,14 +84,14 @@ class JobMetrics:
                 self._jobs.labels(mode, result, end.reason).inc()
 
     def judged(self, actions: Iterable[str]) -> None:
-        """Count the podFailurePolicy's actions on failed pods, none of which will be judged again."""
+        """Count the podFailurePolicy's actions on failed pods, each of which is judged once."""
         for action, count in Counter(actions).items():
             self._judged.labels(action).inc(count)
 
     def _indexes_finished(self, job: Job, status: JobStatus, mode: str) -> None:
         """Count finished indexes within the present range.
 
-        An index that a smaller size removed is no negative success.
+        An index that a resize removed does not count as a negative success.
         """
         terms = Terms.of(job)
         limit = terms.completions or 0
@@ -120,7 +120,7 @@ class JobMetrics:
                 self._created.labels(reason, result).inc(count)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Count a change of a pod, of whatever owner."""
+        """Count a change of a pod, of any owner."""
         before, after = _is_held(old), _is_held(new)
         if before != after:
             self._tracked.labels("add" if after else "delete").inc()
@@ -130,10 +130,10 @@ class JobMetrics:
         self._elsewhere.labels(controller).inc()
 
     def put_off(self) -> None:
-        """Count a reconcile that was delayed because the caches are behind."""
+        """Count a reconcile that was delayed because of stale caches."""
         self._stale.inc()
 
 
 def _is_held(pod: Pod | None) -> bool:
-    """Return whether the pod has ended and still waits to be counted, or to be released."""
+    """Return whether the pod has ended and still has the tracking finalizer."""
     return pod is not None and is_tracked(pod) and is_finished(pod)

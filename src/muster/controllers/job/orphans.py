@@ -1,8 +1,7 @@
-"""Removes the tracking finalizer from pods that no Job will ever count.
+"""Remove the tracking finalizer from pods that no Job will ever count, because they could not be deleted otherwise.
 
-Such a pod could never be deleted. A pod is an orphan when its Job is gone or has ended, or when it lost its owner
-reference and no Job adopts it. A Job that our cache does not have may be too new for it: the controller asks the
-server.
+A pod is an orphan if its Job is deleted or has ended, or if it lost its owner reference and no Job adopts it. A Job
+that is missing in the cache may be too new for it, so the controller asks the server.
 """
 
 from muster.api.batch import JOB, UNTRACK, Job
@@ -21,7 +20,7 @@ from muster.runtime.ownwrites import Expectations
 
 WORKERS = 16
 
-# The number of remembered UIDs of deleted Jobs, which save a request for each of their pods; the oldest are forgotten.
+# The number of remembered UIDs of deleted Jobs, which save a request for each of their pods.
 _REMEMBERED = 10_000
 
 # The retry of a pod whose Job exists but is not in the cache yet.
@@ -29,7 +28,7 @@ _UNKNOWN_JOB_SECONDS = 1.0
 
 
 class Orphans:
-    """The part of the Job controller that releases orphaned pods; keys are those of pods."""
+    """The part of the Job controller that releases orphaned pods; its keys are those of pods."""
 
     def __init__(
         self, manager: Manager, jobs: Informer[Job], pods: Informer[Pod], writer: Writer, name: str, manages: str
@@ -43,7 +42,7 @@ class Orphans:
         self.controller = Controller(name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
 
     def job_ended(self, job: Job, *, deleted: bool) -> None:
-        """Queue the pods of a Job that has ended or is gone: none of them should still be tracked."""
+        """Queue the pods of a Job that has ended or is deleted; none of them should have the finalizer any more."""
         uid = job.metadata.uid
         if deleted:
             self._deleted[uid] = None
@@ -72,7 +71,7 @@ class Orphans:
             if any(finish(adopter) is None for adopter in claims.adopters(pod, self._jobs)):
                 return None
         elif job_reference(pod) is None:
-            return None  # another controller's pod: its finalizer is none of our business
+            return None  # the finalizer is another controller's
         elif owner.uid not in self._deleted and await self._exists(pod.metadata.namespace, owner.name, owner.uid):
             return _UNKNOWN_JOB_SECONDS
         if errors := await self._writer.change([pod], UNTRACK, Expectations()):

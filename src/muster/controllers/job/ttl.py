@@ -1,4 +1,4 @@
-"""Deletes finished Jobs when their `ttlSecondsAfterFinished` has passed, with all that they own."""
+"""Delete finished Jobs with all their dependents, after their `ttlSecondsAfterFinished`."""
 
 from muster.api.batch import JOB, Job
 from muster.jobs.job.ttl import expiry
@@ -23,14 +23,14 @@ class TtlController(Reconciler):
 
     async def _reconcile(self, key: str) -> Result:
         job = self._jobs.get(key)
-        if (left := self._seconds_left(job)) is None or left > 0:
-            return left
+        if (remaining := self._seconds_left(job)) is None or remaining > 0:
+            return remaining
         namespace, name = split_key(key)
         with ignoring("NotFound"):
-            # The cache may be behind: the ttl may have been raised, the Job be another.
+            # The cache may be stale: the TTL may have been raised, or the Job may be another.
             job = await self._client.get(JOB, name, namespace)
-            if (left := self._seconds_left(job)) is None or left > 0:
-                return left
+            if (remaining := self._seconds_left(job)) is None or remaining > 0:
+                return remaining
             meta = job.metadata
             await self._client.delete(
                 JOB,
@@ -43,7 +43,7 @@ class TtlController(Reconciler):
         return None
 
     def _seconds_left(self, job: Job | None) -> float | None:
-        """Return how long the Job still stays; None if it does not expire."""
+        """Return how many seconds remain until the Job is deleted; None if it does not expire."""
         moment = expiry(job) if job is not None else None
         return None if moment is None else max(0.0, (moment - self._clock.now()).total_seconds())
 

@@ -1,7 +1,7 @@
-"""Writes a plan: pods first, then the status, then the finalizers. Reports the outcome; decides nothing.
+"""Write a plan: pods first, then the status, then the finalizers. Report the outcome; decide nothing.
 
-One writer serves all Jobs and limits the writes under way together. Whatever the server answers about one pod, the
-others go on; errors are collected, and the caller fails with the first of them once everything else is written.
+One writer serves all Jobs and limits the concurrent writes of all together. If the server refuses one pod, the others
+are still written; the first error is raised after all other writes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,9 +24,9 @@ from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 from muster.runtime.writes import Refusal, Writes
 
-# Requests under way together, over all Jobs: enough to fill the server's group commits.
+# Concurrent requests, over all Jobs: enough to fill the server's group commits.
 AT_ONCE = 256
-# The number of pods of one Job with an event each; further pods are only counted in one event.
+# The maximum number of pods of one Job with an event each; further pods are counted in one event.
 _TOLD = 10
 
 
@@ -50,7 +50,7 @@ class Writer:
         self._recorder.event(reference(JOB, job), type, reason, message)
 
     async def create(self, job: Job, creations: Sequence[Creation], expected: Expectations) -> Report:
-        """Create pods in batches of 1, 2, 4, ...: where all would be refused, few are tried.
+        """Create pods in batches of 1, 2, 4, ..., so that few requests are made if the server refuses all.
 
         After a batch with an error the rest is left to the next decision.
         """
@@ -68,7 +68,7 @@ class Writer:
                     errors.append(answer)
             start, size = start + size, size * 2
         self._tell(job, "SuccessfulCreate", "Created", created)
-        # A terminating namespace deletes all pods: there is nothing to report, and a retry is useless.
+        # A terminating namespace deletes all pods, so there is nothing to report, and a retry is useless.
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if errors:
             self.note(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
@@ -77,7 +77,7 @@ class Writer:
     async def delete(self, job: Job, deletions: Sequence[Deletion], expected: Expectations) -> Report:
         """Delete pods; surplus ones lose their finalizer first, so that they never count.
 
-        A pod that has changed since the decision is not deleted: it may have succeeded.
+        A pod that has changed since the decision is not deleted, because it may have succeeded.
         """
 
         async def delete(deletion: Deletion) -> Pod:
@@ -99,8 +99,8 @@ class Writer:
         }
         errors = [answer for answer in answers if not isinstance(answer, Pod)]
         self._tell(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
-        if told := [error for error in errors if not is_refusal(error, "Conflict")]:
-            self.note(job, "Warning", "FailedDelete", f"Error deleting: {told[0]}")
+        if failures := [error for error in errors if not is_refusal(error, "Conflict")]:
+            self.note(job, "Warning", "FailedDelete", f"Error deleting: {failures[0]}")
         return Report(Outcome(0, frozenset(undeleted)), errors)
 
     async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
@@ -137,7 +137,7 @@ class Writer:
             stored = await self._client.patch_object(POD, pod, patch, lock=lock, type=STRATEGIC_MERGE_PATCH)
             expected.wrote(stored)
             return
-        expected.gone.add(pod.metadata.uid)  # it needs no write, only to be seen gone
+        expected.gone.add(pod.metadata.uid)  # no write is needed, but its deletion must be observed
 
     async def _delete(self, pod: Pod, expected: Expectations) -> None:
         with ignoring("NotFound"):

@@ -1,4 +1,4 @@
-"""Runs the JobSet controller: makes Jobs for JobSets; `muster.jobs.jobset` decides, this observes and writes."""
+"""Run the JobSet controller: create Jobs for JobSets; `muster.jobs.jobset` decides."""
 
 from muster.controllers.jobset.controller import JobSetController
 

@@ -1,8 +1,9 @@
-"""Runs the JobSet algorithm on a cluster: caches in, `muster.jobs.jobset.decide`, writes out.
+"""Reconcile JobSets: read caches, call `muster.jobs.jobset.decide`, write its plan.
 
-A JobSet is reconciled when it or its Jobs change in what it counts, but not before the caches show our own writes.
-Events of a big JobSet are gathered for a moment, so that many of them share one pass over all its Jobs. All memory here
-is a cache: a new controller goes on where the last one was killed, between whichever writes.
+A JobSet is reconciled when it or the counted fields of its Jobs change, but not before the caches show this
+controller's own writes. Events of a big JobSet are gathered for a moment, so that many of them share one pass over all
+its Jobs. All
+memory here is a cache: a new controller continues where the last one was killed, between any writes.
 """
 
 import asyncio
@@ -50,26 +51,26 @@ from muster.runtime.writes import Refusal
 
 WORKERS = 8
 
-# How long the events of a JobSet are gathered: by its number of Jobs, so that reconciles cost a few percent of time.
+# How long the events of a JobSet are gathered, for each of its Jobs, so that reconciles cost a few percent of the time.
 GATHER_SECONDS_PER_JOB = 0.0002
 GATHER_SECONDS_MOST = 10.0
 
-# A new suspended JobSet is mostly resumed in a moment, by its queue. For so long the controller creates nothing for it,
-# as all of that would have to change then.
+# A new suspended JobSet is usually resumed within a moment, by its queue. For this time the controller creates nothing
+# for it, because all of that would have to change then.
 BEGINNING_SECONDS = 0.25
 
-# A JobSet whose caches are behind is woken by the event that catches up; this is for the event that never comes.
+# A JobSet with stale caches is reconciled at the event that updates them, or after this time if there is none.
 STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):
-    """The memory of a JobSet between two reconciles; all of it can be lost."""
+    """What is remembered of a JobSet between two reconciles; all of it can be lost."""
 
     uid: str
     since: float  # when it was first reconciled
     jobs: int = 0
-    waits: bool = False  # for the caches
-    stood_back: bool = False  # an event has said so
+    waits: bool = False  # whether it waits for the caches
+    stood_back: bool = False  # whether an event reported that another controller handles it
     expected: Expectations = field(default_factory=Expectations)
     refused: Counter[str] = field(default_factory=Counter)  # how often in a row the server refused a Job, by its name
 
@@ -77,7 +78,8 @@ class _Memory(Struct):
 class JobSetController(Reconciler):
     """The reconciler of the JobSets whose `managedBy` is `manages`. An absent `managedBy` means JobSet's own name.
 
-    upstream: the namespace of JobSet's own controller. decisions: the log to which restarts are added.
+    upstream: the namespace of JobSet's own controller.
+    decisions: the log to which restarts are added.
     """
 
     name = "jobset-controller"
@@ -103,7 +105,7 @@ class JobSetController(Reconciler):
         self._writer = Writer(manager.client, recorder)
         self._upstream = Upstream(manager, upstream, self._look_at_all)
         self._memories: dict[str, _Memory] = {}
-        self._blocked: dict[str, set[str]] = {}  # by the key of a Job of others, the JobSets that want its name
+        self._blocked: dict[str, set[str]] = {}  # by the key of a foreign Job, the JobSets that need its name
         self._jobsets = manager.informer(JOB_SET, indexes={owned.BY_SERVICE: owned.by_service}, optional=True)
         self._jobs = manager.informer(JOB, indexes={owned.BY_JOBSET: owned.by_jobset})
         self._pods = manager.informer(POD, indexes={owned.PODS_BY_JOBSET: owned.pods_by_jobset})
@@ -119,7 +121,7 @@ class JobSetController(Reconciler):
         await super().run()
 
     async def stop(self) -> None:
-        """Finish the writes under way."""
+        """Stop, after the running writes."""
         await super().stop()
         self._release.close()
 
@@ -135,7 +137,7 @@ class JobSetController(Reconciler):
         elif memory.waits:
             self._wake_if_seen(key, memory, new)
         else:
-            # Mostly our own status write: a change of more than counts needs the next step.
+            # Usually this is the controller's own status write: a change of more than counts needs the next step.
             self._controller.queue.add_after(key, _gathering(memory) if _only_counts_differ(old, new) else 0.0)
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
@@ -161,7 +163,7 @@ class JobSetController(Reconciler):
             self._controller.queue.add_after(key, _gathering(memory))
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Queue the JobSets of a deleted Service, which is created again."""
+        """Queue the JobSets of a deleted Service, which is then created again."""
         if old is not None and new is None:
             for jobset in self._jobsets.by(owned.BY_SERVICE, key_of(old)):
                 self._controller.queue.add(key_of(jobset))
@@ -185,8 +187,8 @@ class JobSetController(Reconciler):
             return self._look_at_lease()
         jobset = self._jobsets.get(key)
         if jobset is None or jobset.metadata.deletion_timestamp is not None or managed_by(jobset) != self._manages:
-            if (gone := self._memories.pop(key, None)) is not None:
-                self._starting.forget(gone.uid)
+            if (old_memory := self._memories.pop(key, None)) is not None:
+                self._starting.forget(old_memory.uid)
             return await self._ended_elsewhere(jobset) if jobset is not None else None
         memory = self._memory_of(key, jobset.metadata.uid)
         if memory is None:
@@ -231,9 +233,9 @@ class JobSetController(Reconciler):
         return max(0.0, (plan.wake_at - self._clock.now()).total_seconds()) if plan.wake_at else None
 
     def _look_at_lease(self) -> Result:
-        """Queue all JobSets once the Lease has expired; one key in the queue stands for the Lease."""
-        if (held := self._upstream.works()) is not None:
-            return held[1]
+        """Queue all JobSets once the Lease has expired; one special key in the queue stands for the Lease."""
+        if (seconds := self._upstream.works()) is not None:
+            return seconds[1]
         self._look_at_all()
         return None
 
@@ -244,10 +246,10 @@ class JobSetController(Reconciler):
         self._controller.queue.add_after(LEASE_NAME, seconds)
 
     async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Write the plan, the status last. Raises the first error once everything that can be written is.
+        """Write the plan, the status last. Raises the first error, after all other writes have been tried.
 
-        The status first says that the JobSet runs, and only if the JobSet is unchanged since the decision: if it is
-        suspended meanwhile, its quota is not released before its Jobs are suspended.
+        The condition that says "resumed" is written first, and only if the JobSet is unchanged since the decision. So
+        if it is suspended meanwhile, its quota is not released before its Jobs are suspended.
         """
         begins = not is_suspended(jobset) and not says_it_runs(jobset.status)
         if begins:
@@ -283,7 +285,7 @@ class JobSetController(Reconciler):
         return errors + await self._writer.claim(jobset, claims)
 
     def _filter_free(self, jobset: JobSet, jobs: Sequence[Job], refused: Counter[str]) -> list[Job]:
-        """Return the Jobs whose names are free, and count the others as refused until the owner of the name is gone.
+        """Return the Jobs whose names are free; count the others as refused until the name's owner is deleted.
 
         An event names an owner that stays.
         """
@@ -313,17 +315,17 @@ class JobSetController(Reconciler):
             self._writer.tell(jobset, note)
 
     async def _ended_elsewhere(self, jobset: JobSet) -> Result:
-        """Delete a JobSet that ran in another cluster here, too, if its owner asked for that."""
+        """Delete a JobSet that ran in another cluster, if its owner requested that."""
         at = expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
         if at is None:
             return None
-        left = (at - self._clock.now()).total_seconds()
-        return left if left > 0 else await self._expire(jobset)
+        remaining = (at - self._clock.now()).total_seconds()
+        return remaining if remaining > 0 else await self._expire(jobset)
 
     async def _expire(self, jobset: JobSet) -> Result:
-        """Delete the JobSet if it has expired. The cache may be behind.
+        """Delete the JobSet if it has expired, by the server's state.
 
-        Its ttl may be longer now, or it may be another JobSet.
+        The cache may be stale: its TTL may be longer now, or it may be another JobSet.
         """
         meta = jobset.metadata
         with ignoring("NotFound"):
@@ -351,13 +353,13 @@ def _only_counts_differ(old: JobSet, new: JobSet) -> bool:
 
 
 def _wish(jobset: JobSet) -> tuple[object, ...]:
-    """Return a value that changes when a user changes what the JobSet should do."""
+    """Return a value that changes when a user changes the JobSet."""
     meta = jobset.metadata
     return meta.generation, meta.deletion_timestamp is None, meta.annotations
 
 
 def _counted(job: Job) -> tuple[object, ...]:
-    """Return what a JobSet counts of a Job, and what it would change: other changes of the Job do not concern it."""
+    """Return the fields of a Job that its JobSet counts or changes; other changes of a Job do not matter to it."""
     end = job_finish(job)
     return (
         job.metadata.generation,

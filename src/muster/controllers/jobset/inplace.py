@@ -1,4 +1,4 @@
-"""Counts how often the pods of JobSets were restarted in place."""
+"""Count how often the pods of JobSets were restarted in place."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ _JobSetKey = tuple[str, str]  # namespace and UID
 
 
 class _Pods(Struct):
-    """The pods of one Job, counted: by attempt, and by the restarts of the container that was restarted most."""
+    """The pods of one Job, counted by attempt, and by the restarts of their most restarted container."""
 
     attempts: Counter[int] = field(default_factory=Counter)
     restarts: Counter[int] = field(default_factory=Counter)
@@ -32,11 +32,11 @@ class _Said(Struct, frozen=True):
 
 
 class InPlaceRestarts:
-    """A part of the JobSet controller. wake: queues a JobSet in so many seconds."""
+    """A part of the JobSet controller. wake: queues a JobSet after a number of seconds."""
 
     def __init__(self, manager: Manager, wake: Callable[[str, float], None]) -> None:
         self._wake = wake
-        # By JobSet and the UID of its Job; only with pods that were started again, or that have agents.
+        # By JobSet and the UID of its Job; only pods that were restarted, or that have agents.
         self._jobsets: dict[_JobSetKey, dict[str, _Pods]] = {}
         manager.informer(POD).on_change(self._pod_changed)
 

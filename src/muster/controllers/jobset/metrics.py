@@ -1,4 +1,4 @@
-"""Counts for the JobSet controller, under upstream's metric names where it has them."""
+"""Count events of JobSets, under upstream's metric names if it has them."""
 
 from datetime import datetime
 
@@ -33,16 +33,16 @@ class JobSetMetrics:
         )
 
     def count_stored_status(self, jobset: JobSet, status: JobSetStatus, now: datetime) -> None:
-        """Count the end of a JobSet, or the start of its group, that a new status brings.
+        """Count the end of a JobSet, or the start of its group, that a new status records.
 
-        Call it once the status is stored: a write that was tried several times then counts once.
+        Call it once the status is stored, so that a retried write counts once.
         """
         if status.terminal_state != jobset.status.terminal_state and status.terminal_state in self._ended:
             self._ended[status.terminal_state].labels(jobset.metadata.name, jobset.metadata.namespace).inc()
         before, group = jobset.status.group_scheduling, status.group_scheduling
         released = before.released_epoch if before is not None else 0
         if group is not None and group.released_epoch != released:
-            first = group.start_time or now  # a group without pods begins at once
+            first = group.start_time or now  # a group without pods starts at once
             self._gathered.observe((now - first).total_seconds())
             self._began.observe((now - _wait_began(jobset, now)).total_seconds())
 
@@ -51,7 +51,7 @@ def _wait_began(jobset: JobSet, now: datetime) -> datetime:
     """Return when the JobSet was last created, resumed or restarted."""
     began = [jobset.metadata.creation_timestamp or now]
     for type, status in ((names.SUSPENDED, "False"), (names.RESTARTING, "True")):
-        said = find(jobset.status.conditions, type)
-        if said is not None and said.status == status and said.last_transition_time is not None:
-            began.append(said.last_transition_time)
+        condition = find(jobset.status.conditions, type)
+        if condition is not None and condition.status == status and condition.last_transition_time is not None:
+            began.append(condition.last_transition_time)
     return max(began)

@@ -1,4 +1,4 @@
-"""Finds the JobSet of an object, and the JobSets that share a Service."""
+"""Find the JobSet of an object, and the JobSets that share a Service."""
 
 from muster.api.batch import Job
 from muster.api.core import ConfigMap, Pod

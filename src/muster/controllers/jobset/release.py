@@ -1,15 +1,15 @@
-"""Releases the barriers of a group that may start: the word reaches all of them at once.
+"""Release the barriers of a group that may start: send the word to all of them at once.
 
-A barrier connects, sends its epoch and the secret of its group, which only its ConfigMap has, and reads. It receives
-`started UID EPOCH` as soon as that stands in the JobSet's status, at once if it does already. Nothing here decides, and
-nothing is lost with a connection: a barrier that receives nothing, for whatever reason, connects again or finds the
-word in the ConfigMap. So any connection may be refused. The server refuses:
-- a barrier that does not say what it waits for, or too much, or takes too long;
+A barrier connects, and sends its epoch and the secret of its group, which is only in its ConfigMap. It receives
+`started UID EPOCH` as soon as the JobSet's status says so. This server decides nothing, and a lost connection loses
+nothing: a barrier that receives nothing connects again or finds the word in the ConfigMap. So any connection may be
+refused. The server refuses:
+- a barrier that does not send its line, sends too much, or takes too long;
 - a barrier of another epoch than the present one;
 - the oldest barriers of a group that has more of them than pods.
 
-Secrets outlive the controller that made them: its successor takes them from the existing ConfigMaps, as pods have
-mounted those.
+Secrets outlive the controller that made them: its successor reads them from the existing ConfigMaps, which pods have
+mounted.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from muster.api.config.types import GroupScheduling
 from muster.jobs.jobset.start.barrier import STARTED, word
 from muster.runtime.ids import Random
 
-# Waiting connections take at most half of the files that this process may open. Half of those may not have said yet
-# what they wait for.
+# Waiting connections use at most half of the files that this process may open. Half of those may not have sent their
+# line yet.
 MOST_WAITING = 20_000
 # A replaced pod leaves a stale connection for a while.
 CONNECTIONS_PER_POD = 2
@@ -35,7 +35,7 @@ CONNECTIONS_PER_POD = 2
 LINE_BYTES = 128
 # The time limit for that line.
 PATIENCE_SECONDS = 5.0
-# A vanished peer is noticed after two minutes: (idle, between probes, probes).
+# A vanished peer is detected after two minutes: (idle, between probes, probes).
 KEEPALIVE = (60, 15, 4)
 _BACKLOG = 4096
 _KEY_PARTS = 8
@@ -55,7 +55,7 @@ class _Group(Struct):
 
 
 class Release:
-    """The server of the barriers. It knows groups by the UIDs of their JobSets, once these were reconciled."""
+    """The server that barriers connect to. It knows groups by the UIDs of their JobSets, once these were reconciled."""
 
     def __init__(self, settings: GroupScheduling, random: Random) -> None:
         self._settings = settings
@@ -67,7 +67,7 @@ class Release:
         self._unknown: dict[_Connection, asyncio.TimerHandle] = {}  # connections that have not sent their line yet
 
     async def listen(self) -> None:
-        """Begin to serve, if there is an address."""
+        """Start to serve, if there is an address."""
         if not self._settings.bind_address:
             return
         host, _, port = self._settings.bind_address.rpartition(":")
@@ -88,9 +88,9 @@ class Release:
             connection.refuse()
 
     def endpoint(self, uid: str, said: str = "") -> str:
-        """Return where the barriers of a group connect, and their secret, in one line; "" if nowhere.
+        """Return the endpoint and the secret for the barriers of a group, in one line; "" if there is none.
 
-        said: the line that they may have already, of this controller or of the one before it.
+        said: the line that the barriers may have already, from this controller or its predecessor.
         """
         if self._server is None:
             return ""
@@ -103,7 +103,7 @@ class Release:
         return f"{host} {port} {uid}.{group.secret}"
 
     def awaits(self, uid: str, epoch: int, pods: int) -> None:
-        """Set the group's epoch and its number of pods: barriers of earlier epochs wait in vain."""
+        """Set the group's epoch and its number of pods: barriers of earlier epochs are not released."""
         group = self._groups.get(uid)
         if group is None:
             return
@@ -128,7 +128,7 @@ class Release:
         return len(waiting)
 
     def forget(self, uid: str) -> None:
-        """Forget a group that is gone."""
+        """Forget a deleted group."""
         if (group := self._groups.pop(uid, None)) is not None:
             _refuse_all(group)
 
@@ -173,7 +173,7 @@ class Release:
 
 
 def _secret_of(uid: str, said: str) -> str:
-    """Return the secret in a line for barriers of the group; "" if there is none."""
+    """Return the secret in a line for the group's barriers; "" if there is none."""
     whose, _, secret = said.rpartition(" ")[2].partition(".")
     return secret if whose == uid and _SECRET.fullmatch(secret) else ""
 
@@ -202,7 +202,7 @@ def _files() -> int:
 
 
 class _Connection(asyncio.Protocol):
-    """The connection of one barrier: a line comes in, and at most one goes out."""
+    """The connection of one barrier: it receives one line, and sends at most one."""
 
     def __init__(self, release: Release) -> None:
         self.group: _Group | None = None
@@ -219,7 +219,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._line.endswith(b"\n") or len(self._line) + len(data) > LINE_BYTES:
-            self.refuse()  # the barrier sends more than one short line
+            self.refuse()  # the barrier sent more than one short line
             return
         self._line += data
         if self._line.endswith(b"\n"):
@@ -232,13 +232,13 @@ class _Connection(asyncio.Protocol):
         self._release.left(self)
 
     def tell(self, uid: str, epoch: int) -> None:
-        """Send that the barrier may open. The line fits into the kernel's buffer, whether it is read or not."""
+        """Send that the barrier may open. The line fits into the kernel's buffer, read or not."""
         assert self._transport is not None
         self._transport.write(f"{STARTED} {word(uid, epoch)}\n".encode())
         self._transport.close()
 
     def refuse(self) -> None:
-        """Close: the barrier must connect again, or read the ConfigMap."""
+        """Close the connection: the barrier must connect again, or read the ConfigMap."""
         assert self._transport is not None
         self._transport.abort()
 

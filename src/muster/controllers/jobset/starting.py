@@ -1,7 +1,7 @@
-"""Runs the start of groups: counts the pods that have started, and carries out a `StartPlan`.
+"""Run the start of groups: count the pods that have started, and carry out a `StartPlan`.
 
-Pods are counted as their events come, each in the same time however many there are. Their JobSet is reconciled when
-the first has started and when all have; in between once in a while, for people. So a group of thousands costs a few
+Each pod event is counted in constant time, whatever the size of the group. The JobSet is reconciled when the first pod
+has started and when all have; in between at an interval, to show the progress. So a group of thousands costs a few
 reconciles and a few writes.
 """
 
@@ -31,60 +31,60 @@ from muster.runtime.writes import Refusal
 
 # The interval at which the status shows how many pods have started.
 PROGRESS_SECONDS = 1.0
-# The ConfigMap is written so long after connected barriers were released: nodes then update the volumes of all pods,
+# The delay of writing the ConfigMap after connected barriers were released: nodes then update the volumes of all pods,
 # which must not delay the main containers.
 AFTER_RELEASE_SECONDS = 0.5
-# A foreign ConfigMap is read again after as long as it has been in the way, within these bounds: without our label, no
-# event tells of its deletion.
+# A foreign ConfigMap is read again after as long as it has blocked the group, within these bounds: without Muster's
+# label, no event reports its deletion.
 FOREIGN_SECONDS = 10.0
 FOREIGN_SECONDS_MOST = 160.0
 
 
 class _Group(Struct):
-    """The pods of one epoch that have started: by the UID of their Job, how many there are of each index."""
+    """The pods of one epoch that have started: by the UID of their Job, the number of each index."""
 
     jobs: dict[str, dict[str, int]] = field(default_factory=dict)
-    count: int = 0  # of indexes
+    count: int = 0  # the number of indexes
     expected: int = -1  # as of the last reconcile; -1: there was none
 
 
 class Starting:
-    """A part of the JobSet controller. wake: queues a JobSet in so many seconds."""
+    """A part of the JobSet controller. wake: queues a JobSet after a number of seconds."""
 
     def __init__(self, manager: Manager, release: Release, wake: Callable[[str, float], None]) -> None:
         self._client, self._clock = manager.client, manager.clock
         self._release = release
         self._wake = wake
         self._groups: dict[GroupKey, _Group] = {}
-        self._held_up: dict[str, float] = {}  # UIDs of JobSets whose ConfigMap is not theirs, and since when
+        self._held_up: dict[str, float] = {}  # UIDs of JobSets whose ConfigMap is another owner's, and since when
         config_maps = manager.informer(CONFIG_MAP, labels=names.JOBSET_NAME)
         self._config_maps = MutationCache(config_maps.get)
         config_maps.on_change(self._config_map_changed)
         manager.informer(POD).on_change(self._pod_changed)
 
     def standing(self, jobset: JobSet) -> GroupStanding:
-        """Return what is known of the present epoch."""
+        """Return the observed state of the present epoch."""
         meta = jobset.metadata
         group = self._groups.get((meta.namespace, meta.uid, epoch_of(jobset)))
-        seen = {job: frozenset(indexes) for job, indexes in group.jobs.items()} if group is not None else {}
-        known = self._config_maps.get(f"{meta.namespace}/{config_map_name(meta.name)}")
-        kept = known is not None and is_of(known, jobset)
-        blocked = not kept and meta.uid in self._held_up
+        started_indexes = {job: frozenset(indexes) for job, indexes in group.jobs.items()} if group is not None else {}
+        config_map = self._config_maps.get(f"{meta.namespace}/{config_map_name(meta.name)}")
+        is_own = config_map is not None and is_of(config_map, jobset)
+        blocked = not is_own and meta.uid in self._held_up
         endpoint = ""
         if jobset.spec.group_scheduling_config is not None:
-            said = known.data.get(ENDPOINT, "") if known is not None and kept else ""
-            endpoint = self._release.endpoint(meta.uid, said)
-        return GroupStanding(seen, endpoint, kept=kept, blocked=blocked)
+            written_endpoint = config_map.data.get(ENDPOINT, "") if config_map is not None and is_own else ""
+            endpoint = self._release.endpoint(meta.uid, written_endpoint)
+        return GroupStanding(started_indexes, endpoint, kept=is_own, blocked=blocked)
 
     def forget(self, uid: str) -> None:
-        """Forget a JobSet that is gone."""
+        """Forget a deleted JobSet."""
         self._held_up.pop(uid, None)
         self._release.forget(uid)
 
     async def perform(
         self, jobset: JobSet, plan: StartPlan | None, tell: Callable[[Note], None], expected: Expectations
     ) -> list[Refusal]:
-        """Carry out the plan; return what the server refused."""
+        """Carry out the plan; return the server's refusals."""
         if plan is None:
             return []
         meta = jobset.metadata
@@ -144,7 +144,7 @@ class Starting:
     # Writing.
 
     def _config_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
-        """Queue the JobSet after a user's change of its ConfigMap, unless this state is ours."""
+        """Queue the JobSet after a user changed its ConfigMap; ignore this controller's own write."""
         config_map = new if new is not None else old
         assert config_map is not None
         if self._config_maps.is_news(key_of(config_map), new):
@@ -152,34 +152,36 @@ class Starting:
             self._wake(f"{config_map.metadata.namespace}/{jobset}", 0.0)
 
     async def _keep(self, jobset: JobSet, wanted: ConfigMap, tell: Callable[[Note], None]) -> None:
-        """Create or correct the ConfigMap. One that is not the JobSet's stays, and holds the group up."""
+        """Create or correct the ConfigMap. A ConfigMap of another owner stays, and blocks the group."""
         meta = jobset.metadata
-        known = self._config_maps.get(key_of(wanted))
-        if known is None:
-            known = await self._created_or_found(wanted, held_up=meta.uid in self._held_up)
-        if known is None:
+        existing = self._config_maps.get(key_of(wanted))
+        if existing is None:
+            existing = await self._created_or_found(wanted, held_up=meta.uid in self._held_up)
+        if existing is None:
             self._wake(key_of(jobset), 0.0)
-        elif not is_of(known, jobset):
+        elif not is_of(existing, jobset):
             if meta.uid not in self._held_up:
                 text = f'ConfigMap "{wanted.metadata.name}" does not belong to this JobSet'
                 message = f"{text}: its main containers do not start"
                 tell(Note("Warning", "GroupSchedulingBlocked", message))
                 self._held_up[meta.uid] = self._clock.monotonic()
-                self._wake(key_of(jobset), 0.0)  # to say it in the status
+                self._wake(key_of(jobset), 0.0)  # to report it in the status
             seconds = self._clock.monotonic() - self._held_up[meta.uid]
             self._wake(key_of(jobset), min(max(seconds, FOREIGN_SECONDS), FOREIGN_SECONDS_MOST))
         else:
             if self._held_up.pop(meta.uid, None) is not None:
                 self._wake(key_of(jobset), 0.0)
-            labels = known.metadata.labels | wanted.metadata.labels
-            mended = replace(known, data=wanted.data, binary_data={}, metadata=replace(known.metadata, labels=labels))
-            if patch := merge_patch(mended, known):
-                self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, known, patch))
+            labels = existing.metadata.labels | wanted.metadata.labels
+            mended = replace(
+                existing, data=wanted.data, binary_data={}, metadata=replace(existing.metadata, labels=labels)
+            )
+            if patch := merge_patch(mended, existing):
+                self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, existing, patch))
 
     async def _created_or_found(self, wanted: ConfigMap, *, held_up: bool) -> ConfigMap | None:
-        """Return the ConfigMap of that name, which may not be ours; None if it is gone again.
+        """Return the ConfigMap of that name, which may be another owner's; None if it was deleted again.
 
-        held_up: whether there was one.
+        held_up: whether there was one before.
         """
         find = partial(self._client.find, CONFIG_MAP, wanted.metadata.name, wanted.metadata.namespace)
         if held_up and (existing := await find()) is not None:

@@ -1,4 +1,4 @@
-"""Finds out whether JobSet's own controller works on this cluster: it holds its Lease, and has renewed it recently."""
+"""Find out whether JobSet's own controller runs on this cluster: it holds its Lease, and renewed it recently."""
 
 import logging
 from collections.abc import Callable
@@ -9,17 +9,17 @@ from muster.runtime.objects import key_of
 
 # The name in the configuration with which JobSet's controller is installed.
 LEASE_NAME = "6d4f6a47.jobset.x-k8s.io"
-# The limit on a Lease's own duration: a working controller renews it sooner.
+# The limit on a Lease's own duration: a running controller renews it sooner.
 BELIEVED_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
 
 class Upstream:
-    """The Lease of JobSet's own controller. Only our own clock measures the time since its renewal.
+    """The Lease of JobSet's own controller. Only this process's clock measures the time since its renewal.
 
-    namespace: the one in which it is installed. Others do not count: there users may write what they like.
-    freed: called when the Lease is released; its expiry is only seen when `works` is called again.
+    namespace: the one in which it is installed. Other namespaces do not count, because users may create Leases there.
+    freed: called when the Lease is released; its expiry is only detected when `works` is called again.
     """
 
     def __init__(self, manager: Manager, namespace: str, freed: Callable[[], None]) -> None:
@@ -33,14 +33,14 @@ class Upstream:
         leases.on_change(self._lease_changed)
 
     def works(self) -> tuple[str, float] | None:
-        """Return who holds the Lease, in words, and for how many seconds it lasts if it is not renewed."""
+        """Return who holds the Lease, in words, and for how many seconds it lasts without renewal."""
         if self._held is None:
             return None
         lease, since = self._held
         lasts = min(lease.spec.lease_duration_seconds or 0, BELIEVED_SECONDS)
-        left = since + lasts - self._clock.monotonic()
-        if left > 0:
-            return f"{lease.spec.holder_identity} holds the Lease {key_of(lease)}", left
+        remaining = since + lasts - self._clock.monotonic()
+        if remaining > 0:
+            return f"{lease.spec.holder_identity} holds the Lease {key_of(lease)}", remaining
         self._end("has not been renewed")
         return None
 

@@ -1,7 +1,7 @@
-"""Writes a plan in order: deletions, what the Jobs need, changes, creations, and at last the status.
+"""Write a plan in order: deletions, objects that the Jobs need, changes, creations, and last the status.
 
-Whatever the server answers about one object, the others go on; the caller fails with the first error once everything
-else is written. The writer counts, for each Job, how often in a row the server refused to write it.
+If the server refuses one object, the others are still written; the first error is raised after all other writes. The
+writer counts, for each Job, how often in a row the server refused to write it.
 """
 
 from collections import Counter
@@ -24,9 +24,9 @@ from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes
 
-# Requests under way together, over all JobSets.
+# Concurrent requests, over all JobSets.
 AT_ONCE = 128
-# Jobs of one JobSet that are tried before more are.
+# The size of the first batch of a JobSet's Jobs.
 FIRST_BATCH = 8
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Writer:
         self._recorder.event(reference(JOB_SET, jobset), note.type, note.reason, note.message)
 
     async def delete(self, jobs: Sequence[Job], expected: Expectations, refused: Counter[str]) -> list[Refusal]:
-        """Delete Jobs, each with its pods before it."""
+        """Delete Jobs, the pods of each first."""
 
         async def delete(job: Job) -> None:
             meta = job.metadata
@@ -58,7 +58,7 @@ class Writer:
         return _count_refusals(jobs, await self._writes.each(delete, jobs), refused)
 
     async def serve(self, jobset: JobSet, service: Service) -> list[Refusal]:
-        """Create the Service; an existing one of that name is used, of whatever origin."""
+        """Create the Service; an existing one of that name is used, whoever created it."""
         return await self._make(jobset, SERVICE, [service], "HeadlessServiceCreationFailed")
 
     async def claim(self, jobset: JobSet, claims: Sequence[PersistentVolumeClaim]) -> list[Refusal]:
@@ -66,7 +66,7 @@ class Writer:
         return await self._make(jobset, PERSISTENT_VOLUME_CLAIM, claims, "PVCCreationFailed")
 
     async def change(self, changes: Sequence[Change], expected: Expectations, refused: Counter[str]) -> list[Refusal]:
-        """Patch Jobs in the versions that were decided on.
+        """Patch Jobs, if they have the versions that the decision read.
 
         Servers before 1.35 let the template of a suspended Job change only while the Job has no start time, so the
         writer removes the start time first.
@@ -86,7 +86,7 @@ class Writer:
     async def create(
         self, jobset: JobSet, jobs: Sequence[Job], expected: Expectations, refused: Counter[str]
     ) -> list[Refusal]:
-        """Create Jobs in batches that double in size: where all would be refused, few are tried.
+        """Create Jobs in batches that double in size, so that few requests are made if the server refuses all.
 
         After a batch of which no Job was created the rest is left to the next decision, which tries as many again. If
         another Job has the name already, the cache shows it at the next reconcile.
@@ -105,8 +105,8 @@ class Writer:
                 break
             start, size = start + size, size * 2
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
-        if told := [error for error in errors if not is_refusal(error, "AlreadyExists")]:
-            self.tell(jobset, Note("Warning", "JobCreationFailed", str(told[0])))
+        if failures := [error for error in errors if not is_refusal(error, "AlreadyExists")]:
+            self.tell(jobset, Note("Warning", "JobCreationFailed", str(failures[0])))
         return errors
 
     async def store(self, jobset: JobSet, status: JobSetStatus, expected: Expectations) -> None:
@@ -115,7 +115,7 @@ class Writer:
         expected.wrote_owner(await self._client.patch_object(JOB_SET, jobset, patch, subresource="status"))
 
     async def _make(self, jobset: JobSet, kind: Kind[T], things: Iterable[T], reason: str) -> list[Refusal]:
-        """Create missing things; existing ones are used. Records a failure as an event with that reason."""
+        """Create missing objects; existing ones are used. Records a failure as an event with that reason."""
 
         async def create(thing: T) -> None:
             with ignoring("AlreadyExists"):
@@ -127,7 +127,7 @@ class Writer:
         return errors
 
     async def _create(self, job: Job) -> Job:
-        """Return the created Job; an existing one counts as the same if it is of the same JobSet."""
+        """Return the created Job; an existing one of the same JobSet counts as created."""
         try:
             return await self._client.create(JOB, job)
         except ApiError as error:
@@ -140,10 +140,7 @@ class Writer:
 
 
 def _count_refusals(jobs: Iterable[Job], answers: Iterable[object], refused: Counter[str]) -> list[Refusal]:
-    """Return the refusals among the answers.
-
-    Count them by Job, and forget the counts of the Jobs that were written.
-    """
+    """Return the refusals among the answers; count them by Job, and reset the counts of the written Jobs."""
     refusals: list[Refusal] = []
     for job, answer in zip(jobs, answers, strict=True):
         if isinstance(answer, ApiError | TransportError):

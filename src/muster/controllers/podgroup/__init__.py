@@ -1,1 +1,1 @@
-"""Handles PodGroups of every dialect: the gangs that they are, their status, budgets and policies."""
+"""Handle PodGroups of every dialect: their gangs, status, budgets and policies."""

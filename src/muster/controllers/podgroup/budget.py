@@ -1,4 +1,4 @@
-"""Keeps the disruption budgets of PodGroups that ask for one."""
+"""Maintain the disruption budgets of PodGroups that request one."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +21,7 @@ from muster.runtime.refusals import ignoring
 class PodGroupBudgetController(Reconciler):
     """The reconciler of PodGroups' PodDisruptionBudgets. A key is `resource/namespace/name` of a group.
 
-    A budget has its group's name.
+    A budget has the name of its group.
     """
 
     name = "podgroup-budget"
@@ -46,21 +46,21 @@ class PodGroupBudgetController(Reconciler):
         group = informer.get(name)
         if group is None:
             return None
-        asked, budget = read(group), self._budgets.get(name)
-        if not asks(asked):
-            if budget is not None and is_of(budget, asked):
+        record, budget = read(group), self._budgets.get(name)
+        if not asks(record):
+            if budget is not None and is_of(budget, record):
                 with ignoring("NotFound", "Conflict"):
                     await self._client.delete_object(POD_DISRUPTION_BUDGET, budget)
             return None
-        wanted = budget_of(asked)
+        desired = budget_of(record)
         if budget is None:
-            with ignoring("AlreadyExists"):  # then its cache lags, and we are called again
-                await self._client.create(POD_DISRUPTION_BUDGET, wanted, asked.namespace)
-        elif not is_of(budget, asked):
-            why = f"PodDisruptionBudget {asked.name} is there already, and not of this group"
+            with ignoring("AlreadyExists"):  # the cache is stale, and its update triggers another reconcile
+                await self._client.create(POD_DISRUPTION_BUDGET, desired, record.namespace)
+        elif not is_of(budget, record):
+            why = f"PodDisruptionBudget {record.name} is there already, and not of this group"
             self._recorder.event(reference(kind, group), "Warning", "BudgetNotCreated", why)
-        elif budget.spec != wanted.spec:
-            patch = {"spec": merge_patch(wanted.spec, budget.spec)}
+        elif budget.spec != desired.spec:
+            patch = {"spec": merge_patch(desired.spec, budget.spec)}
             with ignoring("NotFound", "Conflict"):
                 await self._client.patch_object(POD_DISRUPTION_BUDGET, budget, patch)
         return None

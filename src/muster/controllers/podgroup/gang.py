@@ -1,4 +1,4 @@
-"""Defines the gang of a PodGroup: its minimum starts together, of pods of any owner; further pods one by one. Pure."""
+"""Define the gang of a PodGroup: its minimum starts together, with any owners; further pods one by one. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ from muster.runtime.objects import meta_of
 class PodGroups(GangSource[Any]):
     """The gangs of PodGroups of every dialect. A pod that names one is in no other gang.
 
-    native: include Kubernetes' own; else pods that name one have no gang, as there while the feature is off.
+    native: include Kubernetes' own; otherwise pods that name one have no gang, as upstream while the feature is off.
     """
 
     counts_others = True
@@ -50,7 +50,7 @@ class PodGroups(GangSource[Any]):
         return self._kinds
 
     def key(self, pod: Pod) -> str:
-        """Return `namespace/group/way`: a name means a group of those kinds that are named in that way."""
+        """Return `namespace/group/way`. The way in which a pod names its group determines the kinds of the group."""
         reference = reference_of(pod, self._ways)
         if reference is None:
             return ""
@@ -89,14 +89,14 @@ class PodGroups(GangSource[Any]):
 
 
 def _has_started(carrier: ObjectMeta, members: Members) -> bool:
-    """Return whether the group ran whole; a group whose binding was cut has still unbound pods of that start."""
+    """Return whether the group ran whole; after an interrupted binding, some pods of the start are still unbound."""
     return held_members(carrier) is not None and not find_unfinished_start(carrier, members.bound, members.unbound)
 
 
 def _due(group: PodGroup, members: Members, *, started: bool) -> Due:
-    """Return what to place.
+    """Return the pods to place.
 
-    started: the group ran whole, so that lost pods return as they come, though more are lacking.
+    started: the group ran whole before, so that replacements are placed as they are created.
     """
     if group.failed:
         return Due(lacking=f'PodGroup "{group.name}" has failed: {group.failed}')
@@ -126,7 +126,7 @@ def _due(group: PodGroup, members: Members, *, started: bool) -> Due:
 
 
 def _joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> Due:
-    """Return what joins a running group: first and together what it needs, then what is above its minimum."""
+    """Return the pods that join a running group: first and together those it needs, then those above its minimum."""
     pods, topology = by_age(members.unbound), _topology(group)
     needed = fewest([pod.metadata.uid for pod in pods], quorums)
     repair = tuple(pod for pod in pods if pod.metadata.uid in needed)

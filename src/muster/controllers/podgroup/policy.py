@@ -1,4 +1,4 @@
-"""Acts on scheduler KEP-34's PodGroups with a policy for too few running pods, and notes when a group is complete."""
+"""Apply the policies of scheduler KEP-34's PodGroups with too few running pods, and record when a group is complete."""
 
 import asyncio
 from collections.abc import Iterable
@@ -21,12 +21,12 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 _BY_GROUP = "pod-group-of-policy"
 _DELETIONS_AT_ONCE = 20
 
-# A restarting group changes pod by pod: the changes within this time cause one reconcile.
+# The pods of a restarting group change one by one: the changes within this time cause one reconcile.
 GATHER_SECONDS = 0.1
 
 
 class PodGroupPolicyController(Reconciler):
-    """The reconciler of PodGroups' policies, with the scheduler's keys of groups.
+    """The reconciler of PodGroups' policies. Its keys are the scheduler's keys of groups.
 
     A group without a policy is left to the program that created it. This controller then records only the group's
     completion, and only if the group has quota to release.
@@ -65,7 +65,7 @@ class PodGroupPolicyController(Reconciler):
 
     async def _write(self, group: kep.PodGroup, step: Step) -> None:
         patch = {"status": merge_patch(step.status, group.status)}
-        with ignoring("NotFound", "Conflict"):  # the group is gone, or changed: then a reconcile follows
+        with ignoring("NotFound", "Conflict"):  # the group was deleted or changed; then another reconcile follows
             await self._client.patch_object(kep.POD_GROUP, group, patch, subresource="status")
             if step.note is not None:
                 note = step.note
@@ -73,7 +73,7 @@ class PodGroupPolicyController(Reconciler):
 
     async def _end(self, pod: Pod, *, blameless: bool) -> None:
         async with self._limit:
-            with ignoring("NotFound", "Conflict"):  # the pod is gone, or another one has the name
+            with ignoring("NotFound", "Conflict"):  # the pod was deleted, or another one has its name
                 if blameless and is_active(pod) and TRACKING_FINALIZER in pod.metadata.finalizers:
                     patch = {"metadata": withdrawal(pod)}
                     await self._client.patch_object(POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH)

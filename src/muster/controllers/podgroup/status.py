@@ -1,4 +1,4 @@
-"""Writes the status of PodGroups, each in the words of its dialect."""
+"""Write the status of PodGroups, each in the words of its dialect."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -21,8 +21,8 @@ from muster.runtime.refusals import ignoring
 
 WORKERS = 8
 
-# At most one write about a group in this time: everything that happens meanwhile goes into it. The more groups change,
-# the longer: the statuses of a thousand groups must not take the server from those who bind their pods.
+# The minimum time between two writes about a group, which combines all changes in between. It grows with the number of
+# changing groups, so that the statuses of a thousand groups do not slow the binding of their pods.
 GATHER_SECONDS = 0.5
 GATHER_SECONDS_PER_GROUP = 0.01
 
@@ -32,13 +32,13 @@ _BY_GROUP = "pod-group"
 class PodGroupStatusController(Reconciler):
     """The reconciler of the status of PodGroups, with the scheduler's keys of groups and pods.
 
-    It leaves a group to another scheduler if all pods of the group name that scheduler.
+    It ignores a group whose pods all name another scheduler.
     """
 
     name = "podgroup"
 
     def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups, names: Collection[str]) -> None:
-        """Follow groups and pods. names: the scheduler names for which Muster places pods."""
+        """Watch groups and pods. names: the scheduler names for which Muster places pods."""
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._groups = groups
@@ -86,7 +86,7 @@ class PodGroupStatusController(Reconciler):
         return None
 
     def _find(self, key: str) -> tuple[Kind[Any], Any] | None:
-        """Return the group of that key: the first kind, of groups with one name that pods name in one way."""
+        """Return the group with that key: if several have its name, the one whose kind is listed first."""
         name, _ = split_key(key)
         for kind, informer in self._informers:
             group = informer.get(name)
@@ -95,7 +95,7 @@ class PodGroupStatusController(Reconciler):
         return None
 
     def _tell(self, key: str, kind: Kind[Any], group: Any, now: Standing) -> None:
-        """Record an event about too few pods, for those who create them."""
+        """Record an event about too few pods, for the programs that create them."""
         if now.stage is not Stage.BROKEN:
             self._told.pop(key, None)
         elif self._told.get(key) != now.message:

@@ -1,1 +1,1 @@
-"""Admits workloads by ProvisioningRequest (Kueue KEP-1136): an autoscaler makes room before a workload is admitted."""
+"""Admit workloads by ProvisioningRequest (Kueue KEP-1136): an autoscaler adds nodes before a workload is admitted."""

@@ -1,4 +1,4 @@
-"""Writes whether each check by ProvisioningRequest can be used: its configuration must exist."""
+"""Write whether each check by ProvisioningRequest can be used: its configuration must exist."""
 
 from typing import Final
 

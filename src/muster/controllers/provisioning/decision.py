@@ -1,6 +1,6 @@
-"""Decides what a workload's ProvisioningRequests mean for its admission checks, and which to create and delete.
+"""Decide the state of a workload's checks from its ProvisioningRequests, and which requests to create and delete.
 
-`decide` takes a workload, the configuration of each of its checks, and its requests. It gives states of checks and
+`decide` takes a workload, the configuration of each of its checks, and its requests. It returns states of checks and
 objects. It is pure: `reconciler` reads and writes. The rules and messages are Kueue's (KEP-1136).
 """
 
@@ -63,7 +63,7 @@ INACTIVE: Final = "the check is not active"
 NOT_NEEDED: Final = "the provisioning request is not needed"
 
 _IDENTICAL_TEMPLATES: Final = "IdenticalPodTemplates"
-# Beyond this exponent every wait is the longest.
+# From this exponent on, every wait has the maximum length.
 _MAX_DOUBLINGS: Final = 31
 
 Configs = Mapping[str, ProvisioningRequestConfigSpec | None]
@@ -94,7 +94,7 @@ class ProvisioningPlan(Struct, frozen=True):
 
 
 class _Need(Struct, frozen=True):
-    """The podsets that one request covers. podset: the first one, whose template stands for all. count: all pods."""
+    """The podsets that one request covers. podset: the first one, whose template is used for all. count: all pods."""
 
     podset: PodSet
     assignment: PodSetAssignment
@@ -112,8 +112,8 @@ def decide(
 ) -> ProvisioningPlan:
     """Decide on a workload. Raises `ApiError` (404) for an unknown flavor.
 
-    requests: all that the workload owns. cleanup: an eviction deletes them (gate
-    CleanupProvisioningRequestsOnEviction).
+    requests: all that the workload owns.
+    cleanup: an eviction deletes them (gate CleanupProvisioningRequestsOnEviction).
     """
     conditions, states = workload.status.conditions, workload.status.admission_checks
     everything = tuple(requests)
@@ -137,12 +137,12 @@ def decide(
         checks.append(state)
     kept = tuple(one for one in current.values() if one is not None)
     names = {one.metadata.name for one in kept}
-    taken = {one.metadata.name for one in everything}
+    used_names = {one.metadata.name for one in everything}
     return ProvisioningPlan(
         tuple(checks),
         delete=tuple(one for one in owned if one.metadata.name not in names),
         kept=kept,
-        create=tuple(one for one in create if one.request.metadata.name not in taken),
+        create=tuple(one for one in create if one.request.metadata.name not in used_names),
     )
 
 
@@ -155,7 +155,7 @@ def _find_current(
     config: ProvisioningRequestConfigSpec | None,
     owned: Sequence[ProvisioningRequest],
 ) -> ProvisioningRequest | None:
-    """Return the newest request for a check that asks for what the configuration says."""
+    """Return the newest request for a check that matches the configuration."""
     if config is None or not _list_needs(workload, config):
         return None
     attempts = {
@@ -173,12 +173,14 @@ def _attempt(request: ProvisioningRequest, workload: Workload, check: str) -> in
 def _follows(request: ProvisioningRequest, workload: Workload, config: ProvisioningRequestConfigSpec) -> bool:
     """Return whether a request has the class and parameters of the configuration, or those of annotations."""
     spec, passed = request.spec, _passed_parameters(workload)
-    wanted = {key: value for key, value in config.parameters.items() if key not in passed}
-    return spec.provisioning_class_name == config.provisioning_class_name and wanted.items() <= spec.parameters.items()
+    parameters = {key: value for key, value in config.parameters.items() if key not in passed}
+    return (
+        spec.provisioning_class_name == config.provisioning_class_name and parameters.items() <= spec.parameters.items()
+    )
 
 
 def _passed_parameters(workload: Workload) -> dict[str, str]:
-    """Return the parameters in annotations of the workload; they precede those of the configuration."""
+    """Return the parameters in annotations of the workload, which override those of the configuration."""
     prefix = PROVISIONING_REQUEST_PREFIX
     annotations = workload.metadata.annotations.items()
     return {key.removeprefix(prefix): value for key, value in annotations if key.startswith(prefix)}
@@ -206,11 +208,11 @@ def _judge(
     if (failed := find_true(conditions, FAILED)) is not None:
         return _judge_failure(state, workload, config, request, "failure", failed.message, now)
     if (revoked := find_true(conditions, CAPACITY_REVOKED)) is not None:
-        # Nothing brings the nodes back: replacements of their pods would wait for ever.
+        # The nodes will not return: replacements of their pods would wait for ever.
         return say(state, CHECK_REJECTED, revoked.message, now) if workload.spec.active else state
     if (expired := find_true(conditions, BOOKING_EXPIRED)) is not None:
         if is_true(workload.status.conditions, ADMITTED):
-            return state  # its pods use the room by then
+            return state  # by then its pods use the nodes
         return _judge_failure(state, workload, config, request, "booking expired", expired.message, now)
     provisioned = find(conditions, PROVISIONED)
     if provisioned is not None and provisioned.status == "True":
@@ -219,7 +221,7 @@ def _judge(
         updates = _list_updates(workload, config, request)
         return replace(say(state, CHECK_READY, provisioned.message, now), pod_set_updates=updates)
     if is_true(conditions, ACCEPTED):
-        # Its message says when the room is expected.
+        # The message says when the nodes are expected.
         return say(state, CHECK_PENDING, provisioned.message, now) if provisioned is not None else state
     return say(state, CHECK_PENDING, "", now)
 
@@ -254,7 +256,7 @@ def say(state: AdmissionCheckState, value: str, message: str, now: datetime) -> 
 def _list_updates(
     workload: Workload, config: ProvisioningRequestConfigSpec, request: ProvisioningRequest
 ) -> tuple[PodSetUpdate, ...]:
-    """Return the updates with which the pods of each podset use the room; podsets requested as one get one each."""
+    """Return the updates that place the pods of each podset on the new nodes, one for each podset."""
     details, updates = request.status.provisioning_class_details, config.pod_set_updates
     keys = updates.node_selector if updates is not None else ()
     selector = {
@@ -281,7 +283,7 @@ def _next_attempt(
     config: ProvisioningRequestConfigSpec,
     request: ProvisioningRequest | None,
 ) -> int | None:
-    """Return the attempt to begin; None if there is nothing to request (now).
+    """Return the attempt to start; None if there is nothing to request (now).
 
     A check in state Retry or Rejected waits for the eviction of the workload first.
     """
@@ -328,9 +330,9 @@ def _merge(needs: Iterable[_Need], policy: str | None) -> list[_Need]:
 
 
 def _are_alike(one: _Need, other: _Need, policy: str) -> bool:
-    """Return whether podsets are requested as one.
+    """Return whether podsets share one request.
 
-    Their templates are equal, or equal in all that nodes are chosen by.
+    Their templates are equal, or equal in all fields that select nodes.
     """
     a, b = one.podset.template, other.podset.template
     return a == b if policy == _IDENTICAL_TEMPLATES else _scheduling_of(a.spec) == _scheduling_of(b.spec)
@@ -366,14 +368,14 @@ def _create_attempt(
 
 
 def _metadata(name: str, workload: Workload) -> ObjectMeta:
-    """Return the metadata; the workload owns a template, too, until the template's request exists to own it."""
+    """Return the metadata of a request or template; the workload owns a template until the request exists to own it."""
     meta = workload.metadata
     owner = WORKLOAD.refer_to_controller(meta)
     return ObjectMeta(name=name, namespace=meta.namespace, labels={MANAGED_LABEL: "true"}, owner_references=(owner,))
 
 
 def _create_template(need: _Need, flavor_of: FlavorOf) -> PodTemplateSpec:
-    """Return the pods of a podset as they will be on the nodes of its flavors; limits stand for absent requests."""
+    """Return the pods of a podset as they will be on the nodes of its flavors; limits replace missing requests."""
     template = need.podset.template
     info = replace(info_of_flavors(need.assignment, {}, flavor_of), labels={})
     check_conflicts(info, template)

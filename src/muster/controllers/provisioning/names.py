@@ -1,10 +1,10 @@
-"""Names ProvisioningRequests and their PodTemplates as Kueue does: the attempt is read from the name."""
+"""Name ProvisioningRequests and their PodTemplates as Kueue does; the name contains the attempt."""
 
 import re
 from hashlib import sha1
 from typing import Final
 
-# A longer name is cut and ends in a hash of the whole.
+# A longer name is cut and ends in a hash of the whole name.
 _HASH_LENGTH: Final = 5
 _LONGEST: Final = 252 - _HASH_LENGTH
 # The number of attempts that are compared with a shortened name.
@@ -12,7 +12,7 @@ _MOST_COMPARED: Final = 100
 
 
 def name_request(workload: str, check: str, attempt: int) -> str:
-    """Return the name of the request that a workload makes for a check. attempt: counts from 1."""
+    """Return the name of a workload's request for a check. attempt: counts from 1."""
     return _limit(f"{workload}-{check}-{attempt}")
 
 
@@ -22,7 +22,7 @@ def name_template(request: str, podset: str) -> str:
 
 
 def parse_attempt(request: str, workload: str, check: str) -> int | None:
-    """Return which attempt a request is, or None if it is of another check."""
+    """Return the attempt in the name of a request, or None if it is of another check."""
     prefix = f"{workload}-{check}-"
     if len(request) <= _LONGEST:
         match = re.fullmatch(re.escape(prefix) + r"([0-9]{1,9})", request)

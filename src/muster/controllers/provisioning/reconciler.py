@@ -1,7 +1,7 @@
-"""Keeps the ProvisioningRequests of workloads, and the states of the checks that these decide.
+"""Reconcile the ProvisioningRequests of workloads, and the states of their checks; `decision` decides.
 
-`decision` decides; this reads and writes. PodTemplates are created before their request, so that an autoscaler finds
-them, and handed over to the request afterwards. After a cut between two writes the next reconcile goes on.
+PodTemplates are created before their request, so that an autoscaler finds them, and the request becomes their owner
+afterwards. After a crash between two writes the next reconcile continues.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ from muster.runtime.objects import NO_REVISION, Revision, key_of, merge_patch, r
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring, is_refusal
 
-# The retry while a created request is not in the cache yet; its event most often comes first.
+# The retry while a created request is not in the cache yet; usually its event arrives first.
 UNSEEN_SECONDS: Final = 1.0
 # The retry after the server did not serve the kind, or refused the request.
 AGAIN_SECONDS: Final = 300.0
@@ -51,7 +51,7 @@ class ProvisioningController(Reconciler):
         super().__init__(manager)
         self._recorder = recorder
         self._cleanup = configuration.features.enabled("CleanupProvisioningRequestsOnEviction")
-        self._unseen: dict[str, Revision] = {}  # the newest request that was created for a workload
+        self._unseen: dict[str, Revision] = {}  # the newest created request of a workload
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_CHECK: _names_of_checks})
         self._checks, self._configs = follow_checks(manager)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
@@ -111,13 +111,13 @@ class ProvisioningController(Reconciler):
         workload = await self._client.patch_object(WORKLOAD, workload, patch, subresource="status")
         for old, new in zip(before, states, strict=True):
             if old.state != new.state:
-                told = f"Admission check {new.name} updated state from {old.state} to {new.state}"
-                told += f" with message: {new.message}" if new.message else ""
-                self._recorder.event(reference(WORKLOAD, workload), "Normal", "AdmissionCheckUpdated", told)
+                message = f"Admission check {new.name} updated state from {old.state} to {new.state}"
+                message += f" with message: {new.message}" if new.message else ""
+                self._recorder.event(reference(WORKLOAD, workload), "Normal", "AdmissionCheckUpdated", message)
         return workload
 
     async def _delete(self, request: ProvisioningRequest) -> None:
-        """Delete a request after its templates, so that none of them is taken for one of the next request."""
+        """Delete a request after its templates, so that the next request does not use one of them."""
         meta = request.metadata
         with ignoring("NotFound", "Conflict"):
             await self._client.delete(
@@ -125,10 +125,10 @@ class ProvisioningController(Reconciler):
             )
 
     async def _create(self, workload: Workload, attempt: Attempt) -> Result:
-        made: list[Object] = []
+        created: list[Object] = []
         for template in attempt.templates:
             try:
-                made.append(_as_object(await self._create_template(workload, template)))
+                created.append(_as_object(await self._create_template(workload, template)))
             except ApiError as error:
                 return await self._report(workload, attempt, f'PodTemplate "{template.metadata.name}"', error)
         name = attempt.request.metadata.name
@@ -137,27 +137,27 @@ class ProvisioningController(Reconciler):
         except ApiError as error:
             return await self._report(workload, attempt, f'ProvisioningRequest "{name}"', error)
         self._unseen[key_of(workload)] = revision_of(request)
-        told = f'Created ProvisioningRequest: "{name}"'
-        self._recorder.event(reference(WORKLOAD, workload), "Normal", "ProvisioningRequestCreated", told)
-        await self._hand_over(workload, request, made)
+        message = f'Created ProvisioningRequest: "{name}"'
+        self._recorder.event(reference(WORKLOAD, workload), "Normal", "ProvisioningRequestCreated", message)
+        await self._hand_over(workload, request, created)
         return None
 
     async def _create_template(self, workload: Workload, template: PodTemplate) -> PodTemplate:
-        """Create a template, or replace one that an interrupted attempt has left, maybe of another admission."""
+        """Create a template, or replace one that an interrupted attempt has left, perhaps for another admission."""
         try:
             return await self._client.create(POD_TEMPLATE, template)
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise
             meta = template.metadata
-            left = await self._client.get(POD_TEMPLATE, meta.name, meta.namespace)
-            if not _controls(workload.metadata, left):
+            existing = await self._client.get(POD_TEMPLATE, meta.name, meta.namespace)
+            if not _controls(workload.metadata, existing):
                 raise
-            await self._client.delete_object(POD_TEMPLATE, left)
+            await self._client.delete_object(POD_TEMPLATE, existing)
             return await self._client.create(POD_TEMPLATE, template)
 
     async def _report(self, workload: Workload, attempt: Attempt, what: str, error: ApiError) -> Result:
-        """Record once why there is no request, and retry. Raises the error if a retry may soon succeed."""
+        """Record once why the request could not be created, and retry. Raises the error if a retry may soon succeed."""
         unserved = error.code == 404 and what.startswith("ProvisioningRequest") and not self._requests.version
         why = "the server does not serve ProvisioningRequests" if unserved else str(error)
         message, now = f"Error creating {what}: {why}", self._clock.now()

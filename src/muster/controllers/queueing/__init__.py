@@ -1,1 +1,1 @@
-"""The controllers of level 1, which read and write queues, quotas and Workloads."""
+"""The controllers of level 1 (quota), which read and write queues, quotas and Workloads."""

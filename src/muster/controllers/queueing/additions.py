@@ -1,4 +1,4 @@
-"""Follow LimitRanges and RuntimeClasses, which add to the pods of workloads beyond their templates and limit them."""
+"""Watch LimitRanges and RuntimeClasses, which change and limit the pods of workloads beyond their templates."""
 
 from collections.abc import Callable
 
@@ -11,32 +11,32 @@ from muster.queueing.limits import limits_problem
 from muster.runtime.manager import Manager
 from muster.runtime.objects import BY_NAMESPACE, by_namespace
 
-# A predicate: whether a change concerns a workload.
+# A predicate that selects the workloads that a change concerns.
 Concerned = Callable[[Workload], bool]
 
 
 class Additions:
-    """The present additions of the cluster to pods.
+    """The defaults and overheads that the cluster now adds to pods.
 
     changed: called with a predicate that selects the workloads whose pods will differ.
     """
 
     def __init__(self, manager: Manager, changed: Callable[[Concerned], None]) -> None:
         self._changed = changed
-        self._defaults: dict[str, Defaults] = {}  # of containers, by namespace
-        self._items: dict[str, tuple[LimitRangeItem, ...]] = {}  # of LimitRanges, by namespace
-        self._overheads: dict[str, ResourceList] = {}  # of each pod, by RuntimeClass
+        self._defaults: dict[str, Defaults] = {}  # container defaults, by namespace
+        self._items: dict[str, tuple[LimitRangeItem, ...]] = {}  # the items of LimitRanges, by namespace
+        self._overheads: dict[str, ResourceList] = {}  # the overhead of each pod, by RuntimeClass
         self._ranges = manager.informer(LIMIT_RANGE, indexes={BY_NAMESPACE: by_namespace})
         self._ranges.on_change(self._range_changed)
         manager.informer(RUNTIME_CLASS).on_change(self._class_changed)
 
     def complete(self, workload: Workload) -> Workload:
-        """Return the workload with its pods as they will be; the same object if nothing is added, as for most."""
+        """Return the workload with defaults and overheads added; usually that is the same object."""
         defaults = self._defaults.get(workload.metadata.namespace)
         return completed(workload, defaults, self._overheads) if defaults is not None or self._overheads else workload
 
     def problem(self, workload: Workload) -> str:
-        """Return why the workload's pods could never be created; "" if they can. Raises `QuantityError`."""
+        """Return why the API server would refuse the workload's pods; "" if it would not. Raises `QuantityError`."""
         items = self._items.get(workload.metadata.namespace, ())
         return limits_problem(self.complete(workload).spec.pod_sets, items)
 

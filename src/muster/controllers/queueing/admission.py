@@ -1,10 +1,10 @@
 """Run the admission cycle when something changed, and write its decisions.
 
-A decision counts at once, in the tree and the queues. Its writes follow: many at a time, but those for one workload one
-after the other. Each write is made only if the workload is still as the decision saw it. If it is not, or the write
-fails, the workload returns to where its state puts it, and the workloads that could profit are tried again.
+A decision counts at once, in the tree and the queues. Its writes follow: many concurrently, but those for one workload
+one after the other. Each write is made only if the workload still has the state that the decision read. If it has not,
+or the write fails, the workload is placed by its present state, and the workloads that could now fit are tried again.
 
-The reason for which a workload waits is written after a moment: in a busy queue most reasons are gone before.
+The reason for which a workload waits is written after a delay, because in a busy queue most reasons end sooner.
 """
 
 import asyncio
@@ -51,18 +51,18 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 
-# Concurrent writes. More would not use the server better, but would make each write take longer.
+# Concurrent writes. More would not use the server better, but would make each write slower.
 AT_ONCE = 8
 
-# Nominations between two turns of the event loop: some tens of milliseconds.
+# The nominations between two turns of the event loop: some tens of milliseconds.
 LOOKS_AT_ONCE = 200
 
-# After a cycle, the pause is so many times as long as the cycle took, up to a limit. Each cycle tries the heads of
+# After a cycle, the pause is this many times as long as the cycle took, up to a limit. Each cycle tries the heads of
 # whole trees, so the quota freed during a pause is assigned together.
 PAUSES_PER_CYCLE = 9
 LONGEST_PAUSE_SECONDS = 0.1
 
-# A reason for waiting is written only after it has lasted so long.
+# A reason for waiting is written only after it has lasted this long.
 PENDING_SECONDS = 1.0
 
 # The delay before a workload whose write the server refused is tried again.
@@ -72,12 +72,12 @@ REFUSED_SECONDS = 5.0
 ASK_SECONDS = 1.0
 
 _CYCLE = "cycle"
-_SWEEP = "sweep"  # no key of a workload, which has a namespace
+_SWEEP = "sweep"  # not the key of a workload, which contains a namespace
 
-# A callback for a workload that is told why it waits: the reason and the message.
+# A callback with a workload that waits, and the reason and the message.
 Waits = Callable[[Workload, str, str], None]
 
-# A callback for the outcome of a cycle and the seconds that it took.
+# A callback with the outcome of a cycle and its duration in seconds.
 Cycled = Callable[[cycle.Outcome, float], None]
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class AdmissionController(Reconciler):
         """Create the controller.
 
         on_cycle: functions to call after each cycle.
-        on_wait: function to call when a workload is told why it waits.
+        on_wait: function to call when the reason of a waiting workload is written.
         spare: returns whether elastic workloads will shrink, so that a planned preemption is unnecessary.
         """
         super().__init__(manager)
@@ -133,7 +133,7 @@ class AdmissionController(Reconciler):
             await asyncio.wait(self._writes.values())
 
     async def _reconcile(self, key: str) -> Result:  # noqa: ARG002  (there is one)
-        # No cycle runs while decisions wait to be written: workloads that arrive meanwhile may come first.
+        # No cycle runs while decisions wait to be written, because workloads that arrive meanwhile may come first.
         async with self._limit:
             cache, now = self._cache, self._clock.now()
         started = self._clock.monotonic()
@@ -157,7 +157,7 @@ class AdmissionController(Reconciler):
     # Writing.
 
     def _write(self, key: str, work: Callable[[], Awaitable[Workload]]) -> None:
-        """Start a write for a workload, after the writes for it that are under way."""
+        """Start a write for a workload, after its running writes."""
         self._cache.assume(key)
         before = self._writes.get(key)
 
@@ -241,7 +241,7 @@ class AdmissionController(Reconciler):
         obj = await self._read_latest(victim.workload)
         conditions = obj.status.conditions
         if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
-            return obj  # it is evicted, or was, anyway
+            return obj  # it is or was evicted anyway
         now = self._clock.now()
         if victim.migrates:
             result = await self._set_status(obj, evict(obj.status, FLAVOR_MIGRATION, message, now))
@@ -259,7 +259,7 @@ class AdmissionController(Reconciler):
         return result
 
     async def _read_latest(self, workload: model.WorkloadInfo) -> Workload:
-        """Return the latest state of the workload; the cache may be older than our own writes."""
+        """Return the latest state of the workload; the cache may lack this controller's own writes."""
         latest = self._cache.latest(workload.whole)
         if latest is not None and latest.metadata.uid == workload.uid:
             return latest
@@ -274,7 +274,7 @@ class AdmissionController(Reconciler):
     # Reasons for waiting.
 
     def _schedule_explanation(self, key: str) -> None:
-        """Check in a while whether the workload still waits. Most do not, so there is one timer for all."""
+        """Check after a delay whether the workload still waits. Most do not, so there is one timer for all."""
         if not self._waiting:
             self._pending.queue.add_after(_SWEEP, PENDING_SECONDS)
         self._waiting.setdefault(key, self._clock.monotonic() + PENDING_SECONDS)
@@ -289,7 +289,7 @@ class AdmissionController(Reconciler):
         return None if due is None else max(due - now, PENDING_SECONDS / 4)
 
     async def _explain(self, key: str) -> Result:
-        """Write why a workload waits, if it does and its status does not say so yet."""
+        """Write why a workload waits, if it does and its status does not show that yet."""
         if key == _SWEEP:
             return self._explain_due()
         obj = self._cache.latest(key)
@@ -301,7 +301,7 @@ class AdmissionController(Reconciler):
         if note is None or (
             note == HELD_BACK and (reserved is None or reserved.reason not in (SUSPENDED, MISCONFIGURED))
         ):
-            return None  # but an outdated reason is replaced
+            return None  # an outdated reason is replaced, however
         reason, message = note
         status = release(obj.status, message, self._clock.now(), reason)
         if note == GATED:
@@ -322,12 +322,12 @@ class AdmissionController(Reconciler):
 
 
 def pause_after(seconds: float) -> float:
-    """Return the time for which no cycle follows one that took so long."""
+    """Return the pause after a cycle that took this many seconds."""
     return min(seconds * PAUSES_PER_CYCLE, LONGEST_PAUSE_SECONDS)
 
 
 def _list_requests(workload: model.WorkloadInfo) -> tuple[PodSetRequest, ...]:
-    """Return the total requests of all pods of each podset."""
+    """Return the summed requests of all pods, for each podset."""
     return tuple(
         PodSetRequest(
             name=podset.name,

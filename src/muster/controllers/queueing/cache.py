@@ -1,8 +1,8 @@
-"""Keep what level 1 knows of the cluster: the quota tree with its holders, and the queues with the waiting workloads.
+"""Cache the state of level 1: the quota tree with admitted workloads, and the queues with waiting workloads.
 
-Both are changed only here, and both are a function of the observed objects: every object is put where its own state
-says, whatever came before. Between a decision and the moment at which its write is observed, the decision counts. Such
-a workload is `assumed`, and what is observed of it meanwhile is older.
+Only this module changes both, and both are a function of the observed objects: every workload is placed by its own
+state, whatever came before. Between a decision and the time at which its write is observed, the decision counts: such a
+workload is `assumed`, and events about it are older than the decision.
 """
 
 from collections.abc import Mapping
@@ -52,17 +52,17 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.ownwrites import MutationCache
 
-# Fair sharing that begins with the first weight.
+# The settings of fair sharing if the first weight enables it.
 ON_DEMAND: Final = FairSharingSettings(preemption_strategies=PREEMPTION_STRATEGIES)
 
-# The problem of a variant, whose parent requests the same pods.
+# The message for a variant whose parent requests the same pods.
 _VARIANTS_OFF = "a variant of another Workload gets no quota while the feature gate ConcurrentAdmission is off"
 
 
 class QueueingCache:
-    """The state of level 1, kept up to date by the informers of a manager.
+    """The state of level 1, updated by the informers of a manager.
 
-    Others read it. `AdmissionController` reports its decisions.
+    Other modules read it. `AdmissionController` reports its decisions to it.
     """
 
     def __init__(self, manager: Manager, configuration: Configuration, matches: Matcher | None = None) -> None:
@@ -73,14 +73,14 @@ class QueueingCache:
         self.tree = Tree()
         self.queues = Queues()
         self.notifier = Notifier(self.queues)
-        self.unfit: dict[str, str] = {}  # workloads that cannot be queued, by key, and why
-        self._by_workload = False  # whether any workload ever set blocking
+        self.unfit: dict[str, str] = {}  # workloads that cannot be queued, by key, with the reason
+        self._by_workload = False  # whether any workload ever had a blocking setting
         self._reading = Reading.of(configuration)
         self._fair = FairSharing.of(configuration.fair_sharing, configuration.features)
         by_weight = ON_DEMAND if configuration.muster.fair_sharing_on_demand else None
-        self._fair_by_weight = FairSharing.of(by_weight, configuration.features)  # once there is a weight
+        self._fair_by_weight = FairSharing.of(by_weight, configuration.features)  # used once there is a weight
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
-        self._assumed: dict[str, int] = {}  # the number of our writes under way, by key
+        self._assumed: dict[str, int] = {}  # the number of running writes, by key
         self.workloads = manager.informer(
             WORKLOAD, indexes={WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, HOLDERS_BY_CLUSTER_QUEUE: by_holding}
         )
@@ -121,17 +121,17 @@ class QueueingCache:
 
     @property
     def can_share_fairly(self) -> bool:
-        """Whether fair sharing is on, or comes on with the first weight."""
+        """Whether fair sharing is on, or becomes on with the first weight."""
         return self._fair is not None or self._fair_by_weight is not None
 
     # Reports of admission.
 
     def latest(self, key: str) -> Workload | None:
-        """Return the workload as last observed, or as our own write left it, if that is newer."""
+        """Return the workload as last observed, or as written here if that is newer."""
         return self._latest.get(key)
 
     def is_still(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
-        """Return whether a decision about the workload holds for its present state."""
+        """Return whether a decision about the workload is valid for its present state."""
         if workload.growth_of:
             current = self._find_growth(obj, workload.queue)
             return current is not None and current.podsets == workload.podsets
@@ -146,11 +146,11 @@ class QueueingCache:
         )
 
     def assume(self, key: str) -> None:
-        """Record that a write for the workload is under way: the tree and the queues hold its future state."""
+        """Record that a write for the workload is running: the tree and the queues have its future state."""
         self._assumed[key] = self._assumed.get(key, 0) + 1
 
     def settle(self, key: str, written: Workload | None) -> None:
-        """Record that the write has ended, and the resulting workload; None if it is gone."""
+        """Record that the write has ended, with the resulting workload; None if it is deleted."""
         self._assumed[key] -= 1
         if written is not None:
             self.wrote(written)
@@ -163,17 +163,17 @@ class QueueingCache:
             self._place_latest(key)
 
     def wrote(self, written: Workload) -> None:
-        """Record the workload as our own write left it; what is observed meanwhile may be older."""
+        """Record the workload as written here; events that arrive meanwhile may be older."""
         self._latest.wrote(written)
 
     def is_assumed(self, key: str) -> bool:
-        """Return whether a write for the workload is under way."""
+        """Return whether a write for the workload is running."""
         return key in self._assumed
 
     # Reports of admission fair sharing.
 
     def set_usage(self, local_queue: str, usage: float) -> None:
-        """Set the past usage of a LocalQueue: of those of one ClusterQueue, the one with the least comes first."""
+        """Set the past usage of a LocalQueue; within a ClusterQueue, the LocalQueue with the least comes first."""
         if self.queues.usage.get(local_queue, 0.0) != usage:
             self.queues.set_usage(local_queue, usage)
             self.notifier.wake()
@@ -196,7 +196,7 @@ class QueueingCache:
             self._notify_of(old)
 
     def _place_latest(self, key: str) -> None:
-        """Put a workload where its latest state says, unless a write for it is under way."""
+        """Place a workload by its latest state, unless a write for it is running."""
         if key in self._assumed:
             return
         workload = self.latest(key)
@@ -206,7 +206,7 @@ class QueueingCache:
             self._place(workload)
 
     def _place(self, obj: Workload) -> None:
-        """Put the workload where its state says: in the tree, in a queue, or nowhere."""
+        """Place the workload by its state: in the tree, in a queue, or nowhere."""
         key = key_of(obj)
         try:
             self._place_by_state(key, obj)
@@ -262,7 +262,7 @@ class QueueingCache:
             return
         self.tree.hold(workload)
         if (growth_holder := self.tree.holder(growth_key(key))) is not None:
-            self.tree.release(growth_holder)  # the growth is part of the workload now, or was refused
+            self.tree.release(growth_holder)  # the growth was added to the workload, or was refused
             self._flush_freed(growth_holder, {})
         if before is None:
             return
@@ -270,7 +270,7 @@ class QueueingCache:
         if before.blocks != workload.blocks:
             self.notifier.unblock()
         if (before.evicted and not workload.evicted) or before.priority > workload.priority:
-            self.notifier.flush(self.tree.queues[workload.queue])  # others may preempt it
+            self.notifier.flush(self.tree.queues[workload.queue])  # other workloads may preempt it
         elif before.ready != workload.ready or before.evicted != workload.evicted:
             self.notifier.wake()
 
@@ -286,11 +286,11 @@ class QueueingCache:
     def _find_growth(self, obj: Workload, cluster_queue: str) -> model.WorkloadInfo | None:
         completed = self._additions.complete(obj)
         if self.devices.problem(completed):
-            return None  # more pods would take devices that are not counted
+            return None  # more pods would take uncounted devices
         return growth(completed, cluster_queue, self._reading, self.devices.count(completed).by_podset)
 
     def _can_grow(self, check: str) -> bool:
-        """Return whether the check covers growth, as only MultiKueue's does: it asks for the worker's quota."""
+        """Return whether the check supports growth, as only MultiKueue's does: it requests the worker's quota."""
         admission_check = self.checks.get(check)
         return admission_check is not None and admission_check.spec.controller_name == MULTI_KUEUE_CONTROLLER
 
@@ -329,7 +329,7 @@ class QueueingCache:
     def _flush_freed(
         self, before: model.WorkloadInfo, usage: model.Usage, places: tuple[model.Places, ...] = ()
     ) -> None:
-        """Wake the workloads that the freed quota could help."""
+        """Wake the workloads that the freed quota and topology domains could help."""
         freed = [fr for fr, amount in (before.usage or {}).items() if amount > usage.get(fr, 0)]
         node = self.tree.queues.get(before.queue)
         if node is not None and (freed or node.policy.limits != NO_LIMITS):
@@ -362,19 +362,19 @@ class QueueingCache:
             if old is None or new is None:
                 self._place_latest(key_of(workload))
             else:
-                self.notifier.explain(key_of(workload))  # a stopped queue becomes or stops being the reason
+                self.notifier.explain(key_of(workload))  # a stopped queue starts or ceases to be the reason
         self.notifier.wake()
         self.notifier.notify_change(queue.spec.cluster_queue, key)
 
     def _place_waiting(self, name: str) -> None:
-        """Decide again which pending queue or quota each workload of a ClusterQueue's LocalQueues belongs to."""
+        """Place again all workloads in the LocalQueues of a ClusterQueue."""
         for local in self.local_queues.all():
             if local.spec.cluster_queue == name:
                 for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key_of(local)):
                     self._place_latest(key_of(workload))
 
     def _place_holders(self, name: str) -> None:
-        """Decide again which pending queue or quota each workload with quota of a ClusterQueue belongs to."""
+        """Place again all workloads that hold quota of a ClusterQueue."""
         for workload in self.workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name):
             self._place_latest(key_of(workload))
 
@@ -386,7 +386,7 @@ class QueueingCache:
         self.notifier.wake()
 
     def _read_again(self, concerned: Concerned) -> None:
-        """Place the workloads again whose pods will differ."""
+        """Place again the workloads whose pods will differ."""
         for workload in self.workloads.all():
             if concerned(workload):
                 self._place_latest(key_of(workload))

@@ -1,4 +1,4 @@
-"""Keep the quota of annotated ClusterQueues equal to what the nodes have, less what parts of them were given."""
+"""Set the quota of annotated ClusterQueues to the capacity of the nodes, less the quota of their parts."""
 
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue, ResourceGroup
@@ -10,7 +10,7 @@ from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
-# Nodes come and go in bursts; all changes in this time become one write.
+# Nodes are added and deleted in bursts; all changes in this time become one write.
 GATHER_SECONDS = 0.05
 
 
@@ -34,7 +34,7 @@ class NodeQuotaController(Reconciler):
             self._queue_all()
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
-        """Queue the ClusterQueues that a changed one is a part of, and its own parts."""
+        """Queue the whole of a changed ClusterQueue, and its parts."""
         if not _needs_update(old, new):
             return
         for queue in filter(None, (old, new)):
@@ -62,12 +62,12 @@ class NodeQuotaController(Reconciler):
         return None
 
     def _find_groups(self, queue: ClusterQueue) -> tuple[ResourceGroup, ...]:
-        """Return the quotas that a ClusterQueue has to have."""
+        """Return the quotas that a ClusterQueue should have."""
         groups = queue.spec.resource_groups
         if follows(queue):
             flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
-            given = sum_parts(queue.metadata.name, self._queues.all())
-            return quota_from_nodes(groups, flavors, self._nodes.all(), given)
+            parts_quota = sum_parts(queue.metadata.name, self._queues.all())
+            return quota_from_nodes(groups, flavors, self._nodes.all(), parts_quota)
         whole = self._queues.get(_whole_of(queue))
         return cover_same(groups, whole.spec.resource_groups) if whole is not None else groups
 
@@ -85,6 +85,6 @@ def _needs_update(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
 
 
 def _quota_state(node: Node) -> tuple[object, ...]:
-    """Return the parts of a node that matter to quota; heartbeats do not."""
+    """Return the fields of a node that matter to quota; heartbeats do not."""
     ready = [condition.status for condition in node.status.conditions if condition.type == "Ready"]
     return node.status.allocatable, node.spec.unschedulable, node.spec.taints, node.metadata.labels, ready

@@ -1,4 +1,4 @@
-"""Records what the admission cycle decides, under the names of the jobs of its workloads."""
+"""Record the decisions of the admission cycle, under the names of the jobs of its workloads."""
 
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import JOB_UID_LABEL
@@ -11,7 +11,7 @@ from muster.queueing.model import WorkloadInfo
 from muster.queueing.scheduling.cycle import Outcome
 from muster.runtime.clock import Clock
 
-# The jobs of so many workloads are remembered.
+# The number of workloads whose jobs are remembered.
 _MOST_SUBJECTS = 50_000
 
 
@@ -25,23 +25,23 @@ class CycleRecorder:
         self._subjects: dict[str, Subject] = {}  # by the UID of the workload
 
     def on_cycle(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
-        """Record a cycle that took so long."""
+        """Record the outcome of a cycle."""
         decisions = self._decisions
         records = describe_cycle(outcome, self._cache.tree, self._find_subject, decisions.is_news, self._clock.now())
         for decision in records:
             decisions.add(decision)
 
     def waits(self, workload: Workload, reason: str, message: str) -> None:
-        """Record why a workload waits, which may be a reason that no cycle has looked at, as of a stopped queue."""
+        """Record why a workload waits; the reason may be one that no cycle considers, such as a stopped queue."""
         local = self._cache.local_queues.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
         queue = local.spec.cluster_queue if local is not None else ""
         subject = self._find_job(workload)
         self._decisions.add(Decision(self._clock.now(), "Waiting", subject.job, subject.uid, queue, reason, message))
 
     def _find_subject(self, info: WorkloadInfo) -> Subject:
-        known = self._subjects.get(info.uid)  # a busy queue tries the same workloads in each cycle
-        if known is not None:
-            return known
+        cached = self._subjects.get(info.uid)  # a busy queue tries the same workloads in each cycle
+        if cached is not None:
+            return cached
         workload = self._cache.workloads.get(info.whole)
         if workload is None:
             return Subject(info.whole, info.uid)
@@ -52,7 +52,7 @@ class CycleRecorder:
 
     def _find_job(self, workload: Workload) -> Subject:
         owner = controller_of(workload.metadata)
-        if owner is not None and WORKLOAD.is_of(owner):  # a variant: the job belongs to its parent
+        if owner is not None and WORKLOAD.is_of(owner):  # a variant: the job is its parent's
             workload = self._cache.workloads.get(f"{workload.metadata.namespace}/{owner.name}") or workload
         return subject_of(workload)
 

@@ -1,7 +1,7 @@
 """Keep what administrators define for level 1: ClusterQueues, Cohorts, flavors, topologies and admission checks.
 
-The definitions become the quota tree, the specifications that decisions read, and whether each ClusterQueue admits. The
-workloads themselves are the cache's, which places some of them again when a definition changes.
+The definitions become the quota tree, the specifications that decisions read, and the activity of each ClusterQueue.
+The cache keeps the workloads themselves, and places some of them again when a definition changes.
 """
 
 from collections.abc import Callable
@@ -33,13 +33,13 @@ from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.workload.readiness import read_blocking
 from muster.runtime.manager import Manager
 
-PlaceAgain = Callable[[str], None]  # of a ClusterQueue
+PlaceAgain = Callable[[str], None]  # called with the name of a ClusterQueue
 
 
 class Definitions:
-    """The definitions of level 1, kept up to date by the informers of a manager.
+    """The definitions of level 1, updated by the informers of a manager.
 
-    flavors, checks: what decisions read, by name.
+    flavors, checks: the definitions that decisions read, by name.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Definitions:
         place_holders: PlaceAgain,
         place_waiting: PlaceAgain,
     ) -> None:
-        """Follow the definitions.
+        """Watch the definitions.
 
-        place_holders: places the workloads again that hold quota of a ClusterQueue.
-        place_waiting: places the workloads again that wait in a ClusterQueue.
+        place_holders: places again the workloads that hold quota of a ClusterQueue.
+        place_waiting: places again the workloads that wait in a ClusterQueue.
         """
         self.flavors: dict[str, model.FlavorSpec] = {}
         self.checks: dict[str, AdmissionCheck] = {}
@@ -68,10 +68,10 @@ class Definitions:
         self._base = configuration.wait_for_pods_ready
         self._has_topology = configuration.features.enabled("TopologyAwareScheduling")
         self._has_variants = configuration.features.enabled("ConcurrentAdmission")
-        self._by_queue: dict[str, bool] = {}  # the blocking settings of ClusterQueues themselves
+        self._by_queue: dict[str, bool] = {}  # ClusterQueues with a blocking setting of their own
         self._by_flavor: dict[str, bool] = {}
         self._active: dict[str, Activity] = {}
-        self._weighted: set[tuple[str, str]] = set()  # the kinds and names of those with a weight for fair sharing
+        self._weighted: set[tuple[str, str]] = set()  # kinds and names of objects with a weight for fair sharing
         self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
         self.cluster_queues = manager.informer(CLUSTER_QUEUE)
         self.cohorts = manager.informer(COHORT)
@@ -140,7 +140,7 @@ class Definitions:
             if old is None or checked:
                 self._place_holders(name)
             if old is None and self._has_variants and spec.migration is not None:
-                self._place_waiting(name)  # of jobs with variants, only the variants wait from now on
+                self._place_waiting(name)  # for jobs with variants, only the variants wait from now on
             self._review(name)
         for root in roots:
             self._notifier.flush(root)
@@ -177,10 +177,10 @@ class Definitions:
             roots = redefine_cohort(self._tree, cohort_spec(new))
         else:
             before = self._tree.cohorts.get(name)
-            left = (before.root,) if before is not None else ()
+            old_roots = (before.root,) if before is not None else ()
             self._tree.remove_cohort(name)
             after = self._tree.cohorts.get(name)
-            roots = tuple(dict.fromkeys((*left, after.root))) if after is not None else left
+            roots = tuple(dict.fromkeys((*old_roots, after.root))) if after is not None else old_roots
         for root in roots:
             for queue in list(root.queues()):
                 self._review(queue.name)

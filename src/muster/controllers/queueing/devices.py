@@ -1,6 +1,6 @@
-"""Follow the objects that decide how many devices workloads count: ResourceClaimTemplates, DeviceClasses and devices.
+"""Watch the ResourceClaimTemplates, DeviceClasses and devices that decide how many devices workloads count.
 
-`queueing.devices` counts. A workload whose template, class or devices are missing waits; it is read again when they
+`queueing.devices` counts. A workload whose template, class or devices are missing waits, and is placed again when they
 appear.
 """
 
@@ -32,7 +32,7 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 
-# A callback with a predicate that selects the workloads whose devices count differently now.
+# A callback with a predicate that selects the workloads whose device count changed.
 Changed: TypeAlias = Callable[[Callable[[Workload], bool]], None]
 
 _BY_TEMPLATE: Final = "resourceclaimtemplate"
@@ -43,9 +43,9 @@ _ALL: Final = "devices"
 
 
 class ClaimedDevices:
-    """The devices of workloads, by the present templates, device classes and devices.
+    """The device counts of workloads, by the present templates, device classes and devices.
 
-    changed: called when some workloads may count other devices than before.
+    changed: called when the count of some workloads may have changed.
     read_again: called with the key of one such workload.
     matches: whether a device matches an expression; None: devices are ignored.
     """
@@ -112,7 +112,7 @@ class ClaimedDevices:
         self._fleet = None
 
     def review(self) -> None:
-        """Read again the workloads that lack devices, and no others, as Kueue does, because the devices changed."""
+        """Place again the workloads that lack devices, and no others, as Kueue does, because the devices changed."""
         if self._lacking:
             lacking = frozenset(self._lacking)
             self._changed(lambda workload: key_of(workload) in lacking)
@@ -139,7 +139,7 @@ class ClaimedDevices:
 
 
 class DeviceReview(Reconciler):
-    """The reconciler that reads the workloads that lack devices again, some time after devices appeared."""
+    """The reconciler that places again the workloads that lack devices, some time after devices appeared."""
 
     name = "kueue-devices"
 

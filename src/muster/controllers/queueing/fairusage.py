@@ -1,11 +1,10 @@
-"""Keep account of the past usage of LocalQueues, which orders them under admission fair sharing (Kueue KEP-4136).
+"""Account for the past usage of LocalQueues, which orders them under admission fair sharing (Kueue KEP-4136).
 
-All LocalQueues have an account, as upstream; the order depends on it only where the ClusterQueue says so. With Muster's
+All LocalQueues have an account, as upstream; the order depends on it only if the ClusterQueue says so. With Muster's
 fairSharingOnDemand alone, only the LocalQueues of such ClusterQueues have accounts, so an idle system writes nothing.
 
-The accounts
-are in memory. LocalQueueController writes their status, from which a restart goes on. A LocalQueue whose past usage has
-faded completely has no account, no timer, and no writes.
+The accounts are in memory. LocalQueueController writes them to the status, from which a restart restores them. A
+LocalQueue whose past usage has decayed completely has no account, no timer, and no writes.
 """
 
 from collections.abc import Callable
@@ -36,7 +35,7 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 
-# The settings where queues ask for the order by themselves: a half-life of a week, as Slurm has it.
+# The settings if single queues request the order: a half-life of a week, as in Slurm.
 ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)
 
 
@@ -67,9 +66,8 @@ def make_decay(sharing: AdmissionFairSharing) -> Decay:
 class FairUsageController(Reconciler):
     """The reconciler of the accounts.
 
-    The manager adds it before admission, so that the past counts from the first decision.
-
-    Without a half-life the past neither fades nor grows. Then there is nothing to sample, and only weights of 0 matter.
+    The manager runs it before admission, so that past usage counts from the first decision. Without a half-life, past
+    usage neither decays nor grows. Then there is nothing to sample, and only weights of 0 matter.
     """
 
     name = "admission-fair-sharing"
@@ -77,7 +75,7 @@ class FairUsageController(Reconciler):
     def __init__(
         self, manager: Manager, cache: QueueingCache, sharing: AdmissionFairSharing, *, everywhere: bool = True
     ) -> None:
-        """Create the controller. everywhere: whether LocalQueues have accounts whose order depends on none."""
+        """Create the controller. everywhere: whether LocalQueues have accounts even if no order depends on them."""
         super().__init__(manager)
         self._everywhere = everywhere
         self._cache = cache
@@ -93,7 +91,7 @@ class FairUsageController(Reconciler):
             cache.queues.on_charge(self._charge)
 
     def on_sample(self, listener: Callable[[str], None]) -> None:
-        """Register a listener that is called with each LocalQueue whose status has to show another past usage."""
+        """Register a listener that is called with each LocalQueue whose status must show another past usage."""
         self._listeners.append(listener)
 
     def shown(self, local: LocalQueue) -> LocalQueueFairSharingStatus | None:
@@ -105,7 +103,7 @@ class FairUsageController(Reconciler):
         return msgspec.structs.replace(sharing, admission_fair_sharing_status=sharing_status)
 
     async def run(self) -> None:
-        """Keep account until `stop`."""
+        """Account until `stop`."""
         for local in self._queues.all():
             self._update(key_of(local))
         await super().run()
@@ -166,7 +164,7 @@ class FairUsageController(Reconciler):
         return min(sampling, sampling - (now - account.updated)).total_seconds()
 
     def _open_account(self, key: str, local: LocalQueue | None, now: datetime) -> Account:
-        """Return the account of a LocalQueue; a new account goes on from the status."""
+        """Return the account of a LocalQueue; a new account starts from the status."""
         account = self._accounts.get(key)
         if account is not None:
             return account
@@ -175,7 +173,7 @@ class FairUsageController(Reconciler):
         return past
 
     def _settle(self, key: str, account: Account, current: dict[str, float], now: datetime) -> bool:
-        """Turn penalties into consumption once the reservations are written; return whether there were any."""
+        """Replace penalties by consumption once the reservations are written; return whether there were any."""
         settled = False
         for workload in account.penalties:
             whole = whole_key(workload)

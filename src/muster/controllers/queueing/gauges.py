@@ -40,9 +40,9 @@ _Values = Iterable[tuple[tuple[str, ...], float]]
 
 
 class QueueGauges:
-    """The gauges that `Registry.scraped` calls for.
+    """The gauges that `Registry.scraped` reads.
 
-    by_usage: whether there is admission fair sharing.
+    by_usage: whether admission fair sharing is on.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class QueueGauges:
         )
 
     def _count_waiting(self, queue: str, counts: tuple[int, int]) -> _Values:
-        """Return how many workloads wait, by the labels of workloads; with such labels each workload is visited."""
+        """Return how many workloads wait, by the labels of workloads. If there are such labels, visit each workload."""
         if not self._of_workloads:
             return _pending_rows((queue,), counts)
         numbers = Counter(
@@ -348,13 +348,13 @@ def _labels_of(node: Node) -> tuple[str, str]:
 
 
 def _lineage_of(node: Node) -> tuple[str, str]:
-    """Return the Cohort above, and the root; a Cohort without a parent is a root itself."""
+    """Return the Cohort above, and the root; a Cohort without a parent is its own root."""
     root = node.root.name if node.parent is not None or not node.is_queue else ""
     return node.parent.name if node.parent is not None else "", root
 
 
 def _cover_quotas(node: Node, usage: Usage) -> Usage:
-    """Return the usage of everything that the ClusterQueue has quota for."""
+    """Return the usage of all resources that the ClusterQueue has quota for."""
     return {fr: usage.get(fr, 0) for fr in node.quotas}
 
 

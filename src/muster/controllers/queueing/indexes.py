@@ -1,4 +1,4 @@
-"""Index functions by which the queueing controllers look objects up."""
+"""Index functions with which the queueing controllers look objects up."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -24,11 +24,11 @@ def by_holding(workload: Workload) -> Iterable[str]:
 
 
 def by_cluster_queue(queue: LocalQueue) -> Iterable[str]:
-    """Return the ClusterQueue behind the LocalQueue."""
+    """Return the ClusterQueue of the LocalQueue."""
     return [queue.spec.cluster_queue]
 
 
 def by_workload(pod: Pod) -> Iterable[str]:
-    """Return the key of the Workload that places the pod."""
+    """Return the key of the Workload that assigns the pod's topology domain."""
     name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
     return [f"{pod.metadata.namespace}/{name}"] if name else []

@@ -1,4 +1,4 @@
-"""Keep ResourceFlavors and AdmissionChecks while ClusterQueues name them, and Topologies while ResourceFlavors do."""
+"""Protect ResourceFlavors and AdmissionChecks that ClusterQueues name, and Topologies that ResourceFlavors name."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -26,14 +26,14 @@ U = TypeVar("U")
 
 
 class InUseController(Reconciler, Generic[T, U]):
-    """The reconciler that keeps objects of a kind while objects of another kind name them."""
+    """The reconciler that keeps objects of a kind from deletion while objects of another kind name them."""
 
     def __init__(
         self, manager: Manager, kind: Kind[T], by: Kind[U], names: Callable[[U], Iterable[str]], name: str
     ) -> None:
         """Create the controller.
 
-        names: the objects that a user names.
+        names: returns the objects that a user of them names.
         name: the name of the controller.
         """
         self.name = name

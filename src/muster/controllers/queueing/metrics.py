@@ -1,8 +1,8 @@
 """Count the events in queues under Kueue's metric names.
 
 All numbers about a Workload come from its observed changes, whoever made them. Each change is one step in the life of
-one workload, so it costs a few additions. Only what no object contains is reported by a call: `on_cycle`. The present
-state is not counted but read at each scrape (`gauges`).
+one workload, so counting it costs a few additions. Only data that no object contains are reported by a call:
+`on_cycle`. The present state is not counted but read at each scrape (`gauges`).
 """
 
 import platform
@@ -64,7 +64,7 @@ _BY_WORKLOAD = ("admitted_workloads_total", "admission_wait_time_seconds")
 
 
 class _SeriesKey(NamedTuple):
-    """The series that a change counts in.
+    """The series that counts a change.
 
     local: name and namespace of the LocalQueue, if it has metrics of its own.
     priority_class: the priority class of the workload; "" if it has none.
@@ -78,9 +78,9 @@ class _SeriesKey(NamedTuple):
 
 
 class _MirroredMetric(Generic[M]):
-    """A metric of ClusterQueues, and the same of LocalQueues.
+    """A metric of ClusterQueues, and the same metric of LocalQueues.
 
-    by_workload: whether that of LocalQueues also has the labels that come from workloads.
+    by_workload: whether the metric of LocalQueues also has labels from workloads.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class _MirroredMetric(Generic[M]):
         self._local = make(
             named(f"local_queue_{name}"), text, (*LOCAL_LABELS, *more, *ROLE_LABEL, *custom.names(*kinds))
         )
-        # Looking a series up by its labels costs more than counting.
+        # Finding a series by its labels costs more than counting.
         self._series: dict[tuple[_SeriesKey, tuple[str, ...]], tuple[M, ...]] = {}
 
     def of(self, key: _SeriesKey, *more: str) -> tuple[M, ...]:
@@ -133,9 +133,9 @@ _Times = _MirroredMetric[prometheus_client.Histogram]
 
 
 class QueueingMetrics:
-    """The counters of queueing since their creation; earlier events were counted by the previous leader.
+    """The counters of queueing since their creation; the previous leader counted earlier events.
 
-    by_usage: whether there is admission fair sharing.
+    by_usage: whether admission fair sharing is on.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class QueueingMetrics:
         registry.scraped(lambda: map(custom.extend, self._scrape()))
 
     def on_cycle(self, outcome: Outcome, seconds: float) -> None:
-        """Count an admission cycle that took so long."""
+        """Count an admission cycle and its duration."""
         if not outcome.looks:
             return
         result = "success" if outcome.admitted else "inadmissible"
@@ -319,7 +319,7 @@ class QueueingMetrics:
         return (name, namespace) if self._gauges.is_measured(f"{namespace}/{name}") else None
 
     def _find_meta(self, kind: Kind, name: str) -> ObjectMeta | None:
-        """Return the metadata of the object of this kind and name, which metrics are about; None if it is gone."""
+        """Return the metadata of the object of this kind and name that metrics are about; None if it is deleted."""
         if kind == "Workload":
             obj: ClusterQueue | LocalQueue | Cohort | Workload | None = self._cache.workloads.get(name)
         elif kind == "LocalQueue":
@@ -333,7 +333,10 @@ class QueueingMetrics:
         return old is not None and self._custom.values_of(kind, old) != self._custom.values_of(kind, new)
 
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
-        """Remove the series of a deleted Cohort, even if queues still name it; another of its name starts again."""
+        """Remove the series of a deleted Cohort, even if queues still name it.
+
+        A new Cohort of its name starts again.
+        """
         if new is not None:
             self._gauges.deleted.discard(new.metadata.name)
         elif old is not None:
@@ -343,7 +346,7 @@ class QueueingMetrics:
         self._tree_changed(old, new)
 
     def _tree_changed(self, _old: object, _new: object) -> None:
-        """Remove the series of a Cohort that only its members named, once none does."""
+        """Remove the series of a Cohort that was only named by its members, once none names it."""
         self._gauges.deleted &= self._cache.tree.cohorts.keys()
         for name in self._below_known - self._cache.tree.cohorts.keys():
             self._below_known.discard(name)

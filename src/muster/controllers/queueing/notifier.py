@@ -1,6 +1,6 @@
-"""Wake waiting workloads, and notify the parts of level 1 of what changed.
+"""Wake waiting workloads, and notify the parts of level 1 of changes.
 
-The cache of workloads and that of definitions call this; admission, the status writers and others listen.
+The caches of workloads and of definitions call this; admission, the status writers and others listen.
 """
 
 from collections.abc import Callable
@@ -21,19 +21,19 @@ class Notifier:
         self._wait_listeners: list[Callable[[str], None]] = []
 
     def on_change(self, listener: Listener) -> None:
-        """Call `listener(cluster_queue, local_queue)` when waiting or holding workloads changed there."""
+        """Register `listener(cluster_queue, local_queue)` for changes of waiting or admitted workloads there."""
         self._listeners.append(listener)
 
     def on_wake(self, listener: Callable[[], None]) -> None:
-        """Call `listener()` when there may be something to decide."""
+        """Register `listener()` for when there may be something to decide."""
         self._wake_listeners.append(listener)
 
     def on_wait(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(workload)` when a workload waits whose status may have to say why."""
+        """Register `listener(workload)` for a waiting workload whose status may have to say why it waits."""
         self._wait_listeners.append(listener)
 
     def notify_change(self, cluster_queue: str, local_queue: str) -> None:
-        """Notify the listeners that waiting or holding workloads changed there."""
+        """Notify the listeners that waiting or admitted workloads changed there."""
         for listener in self._listeners:
             listener(cluster_queue, local_queue)
 
@@ -48,7 +48,7 @@ class Notifier:
             listener(key)
 
     def explain_queue(self, name: str) -> None:
-        """Notify the listeners that the workloads of a ClusterQueue wait for another reason now."""
+        """Notify the listeners that the workloads of a ClusterQueue now wait for another reason."""
         for key in self._queues.waiting(name):
             self.explain(key)
 
@@ -58,12 +58,12 @@ class Notifier:
         self.wake()
 
     def flush_places(self) -> None:
-        """Wake the workloads that lack places, because nodes with a topology have room."""
+        """Wake the workloads that lack topology domains, because nodes have room again."""
         self._queues.flush_places()
         self.wake()
 
     def unblock(self) -> None:
-        """Retry the heads that wait for the pods of other workloads."""
+        """Retry the heads that wait until the pods of other workloads are ready."""
         for name, parked in list(self._queues.parked.items()):
             if parked.blocker:
                 self._queues.retry(name)

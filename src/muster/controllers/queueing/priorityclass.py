@@ -1,4 +1,4 @@
-"""Update Workloads to the value of their WorkloadPriorityClass, also of a recreated one."""
+"""Update Workloads to the value of their WorkloadPriorityClass, even of a recreated one."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ _BY_CLASS = "priority-class"
 
 
 class PriorityClassController(Reconciler):
-    """The reconciler of priorities. A priority that was changed by hand stays until its class changes."""
+    """The reconciler of priorities. A priority that a user changed stays until its class changes."""
 
     name = "workloadpriorityclass"
 
@@ -34,7 +34,7 @@ class PriorityClassController(Reconciler):
         return None
 
     async def _write(self, workload: Workload, priority: int) -> None:
-        with ignoring("NotFound", "Conflict"):  # the workload is gone, or another has its name
+        with ignoring("NotFound", "Conflict"):  # the workload was deleted, or another has its name
             await self._client.patch_object(WORKLOAD, workload, {"spec": {"priority": priority}}, lock=False)
 
 

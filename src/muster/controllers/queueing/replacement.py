@@ -1,15 +1,15 @@
-"""Give workloads another node for a lost one, or restart them if there is none.
+"""Replace a lost node of a workload's topology assignment, or restart the workload if no other node fits.
 
-A node is lost to a workload when it is gone, or when it is not ready for a while, cordoned or tainted, and no pod of
-the workload runs there any more. First the Workload names the node (`status.unhealthyNodes`), which stops sending its
-pods there. A second later it gets another node. The new place counts at once, in the ledger; its write follows. If
+A node is lost to a workload if it is deleted, or if it is not ready for a while, cordoned or tainted, and no pod of the
+workload runs there any more. First the Workload names the node (`status.unhealthyNodes`), so that no more pods are sent
+there. A second later another node is assigned. The new assignment counts at once, in the ledger; its write follows. If
 several nodes are lost, the whole workload restarts, as upstream. A node that recovers before that is removed from the
 status.
 
-A pod that was sent to a lost node and has not reached it cannot be sent elsewhere:
+A pod that was sent to a lost node and has not reached it cannot be sent to another:
 - If no pod of the workload runs, the workload restarts, which does not count as a failure of its job.
-- If others run, such pods fail, as upstream, and their controller recreates them.
-- Late pods fail as well: those sent to a node that the workload has left, and those without any admission.
+- If other pods run, such pods fail, as upstream, and their controller recreates them.
+- Late pods fail as well: those sent to a node that is no longer assigned, and those without any admission.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,11 +52,11 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 # The time after which a node that is not ready is lost (upstream NodeFailureDelay).
 DELAY_SECONDS = 30.0
 
-# Until the ungater learns of a replacement it may still send pods to the former place. A workload also has a lost node
-# in its status for so long before it gets another (upstream: its second pass).
+# Until the ungater sees a replacement it may still send pods to the former node. For this time a lost node is in the
+# Workload's status before it is replaced (upstream: its second pass).
 AGAIN_SECONDS = 1.0
 
-# The condition with which upstream explains why a pod failed that never ran.
+# The condition with which upstream explains the failure of a pod that never ran.
 _UNSCHEDULABLE = {
     "type": "TerminatedByKueue",
     "status": "True",
@@ -64,7 +64,7 @@ _UNSCHEDULABLE = {
     "message": "The pod had not reached its node when the node was lost; its workload has another node now",
 }
 
-# The taint that kube-controller-manager puts on a cordoned node.
+# The taint that kube-controller-manager adds to a cordoned node.
 _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 _BY_HOST = "topology-host"
@@ -147,9 +147,9 @@ class NodeReplacement(Reconciler):
         return min((seconds for seconds in seconds_left.values() if seconds is not None), default=None)
 
     def _find_stuck_pods(self, key: str, holder: WorkloadInfo, lost_hosts: Collection[str]) -> list[Pod]:
-        """Return the pods that were sent to a lost node, or to an unusable node that the workload has left.
+        """Return the pods that were sent to a lost node, or to an unusable node that is no longer assigned.
 
-        Only podsets with places by node send their pods to nodes: other pods may have chosen a node themselves.
+        Only podsets with assignments by node send their pods to nodes: other pods may have selected a node themselves.
         """
         hosts = {places.podset: hosts_of([places]) for places in holder.places if places.levels == SINGLE_NODES}
         return [
@@ -166,13 +166,13 @@ class NodeReplacement(Reconciler):
         return any(is_ready(node) and not self._is_closed(node, tolerations) for node in self._nodes.by(_BY_HOST, host))
 
     def _is_closed(self, node: Node, tolerations: Iterable[Toleration]) -> bool:
-        """Return whether a node is cordoned, or has a taint that such pods do not tolerate for good."""
+        """Return whether a node is cordoned, or has a taint that is not tolerated, or only for a limited time."""
         lasting = tuple(one for one in tolerations if one.toleration_seconds is None)
         cordon = (_CORDON,) if node.spec.unschedulable else ()
         return self._heeds_taints and untolerated((*taints_of(node), *cordon), lasting) is not None
 
     def _is_closed_to_podset(self, node: Node, host: str, holder: WorkloadInfo) -> bool:
-        """Return whether a podset that has places on a node may send no more pods there."""
+        """Return whether a podset with pods assigned to a node may send no more pods there."""
         flavors, specs = self._cache.flavors, {podset.name: podset for podset in holder.podsets}
         return any(
             self._is_closed(node, (*specs[one.podset].tolerations, *_tolerations_of(one, flavors)))
@@ -183,7 +183,7 @@ class NodeReplacement(Reconciler):
     async def _fail(self, pods: Iterable[Pod]) -> None:
         """Fail pods that cannot reach their node.
 
-        Raises `ApiError` (Conflict: a pod may have reached a node after all).
+        Raises `ApiError` (Conflict: a pod may have reached its node after all).
         """
         now = self._clock.now().replace(microsecond=0)
         status = {"phase": "Failed", "conditions": [_UNSCHEDULABLE | {"lastTransitionTime": now}]}
@@ -194,7 +194,7 @@ class NodeReplacement(Reconciler):
                 )
 
     def _seconds_until_lost(self, key: str, host: str, holder: WorkloadInfo) -> float | None:
-        """Return the seconds until a node counts as lost to a workload; None: in the present state never."""
+        """Return the seconds until a node counts as lost to a workload; None if it does not in its present state."""
         node = next(iter(self._nodes.by(_BY_HOST, host)), None)
         if node is None:
             return 0.0
@@ -224,7 +224,7 @@ class NodeReplacement(Reconciler):
         self._cache.wrote(await self._client.patch_object(WORKLOAD, workload, patch, subresource="status"))
 
     async def _replace(self, workload: Workload, holder: WorkloadInfo, lost_hosts: Sequence[str]) -> float:
-        """Give the workload another node, or evict it; return when to look again, in seconds."""
+        """Assign another node to the workload, or evict it; return the seconds until the next reconcile."""
         ledger, flavors = self._cache.tree.ledger, self._cache.flavors
         places = replace_in_all(holder, flavors, ledger, lost_hosts[0]) if len(lost_hosts) == 1 else ""
         if isinstance(places, str):
@@ -252,7 +252,7 @@ class NodeReplacement(Reconciler):
 
 
 def with_places(status: WorkloadStatus, new_places: Sequence[Places]) -> WorkloadStatus:
-    """Return the status of a workload whose pods have new places."""
+    """Return the status of a workload with new topology domains for its pods."""
     assert status.admission is not None, "it has places"
     by_name = {places.podset: assignment_of(places) for places in new_places}
     podsets = tuple(
@@ -298,18 +298,18 @@ def _tolerations_of(places: Places, flavors: Mapping[str, FlavorSpec]) -> Iterat
 
 
 def _was_sent(pod: Pod) -> bool:
-    """Return whether a pod has to go to one node, has not reached it, and has no gate."""
+    """Return whether a pod must run on one node, has not reached it, and has no gate."""
     is_sent = bool(pod.spec.node_selector.get(HOSTNAME_LABEL)) and not waits(pod)
     return is_sent and not pod.spec.node_name and is_active(pod)
 
 
 def _is_stray(pod: Pod) -> bool:
-    """Return whether a pod was sent to a node, and is recreated elsewhere if it fails."""
+    """Return whether a pod was sent to a node, and is recreated if it fails."""
     return _was_sent(pod) and controller_of(pod.metadata) is not None
 
 
 def _is_of_one_pod(workload: Workload) -> bool:
-    """Return whether the workload is one pod, which cannot go elsewhere.
+    """Return whether the workload is a single pod, which cannot be sent to another node.
 
     The rule is upstream's SkipReassignmentForPodOwnedWorkloads.
     """

@@ -1,4 +1,4 @@
-"""Report nodes to the ledger of places, and the pods on them that belong to no workload with places.
+"""Report nodes to the topology ledger, and the pods on them that belong to no workload with a topology assignment.
 
 As long as no flavor has a topology nothing is counted, so that queues without one pay nothing for it.
 """
@@ -17,7 +17,7 @@ class TopologyNodes:
     def __init__(self, manager: Manager, ledger: Ledger, helped: Callable[[], None]) -> None:
         """Watch nodes and pods.
 
-        helped: called when a change could help a workload that waits for places.
+        helped: called when a change could help a workload that waits for topology domains.
         """
         self._ledger = ledger
         self._notify = helped

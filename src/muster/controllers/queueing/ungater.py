@@ -1,4 +1,4 @@
-"""Open the topology gate of admitted workloads' pods, and send them to their domains (upstream's TopologyUngater)."""
+"""Open the topology gate of admitted workloads' pods, and select their domain's nodes (upstream TopologyUngater)."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ from muster.runtime.ownwrites import MutationCache
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
-# Pods of a job are created in quick succession; all pods within this time cause one reconciliation.
+# The pods of a job are created in quick succession; all pods within this time cause one reconcile.
 GATHER_SECONDS = 0.02
 
 # Concurrent writes for one workload.
@@ -83,7 +83,7 @@ class TopologyUngater(Reconciler):
 
 
 def waits(pod: Pod) -> bool:
-    """Return whether a pod waits for its domain."""
+    """Return whether a pod waits for its topology domain."""
     return waits_for_place(pod) and not is_finished(pod)
 
 

@@ -1,7 +1,7 @@
-"""Keep variants of Workloads in ClusterQueues that try several flavors at once, as `queueing.variants` decides.
+"""Maintain the variants of Workloads in ClusterQueues that try several flavors at once; `queueing.variants` decides.
 
-Every write is made only if the Workload is still as the decision saw it. A crash between two writes is safe: the next
-reconciliation continues.
+Every write is made only if the Workload still has the state that the decision read. A crash between two writes is safe:
+the next reconcile continues.
 """
 
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ class VariantController(Reconciler):
         for local in self._local_queues.by(LOCAL_QUEUES_BY_CLUSTER_QUEUE, queue.metadata.name):
             yield from self._find_queued(local)
 
-    # Reconciliation of one family.
+    # One reconcile of a parent and its variants.
 
     async def _reconcile(self, key: str) -> Result:
         parent = self._workloads.get(key)
@@ -94,7 +94,7 @@ class VariantController(Reconciler):
         return list(self._workloads.by(_BY_PARENT, parent.metadata.uid))
 
     async def _disband(self, parent: Workload) -> None:
-        """Make a parent an ordinary Workload again, because its ClusterQueue has no variants or is gone."""
+        """Make a parent an ordinary Workload again, because its ClusterQueue has no variants or is deleted."""
         if holds(parent):
             return
         for variant in self._list_children(parent):

@@ -1,11 +1,10 @@
-"""Run the lifecycle of Workloads beside admission.
+"""Run the lifecycle of Workloads, except admission; `queueing.workload.lifecycle` decides.
 
-`queueing.workload.lifecycle` decides, this module reads and writes.
+A workload is reconciled when it changes, when one of its queues changes in a relevant field, and at times that the last
+decision named.
 
-A workload is reconciled when it changes, when one of its queues changes in a way that matters, and when its time comes.
-
-Every write is made only if the workload is still as the decision saw it. A crash between two writes is safe: the next
-reconciliation continues.
+Every write is made only if the workload still has the state that the decision read. A crash between two writes is safe:
+the next reconcile continues.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""Write what the controllers of queues have in common: a changed status, and the finalizer of objects in use.
+"""Write the common parts of the controllers of queues: a changed status, and the finalizer of objects in use.
 
-Each write holds only for the object as it was read; on a conflict the controller tries again. An object that is gone
-needs no write.
+Each write is made only if the object has the version that was read; on a conflict the controller retries. A deleted
+object needs no write.
 """
 
 from typing import Any, TypeVar
@@ -17,25 +17,25 @@ from muster.runtime.refusals import ignoring
 
 T = TypeVar("T")
 
-# The time in which all changes of an object become one write. It grows with the number of changing objects, so that
-# the statuses of a thousand busy queues leave enough of the server to the workloads that wait in them.
+# The time in which all changes of an object become one write. It grows with the number of changing objects, so that the
+# statuses of a thousand busy queues do not slow the writes for waiting workloads.
 GATHER_SECONDS = 0.5
 GATHER_SECONDS_PER_OBJECT = 0.01
 
 
 def look_soon(queue: WorkQueue, key: str) -> None:
-    """Queue an object for reconciliation once the present burst of changes is over."""
+    """Queue an object for reconciliation after the present burst of changes."""
     queue.add_after(key, GATHER_SECONDS + queue.delayed * GATHER_SECONDS_PER_OBJECT)
 
 
 async def set_status(client: Client, kind: Kind[T], obj: T, old: msgspec.Struct, new: msgspec.Struct) -> None:
-    """Write the object's new status in place of the old one, if they differ."""
+    """Write the object's new status if it differs from the old one."""
     if new != old:
         await _patch(client, kind, obj, {"status": merge_patch(new, old)}, subresource="status")
 
 
 async def keep_held(client: Client, kind: Kind[T], obj: T, *, in_use: bool) -> bool:
-    """Hold the object while it is in use or not deleted; return whether a write was needed."""
+    """Keep the finalizer on the object while it is in use or not deleted; return whether a write was needed."""
     meta = meta_of(obj)
     needs_hold = meta.deletion_timestamp is None or (in_use and _is_held(obj))
     if _is_held(obj) == needs_hold:

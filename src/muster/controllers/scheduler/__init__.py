@@ -1,1 +1,1 @@
-"""Level 3, placement: observes the cluster and writes what `muster.gang` decides."""
+"""Level 3, placement: observe the cluster and write the decisions of `muster.gang`."""

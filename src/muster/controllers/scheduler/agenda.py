@@ -1,4 +1,4 @@
-"""Decides what the scheduler reconciles next, and when: gangs by their keys, and at times all of them together."""
+"""Decide what the scheduler reconciles next, and when: single gangs, or a task for all of them."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -11,11 +11,11 @@ from muster.runtime.queue import WorkQueue
 # The seconds in which freed room is gathered for one sweep over the waiting gangs.
 SWEEP_SECONDS = 0.02
 
-# The seconds that a gang waits for each of its pods before it is reconciled, which costs as much.
+# The delay before a gang is reconciled, for each of its pods; a reconcile costs about as much.
 GATHER_SECONDS = 0.00002
 
-# Shrinking is decided soon, after all other work. Room to grow is gathered for longer, because an
-# ending gang leaves pod by pod, and each change of size interrupts a running program.
+# Shrinking is decided soon, after all other work. Free room for growth is gathered for longer, because an ending gang
+# leaves pod by pod, and each resize interrupts a running program.
 SHRINK_SECONDS = 0.1
 GROW_SECONDS = 5.0
 
@@ -27,7 +27,7 @@ class Look(StrEnum):
     """A task for more than one gang. Its keys differ from those of gangs, which contain a slash."""
 
     SWEEP = "sweep"  # reconcile the first waiting gang of each class
-    LATER = "later"  # reconcile the gangs that found their victims protected
+    LATER = "later"  # reconcile the gangs whose victims were protected
     EVICT = "evict"
     SHRINK = "shrink"
     GROW = "grow"
@@ -43,18 +43,18 @@ class Agenda:
         self._resizes = resizes
 
     def changed(self, key: str, gang: Gang) -> None:
-        """Queue a gang after a delay that grows with its pods, as many pods may arrive one by one."""
+        """Queue a gang after a delay that grows with its pods, because many pods may arrive one by one."""
         self._queue.add_after(key, GATHER_SECONDS * (len(gang.unbound) + len(gang.bound)), gang.priority)
 
     def gang(self, key: str) -> None:
-        """Queue a gang at its turn."""
+        """Queue a gang by its priority."""
         waiter, gang = self._pending.get(key), self._roster.gangs.get(key)
         if gang is not None:
             broken = waiter is not None and waiter.standing.broken
             self._queue.add(key, _REPAIR_PRIORITY if broken else gang.priority)
 
     def gang_after(self, key: str, seconds: float, priority: int = 0) -> None:
-        """Queue a gang in so many seconds, whatever happens."""
+        """Queue a gang after a number of seconds."""
         self._queue.add_after(key, seconds, priority)
 
     def repair(self, key: str) -> None:
@@ -62,12 +62,12 @@ class Agenda:
         self._queue.add(key, _REPAIR_PRIORITY)
 
     def sweep(self, seconds: float = SWEEP_SECONDS) -> None:
-        """Queue a sweep over the waiting gangs, after room came free or something else changed that could help."""
+        """Queue a sweep over the waiting gangs, after room became free or another change that could help."""
         if self._pending or self._resizes():
             self._queue.add_after(Look.SWEEP, seconds)
 
     def later(self, seconds: float) -> None:
-        """Queue another search for victims in so many seconds, when protection or a deletion will have ended."""
+        """Queue another search for victims after a number of seconds, at the end of a protection or a deletion."""
         self._queue.add_after(Look.LATER, seconds)
 
     def evict(self) -> None:

@@ -1,4 +1,4 @@
-"""Computes what a turn of a gang requests of the cluster, and where it is placed: pure."""
+"""Compute the request of a gang's turn, and where it is placed. Pure."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -35,10 +35,10 @@ from muster.gang.topology import place_near
 
 
 class Ask(Struct, frozen=True, eq=False):
-    """A turn of a gang, with everything that decides about it.
+    """A turn of a gang, with all inputs of the decision about it.
 
     shapes: the shapes of its pods, by UID.
-    alike: the key of its equivalence class: gangs with the same key are refused alike.
+    alike: the key of its equivalence class: gangs with the same key get the same refusal.
     closed: nodes that are closed to its pods, because the server refused to bind pods there.
     running: the node of each running member, if it matters.
     """
@@ -64,7 +64,7 @@ class Ask(Struct, frozen=True, eq=False):
         closed: frozenset[str],
         asking: Asking = no_claims_known,
     ) -> Self:
-        """Return the request of a turn now. asking: returns what the claims of its pods request."""
+        """Return the request of a turn now. asking: returns the requests of its pods' claims."""
         shapes = shapes_of(turn.pods, capacity.watched, asking)
         oldest = min(turn.pods, key=lambda pod: created(pod.metadata))
         standing = Standing(turn.repairs, gang.priority, tenant_of(oldest), created(oldest.metadata))
@@ -83,7 +83,7 @@ class Ask(Struct, frozen=True, eq=False):
 
     @property
     def is_first(self) -> bool:
-        """Whether no member of the gang runs yet, except members that are about to go."""
+        """Whether no member of the gang runs yet, except members that are being deleted or evicted."""
         return self.turn.demand is Demand.START and not self._running_members()
 
     def intent(self, pods: Sequence[Pod], others: Iterable[Pod]) -> Intent | None:
@@ -91,8 +91,9 @@ class Ask(Struct, frozen=True, eq=False):
 
         others: the pods that could not be bound.
 
-        The time is that of the server's clock, which stamped the pods, because the scheduler's clock may be wrong.
-        Replacements and growth need no intent, as they are not all or nothing; the rest of a half-bound gang needs it.
+        Its time is from the server's clock, which stamped the pods, because the scheduler's clock may be wrong.
+        Replacements and growth need no intent, because they need not be bound together; the rest of a half-bound gang
+        needs it.
         """
         if self.turn.demand is Demand.START and len(pods) > 1:
             since = max(created(pod.metadata) for pod in pods)
@@ -102,7 +103,7 @@ class Ask(Struct, frozen=True, eq=False):
         return read_intent(half[0].metadata) if half else None
 
     def _leaves_behind(self, pods: Sequence[Pod], since: datetime, others: Iterable[Pod]) -> bool:
-        """Return whether these pods start without members that are no younger, which only a carrier can record."""
+        """Return whether these pods start without members of the same age or older, which only a carrier can record."""
         if self.gang.source is None or self.carrier is None:
             return False
         going = {pod.metadata.uid for pod in pods}
@@ -118,7 +119,7 @@ class Ask(Struct, frozen=True, eq=False):
         return source.held(carrier.object, list(pods_by_uid.values()))
 
     def _running_members(self) -> list[Pod]:
-        """Return the members of the gang that run and stay."""
+        """Return the running members of the gang that are not being deleted or evicted."""
         if not self.gang.bound:
             return []
         source, carrier = self._find_carrier()
@@ -138,7 +139,7 @@ class Ask(Struct, frozen=True, eq=False):
         return Counter(self.shapes[uid] for uid in pods)
 
     def place(self, capacity: Capacity, taken: Ints | None = None, effort: Effort | None = None) -> Chosen | Refusal:
-        """Return the pods to place and their nodes, beside what is taken, or why no pod is placed.
+        """Return the pods to place and their nodes, in addition to the use in `taken`, or why no pod is placed.
 
         effort: see `placement.place`.
         """
@@ -153,7 +154,7 @@ class Ask(Struct, frozen=True, eq=False):
     def placing(
         self, capacity: Capacity, taken: Ints, gone: frozenset[str] = frozenset(), effort: Effort | None = None
     ) -> Placement | Refusal:
-        """Return where the pods are placed, beside what is taken.
+        """Return where the pods are placed, in addition to the use in `taken`.
 
         gone: pods that are treated as gone; `taken` counts their room as free.
         """

@@ -1,9 +1,9 @@
-"""Writes bindings so that another scheduler can continue after any of them.
+"""Write bindings so that another scheduler can continue after any of them.
 
-Each of several bindings records the intent on its pod. A scheduler that finds the pod bound learns from it which other
-pods were to be bound too, even if the carrier is gone. A binding whose response is lost may have succeeded, so its pod
-is read again before anything new is decided for it. If the server refuses one binding, the others are still written,
-and the caller decides again for that pod.
+Each of several bindings records the intent on its pod. A scheduler that finds the pod bound reads from it which other
+pods must be bound too, even if the carrier is deleted. A binding whose response is lost may have succeeded, so its pod
+is read again before the next decision about it. If the server refuses one binding, the others are still written, and
+the caller decides again for that pod.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ from muster.runtime.clock import Clock
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-# The most concurrent bindings for each gang: enough to fill the server's group commits.
+# The maximum number of concurrent bindings for each gang: enough to fill the server's group commits.
 BINDINGS_AT_ONCE = 64
 
 # The server's errors that no retry of a binding solves.
 _FOR_GOOD = (400, 403, 422)
 
-# By pod UID, the node that refused the pod, and why.
+# By pod UID, the node whose binding the server refused, and why.
 Refusals = dict[str, tuple[str, str]]
 
 
 class Binder:
     """A writer of bindings, which also deletes the bound pods of half-bound gangs.
 
-    roster: is updated with each bound pod, and tells whether a node is still as it was when it was chosen.
+    roster: is updated with each bound pod, and tells whether a node has changed since it was chosen.
     """
 
     def __init__(self, client: Client, clock: Clock, roster: Roster) -> None:
@@ -51,19 +51,19 @@ class Binder:
         self._unknown: set[str] = set()  # UIDs of pods whose bindings may have happened
 
     async def record_start(self, carrier: Carrier, held: int | None, intent: Intent | None) -> None:
-        """Record on the carrier what the pods that are about to be bound do not.
+        """Record on the carrier the facts of a start that its pods do not record.
 
-        held: how many members the gang has once it has started; None if some of it runs already.
-        intent: the intent of a start that leaves pods behind.
+        held: how many members the gang has after the start; None if some of it runs already.
+        intent: the intent of a start that leaves some pods unbound.
         """
-        said: dict[str, str | None] = {}
+        annotations: dict[str, str | None] = {}
         if held is not None:
-            said |= {BINDING_ANNOTATION: None, TAKEN_BACK_ANNOTATION: None}
-            said |= note_held_members(carrier.meta, held)
+            annotations |= {BINDING_ANNOTATION: None, TAKEN_BACK_ANNOTATION: None}
+            annotations |= note_held_members(carrier.meta, held)
         if intent is not None:
-            said |= note_intent(carrier.meta, intent)
-        if said:
-            await self._annotate(carrier, said)
+            annotations |= note_intent(carrier.meta, intent)
+        if annotations:
+            await self._annotate(carrier, annotations)
 
     async def record_held(self, carrier: Carrier, held: int) -> None:
         """Annotate the carrier with the number of members that its gang has after it grew or shrank."""
@@ -71,7 +71,7 @@ class Binder:
             await self._annotate(carrier, note_held_members(carrier.meta, held))
 
     async def forget_intent(self, carrier: Carrier) -> None:
-        """Remove the intent from a carrier whose start is over: the pods that wait now were not meant."""
+        """Remove the intent from a carrier whose start is complete: it does not cover the pods that now wait."""
         with ignoring("NotFound"):
             await self._annotate(carrier, {BINDING_ANNOTATION: None})
 
@@ -90,11 +90,11 @@ class Binder:
         await self._client.patch(carrier.kind, carrier.meta.name, patch, carrier.meta.namespace)
 
     async def bind(self, bindings: Sequence[tuple[Pod, str]], intent: Intent | None = None) -> Refusals:
-        """Write the bindings; return those refused for good, by UID, and raise errors that a retry may solve.
+        """Write the bindings; return the permanent refusals, by UID, and raise errors that a retry may solve.
 
-        A pod that is gone or bound already has an event of its own.
+        A deleted or bound pod is skipped, because it has an event of its own.
 
-        intent: pods of the gang that are not younger are to be bound together, which these pods record.
+        intent: recorded on these pods: all pods of the gang up to that age are bound together.
         """
         limit = asyncio.Semaphore(BINDINGS_AT_ONCE)
         refusals: Refusals = {}
@@ -120,7 +120,7 @@ class Binder:
         return refusals
 
     async def settle(self, pods: Mapping[str, Pod]) -> None:
-        """Read those of the pods again, given by UID, whose bindings may have happened.
+        """Read the pods, given by UID, whose bindings may have succeeded without a response.
 
         Deallocate the claims of the others.
         """
@@ -133,7 +133,7 @@ class Binder:
         await self._claims.give_back(pods)
 
     def may_be_bound(self, uid: str) -> bool:
-        """Return whether a pod's binding may have happened although no response came."""
+        """Return whether a pod's binding may have succeeded without a response."""
         return uid in self._unknown
 
     def forget(self, uid: str) -> None:
@@ -144,7 +144,7 @@ class Binder:
         """Delete the bound pods of a gang."""
         for pod in pods:
             patch = {"metadata": withdrawal(pod)}
-            # A pod that ended meanwhile counts; the write then conflicts, and the gang is reconciled again.
+            # A pod that ended meanwhile still counts; the write then conflicts, and the gang is reconciled again.
             with ignoring("NotFound"):
                 await self._client.patch_object(POD, pod, patch, type=STRATEGIC_MERGE_PATCH)
                 await self._client.delete_object(POD, pod)
@@ -154,8 +154,10 @@ class Binder:
             "name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid
         }  # fmt: skip
         if intent is not None and made_by(pod, intent.since):
-            said = meta["annotations"] = note_intent(pod.metadata, intent)
-            pod = replace(pod, metadata=replace(pod.metadata, annotations=pod.metadata.annotations | said))
+            intent_annotations = meta["annotations"] = note_intent(pod.metadata, intent)
+            pod = replace(
+                pod, metadata=replace(pod.metadata, annotations=pod.metadata.annotations | intent_annotations)
+            )
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
         self._unknown.add(pod.metadata.uid)
@@ -171,5 +173,5 @@ class Binder:
 
 
 def come_again(pods: Iterable[Pod]) -> bool:
-    """Return whether each of the pods has a controller, which recreates it once it is gone."""
+    """Return whether each of the pods has a controller, which recreates it after its deletion."""
     return all(controller_of(pod.metadata) is not None for pod in pods)

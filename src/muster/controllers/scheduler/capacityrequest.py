@@ -1,6 +1,6 @@
-"""Asks an autoscaler for the room that a gang lacks, by a ProvisioningRequest that counts pods of each template.
+"""Request nodes for a gang from an autoscaler, by a ProvisioningRequest that counts pods of each template.
 
-A request is created once a gang has lacked room for a moment, and deleted when the gang starts or is gone. Its spec
+A request is created once a gang has lacked room for a moment, and deleted when the gang starts or is deleted. Its spec
 cannot be changed: when the need changes, the old request is deleted first, with its templates.
 """
 
@@ -36,7 +36,7 @@ from muster.runtime.refusals import ignoring, is_refusal
 # On a request: the gang for which it was created.
 GANG_KEY_ANNOTATION = "muster.dev/requested-for"
 
-# The seconds before a request is created, in which room may come free and all pods of a gang arrive.
+# The delay before a request is created, in which room may become free and all pods of a gang arrive.
 ASK_SECONDS = 2.0
 # The seconds before a retry, if the server does not serve the kind or refuses the request.
 AGAIN_SECONDS = 300.0
@@ -59,7 +59,7 @@ class Need(Struct, frozen=True):
     templates: tuple[PodTemplate, ...]
 
     def is_met_by(self, request: ProvisioningRequest) -> bool:
-        """Return whether an existing request asks for exactly this need."""
+        """Return whether an existing request is for exactly this need."""
         meta, owners = request.metadata, self.request.metadata.owner_references
         same = (meta.name, request.spec, meta.owner_references) == (
             self.request.metadata.name,
@@ -70,7 +70,7 @@ class Need(Struct, frozen=True):
 
 
 def need_of(ask: Ask, provisioning_class: str) -> Need | None:
-    """Return the need of a gang: everything that it needs to start.
+    """Return the need of a gang: all pods that it needs to start.
 
     Return None for a single pod, which autoscalers handle themselves, and for pods that claim devices or fit no node.
     """
@@ -107,7 +107,7 @@ def need_of(ask: Ask, provisioning_class: str) -> Need | None:
 def _make_template(pod: Pod, shape: Shape) -> PodTemplateSpec:
     """Return the template of a pod.
 
-    The fields that select nodes or that the server requires, and the labels others select by.
+    It has the fields that select nodes or that the server requires, and the labels that other pods select by.
     """
     spec = pod.spec
     claims = [one for one in spec.volumes if one.persistent_volume_claim is not None or one.ephemeral is not None]
@@ -129,7 +129,7 @@ def _make_container(of: Container) -> Container:
 
 
 def _make_name(carrier: str, template: PodTemplateSpec) -> str:
-    """Return the name of a template, which differs by content: leftovers of an older request are never used."""
+    """Return the name of a template. It depends on the content, so leftovers of an older request are never used."""
     digest = sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:8]
     return f"{carrier[: _NAME_LENGTH - 9].rstrip('-.')}-{digest}"
 
@@ -157,11 +157,11 @@ class CapacityRequests(Reconciler):
         self._recorder = recorder
         self._class = provisioning_class
         self._waits = waits
-        self._needs: dict[str, Need | None] = {}  # by reconciled gang; None: the gang needs nothing
+        self._needs: dict[str, Need | None] = {}  # by reconciled gang; None: the gang has no need
         self._done: dict[str, Need] = {}  # the needs that were requested
         self._told: set[str] = set()
         self._requests = manager.informer(PROVISIONING_REQUEST, indexes={_BY_GANG: _find_gang}, optional=True)
-        # The status of a request concerns only the autoscaler and the nodes.
+        # Only the autoscaler and the nodes depend on the status of a request.
         self._controller.watch(self._requests, _find_gang, when=lambda old, new: old is None or new is None)
 
     def lacks(self, ask: Ask) -> None:
@@ -174,14 +174,14 @@ class CapacityRequests(Reconciler):
             self._controller.queue.add_after(ask.key, ASK_SECONDS)
 
     def forget(self, key: str) -> None:
-        """Record that a gang has started, or is gone."""
+        """Record that a gang has started or is deleted."""
         if key in self._needs or self._requests.by(_BY_GANG, key):
             self._needs[key] = None
             self._controller.queue.add(key)
 
     async def _reconcile(self, key: str) -> Result:
         if key not in self._needs and self._waits(key):
-            return None  # the request is of an earlier scheduler, and its gang is not reconciled yet
+            return None  # the request is from an earlier scheduler, and its gang is not reconciled yet
         need, there = self._needs.get(key), self._requests.by(_BY_GANG, key)
         stale = [request for request in there if need is None or not need.is_met_by(request)]
         for request in stale:
@@ -227,7 +227,7 @@ class CapacityRequests(Reconciler):
         return AGAIN_SECONDS
 
     async def _delete_request(self, request: ProvisioningRequest) -> None:
-        """Delete a request, its templates first, so that none of them is mistaken for one of the next request."""
+        """Delete a request, its templates first, so that the next request does not use one of them."""
         meta = request.metadata
         if meta.deletion_timestamp is None:
             with ignoring("NotFound", "Conflict"):

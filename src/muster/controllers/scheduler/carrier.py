@@ -1,4 +1,4 @@
-"""Reads the objects that carry gangs: pure but for how one is found."""
+"""Read the carriers of gangs. Pure, apart from finding a carrier."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from muster.runtime.objects import meta_of, reference
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """The object on which the size of a gang is recorded, and which gets its events: a Job, a PodGroup."""
+    """The object that records the size of a gang and gets its events: a Job, a PodGroup."""
 
     kind: Kind[Any]
     object: Any
@@ -45,8 +45,8 @@ class Carrier:
 class Carriers:
     """A reader of gangs' carriers.
 
-    find: returns the carrier of a key from a source, as last observed; None if there is none. An outdated one costs no
-        more than a conflict.
+    find: returns the carrier of a key from a source, from the cache; None if there is none. A stale one causes at most
+    a conflict.
     jobs: returns the `Members.jobs` of a key.
     """
 
@@ -61,7 +61,7 @@ class Carriers:
         return self._find(gang.source, key) if gang.source is not None else None
 
     def due(self, key: str, roster: Roster) -> tuple[Carrier | None, Due]:
-        """Return the carrier of a gang, and what of the gang is to be placed now."""
+        """Return the carrier of a gang, and the part of the gang to place now."""
         gang = roster.gangs.get(key)
         if gang is None or not gang.unbound:
             return None, Due()
@@ -80,21 +80,21 @@ class Carriers:
         return gang.source.needs(carrier.object, gang.bound.values())
 
     def end(self, key: str, gang: Gang, started: float) -> End | None:
-        """Return when a gang that started then ends, as far as its carrier says."""
+        """Return when a gang that started at `started` ends, as far as its carrier says."""
         carrier = self.of(key, gang)
         return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
 
     def patience(self, key: str, gang: Gang) -> float:
-        """Return for how many seconds a half-bound gang may wait for room for its rest."""
+        """Return how many seconds a half-bound gang may wait for room for its rest."""
         carrier = self.of(key, gang)
         if gang.source is None or carrier is None:
             return PATIENCE_SECONDS
         return gang.source.patience(carrier.object)
 
     def half_bound(self, key: str, gang: Gang, carrier: Carrier | None = None) -> list[Pod]:
-        """Return the bound pods of a gang that cannot run, because pods that were to be bound with them are not.
+        """Return the bound pods of a gang that cannot run, because pods of the same start are not bound.
 
-        carrier: the carrier as the server has it; by default, as the cache has it.
+        carrier: the carrier from the server; by default, from the cache.
         """
         if gang.source is None or not gang.bound or not gang.unbound:
             return []

@@ -1,4 +1,4 @@
-"""Decides whether a gang that waits for room starts now, of all that the scheduler knows. Pure."""
+"""Decide whether a gang that waits for room starts now, from the whole state of the scheduler. Pure."""
 
 from collections.abc import Hashable
 from typing import Protocol
@@ -14,7 +14,7 @@ from muster.gang.quorum import Chosen
 
 
 class Asking(Protocol):
-    """A gang that asks for room, or a part of it that is placed together."""
+    """A gang, or a part of it that is placed together, that requests room."""
 
     @property
     def key(self) -> str:
@@ -28,11 +28,11 @@ class Asking(Protocol):
 
     @property
     def standing(self) -> Standing:
-        """Its place in the order."""
+        """Its criteria in the order of gangs."""
         ...
 
     def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
-        """Return the pods to place and their nodes, beside what is taken, or why no pod is placed."""
+        """Return the pods to place and their nodes, in addition to the use in `taken`, or why no pod is placed."""
         ...
 
     def end(self, now: float) -> End | None:
@@ -41,13 +41,13 @@ class Asking(Protocol):
 
 
 class Kept(Struct, frozen=True):
-    """The answer that there is room, and that it is kept: for the head, or (None) for gangs whose victims left it."""
+    """The answer that there is room, but it is kept for the head, or (None) for gangs whose victims freed it."""
 
     head: Head | None = None
 
 
 def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: float) -> Chosen | Refusal | Kept:
-    """Return the pods that start now and their nodes, or why none does; record the answer in what waits."""
+    """Return the pods that start now and their nodes, or why none does; record the answer in `pending`."""
     outcome: Chosen | Refusal | None = pending.refusal(ask.alike)
     if outcome is None:
         if (head := pending.still_kept_for(ask.key, ask.alike, ask.standing, ask.end(now))) is not None:

@@ -1,4 +1,4 @@
-"""Describes what the scheduler decided about a gang, as records. All but `PlacementRecorder` is pure."""
+"""Describe the scheduler's decisions about a gang as records. All but `PlacementRecorder` is pure."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ POD_PRIORITY = "PodPriority"
 # The rule by which a broken gang gives its nodes back.
 RECOVERY_TIMEOUT = "RecoveryTimeout"
 
-# The most nodes and the most others of one record.
+# The maximum number of nodes, and of other gangs, in one record.
 _MOST_NODES = 64
 _MOST_OTHERS = 20
 
@@ -37,7 +37,9 @@ def describe_placement(
 ) -> Decision:
     """Return the record of pods that got nodes.
 
-    nodes: how many pods go to each node. rule: the demand of the gang. waited: the seconds since the oldest pod came.
+    nodes: how many pods go to each node.
+    rule: the demand of the gang.
+    waited: the seconds since the oldest pod was created.
     """
     few = nodes if len(nodes) <= _MOST_NODES else dict(list(nodes.items())[:_MOST_NODES])
     return Decision(
@@ -57,7 +59,7 @@ def describe_placement(
 def describe_wait(
     subject: Subject, now: datetime, *, rule: str, because: str, priority: int, pods: int, other: str = ""
 ) -> Decision:
-    """Return the record of a gang that waits for nodes. other: `namespace/name` of the gang for which they are kept."""
+    """Return the record of a gang that waits for nodes. other: `namespace/name` of the gang that they are kept for."""
     others = (Other(other),) if other else ()
     return Decision(
         now,
@@ -82,7 +84,7 @@ def describe_give_back(subject: Subject, now: datetime, *, lacking: int, timeout
 
 
 def find_gang_subject(key: str, pods: Iterable[Pod]) -> Subject:
-    """Return the job of a gang: of pods without a controller, the group or the pod that the key of the gang names."""
+    """Return the job of a gang; for pods without a controller, the group or the pod in the gang's key."""
     pod = next(iter(pods), None)
     if pod is None or controller_of(pod.metadata) is None:
         return Subject(split_key(key)[0])
@@ -91,7 +93,7 @@ def find_gang_subject(key: str, pods: Iterable[Pod]) -> Subject:
 
 
 class PlacementRecorder:
-    """Adds the decisions of a scheduler to a log."""
+    """A recorder that adds the decisions of a scheduler to a log."""
 
     def __init__(self, decisions: DecisionLog, clock: Clock) -> None:
         self._decisions = decisions
@@ -113,7 +115,7 @@ class PlacementRecorder:
         )
 
     def waits(self, ask: Ask, rule: str, because: str, other: str = "") -> None:
-        """Record that a gang waits, and by which rule. other: the gang for which the nodes are kept."""
+        """Record that a gang waits, and by which rule. other: the gang that the nodes are kept for."""
         subject = find_gang_subject(ask.key, ask.turn.pods)
         if self._decisions.is_news(subject, "Unplaced", rule):
             now, priority = self._clock.now(), ask.standing.priority

@@ -1,4 +1,4 @@
-"""Allocates the claims of a pod before it is bound, and deallocates those of pods that are not bound.
+"""Allocate the claims of a pod before it is bound, and deallocate those of pods that are not bound.
 
 The event of a written claim arrives later; until then the roster keeps the devices that were picked for it.
 """
@@ -30,7 +30,7 @@ class DeviceClaims:
         self._roster = roster
 
     async def allocate(self, pod: Pod, node: str) -> None:
-        """Write the picked devices to the claims of a pod. Raises `ApiError`, also if a claim is gone."""
+        """Write the picked devices to the claims of a pod. Raises `ApiError`, also if a claim is deleted."""
         devices = self._roster.devices
         for key, picks in devices.picked(pod.metadata.uid).items():
             claim = devices.claim(key)
@@ -43,12 +43,13 @@ class DeviceClaims:
             await self._client.patch_object(RESOURCE_CLAIM, claim, {"status": status}, subresource="status")
 
     async def give_back(self, pods: Mapping[str, Pod]) -> None:
-        """Deallocate the claims of pods without a node, given by UID, after an attempt was cut off.
+        """Deallocate the claims of pods without a node, given by UID, after an interrupted attempt.
 
-        The server is asked first, as a binding of an earlier scheduler may have arrived since the pods were observed.
+        The server is read first, because a binding of an earlier scheduler may have arrived since the pods were
+        observed.
         """
         status = {"allocation": None, "reservedFor": None}
-        # A pod that is seen bound meanwhile is no longer among `pods`.
+        # A pod that was observed bound meanwhile is no longer in `pods`.
         holding = [(pods[uid], claims) for uid, claims in self._roster.devices.allocated(pods).items()]
         for pod, claims in holding:
             if await self._has_node(pod):

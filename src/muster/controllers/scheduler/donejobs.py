@@ -1,7 +1,8 @@
-"""Indexes the Jobs that count pods of a gang as done, so that no gang waits for succeeded pods whose objects are gone.
+"""Index the Jobs that count pods of a gang as done, so that a gang does not wait for succeeded and deleted pods.
 
-Most gangs do not need it, because a Job that carries its own gang counts its done pods. A gang that spans Jobs asks
-each Job. A Job belongs to the gang of the pods that its template describes, whether any of these pods exists or not.
+Most gangs do not need it, because a Job that is the carrier of its own gang counts its done pods. For a gang that spans
+Jobs, each Job is read. A Job belongs to the gang of the pods that its template describes, whether any of these pods
+exists or not.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,7 +16,7 @@ _BY_GANG = "gang-of-done"
 
 
 class DoneJobs:
-    """The scheduler's index of Jobs with done pods, by the key of the gang that asks them."""
+    """The scheduler's index of Jobs with done pods, by the key of their gang."""
 
     def __init__(self, manager: Manager, sources: Sequence[GangSource[Any]]) -> None:
         self._sources = sources
@@ -26,9 +27,9 @@ class DoneJobs:
         return self._jobs.by(_BY_GANG, key)
 
     def on_change(self, changed: Callable[[str], None]) -> None:
-        """Call `changed` with the key of a gang when one of its Jobs counts another number of pods as done.
+        """Register a callback for the key of a gang, one of whose Jobs now counts another number of pods as done.
 
-        The events of a gang's pods may arrive before the status of their Job does.
+        The events of a gang's pods may arrive before the status of their Job.
         """
 
         def job_changed(old: Job | None, new: Job | None) -> None:

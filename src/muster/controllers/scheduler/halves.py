@@ -1,8 +1,8 @@
-"""Handles half-bound gangs: pods that the server refuses on one node get another, or the bound pods are deleted.
+"""Handle half-bound gangs: a pod whose binding was refused gets another node, or the bound pods are deleted.
 
 Bound pods that a controller recreates are deleted as soon as the rest of their gang no longer fits. Other pods would be
-lost, so their rest, which is placed before all other gangs, first gets a while to find room. A loss is then recorded on
-the carrier, whose status tells it for as long as it holds, and in events on the pods.
+lost, so their rest, which is placed before all other gangs, first gets some time to find room. A loss is then recorded
+on the carrier, whose status shows it as long as it lasts, and in events on the pods.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.telling import Teller
 from muster.runtime.clock import Clock
 
-# The number of nodes that the server may refuse a pod before its gang starts over.
+# The number of refused bindings of a pod after which its gang starts over.
 MOST_REFUSED = 3
 REST_SECONDS = 60.0
 
@@ -25,7 +25,7 @@ REST_SECONDS = 60.0
 class Halves:
     """The state of half-bound gangs.
 
-    Nodes closed to pods, gangs that rest, and since when the rest of others lacks room.
+    It has the nodes closed to pods, gangs that pause, and since when the rest of other gangs lacks room.
     """
 
     def __init__(
@@ -45,27 +45,27 @@ class Halves:
         self._binder = binder
         self._teller = teller
         self._clock = clock
-        # By pod UID, nodes that refused the pod, and until when they stay closed.
+        # By pod UID, nodes whose binding was refused, and until when they stay closed.
         self._closed: dict[str, dict[str, float]] = {}
-        self._resting: dict[str, float] = {}  # gangs that started over, and until when they rest
+        self._resting: dict[str, float] = {}  # gangs that started over, and until when they pause
         self._since: dict[str, float] = {}  # gangs whose bound pods would be lost, and since when their rest lacks room
 
     def forget(self, key: str) -> None:
-        """Forget when a gang rests and since when it lacks room, because it no longer waits."""
+        """Forget the pause of a gang and since when it lacks room, because it no longer waits."""
         self._resting.pop(key, None)
         self._since.pop(key, None)
 
     def forget_pod(self, uid: str) -> None:
-        """Forget which nodes refused a pod that is gone."""
+        """Forget the closed nodes of a deleted pod."""
         self._closed.pop(uid, None)
 
     def node_changed(self, name: str) -> None:
-        """Open a changed node again to pods that were refused there."""
+        """Open a changed node again for pods whose binding was refused there."""
         for nodes in self._closed.values():
             nodes.pop(name, None)
 
     def rest(self, key: str) -> float:
-        """Return for how many seconds a gang still rests."""
+        """Return how many seconds a gang still pauses."""
         return self._resting.get(key, 0.0) - self._clock.monotonic()
 
     def closed(self, pods: Iterable[Pod]) -> frozenset[str]:
@@ -75,7 +75,7 @@ class Halves:
         return frozenset(node for closed in nodes for node, until in closed if until > now)
 
     async def replan(self, ask: Ask, refusals: Refusals) -> None:
-        """Place pods elsewhere that the server refused on their nodes, or let their gang start over."""
+        """Place pods whose binding was refused on other nodes, or let their gang start over."""
         for uid, (node, _) in refusals.items():
             self._roster.unassume(uid)
             self._closed.setdefault(uid, {})[node] = self._clock.monotonic() + REST_SECONDS
@@ -95,9 +95,9 @@ class Halves:
         await self.look_at(ask.key, ask.carrier, sentence)
 
     async def look_at(self, key: str, carrier: Carrier | None, why: str, *, may_change: bool = False) -> None:
-        """Delete the bound pods of a half-bound gang whose rest cannot be placed now, at once or after a while.
+        """Delete the bound pods of a half-bound gang whose rest cannot be placed now, at once or after some time.
 
-        may_change: pods that the gang lacks may still come.
+        may_change: missing pods of the gang may still be created.
         """
         gang = self._roster.gangs.get(key)
         half = self._said.half_bound(key, gang) if gang is not None else []
@@ -107,11 +107,11 @@ class Halves:
         again, message = come_again(half), f"{len(half)} pods of the gang were bound, and {why}"
         if not again or may_change:
             now, patience = self._clock.monotonic(), self._said.patience(key, gang)
-            left = self._since.setdefault(key, now) + patience - now
-            if left > 0:
-                self._agenda.gang_after(key, left)
+            remaining = self._since.setdefault(key, now) + patience - now
+            if remaining > 0:
+                self._agenda.gang_after(key, remaining)
                 return
-        # That a start is over is seen on its carrier only after that was written.
+        # The carrier shows that a start is complete only after that was written.
         if carrier is not None and not self._said.half_bound(key, gang, await self._binder.read(carrier)):
             return
         await self._take_back(half, carrier, message, again=again)

@@ -1,4 +1,4 @@
-"""Defines the scheduler's metrics, named as in kube-scheduler, and with Muster's names where only gangs have them."""
+"""Define the scheduler's metrics, with kube-scheduler's names, and with Muster's names for those about gangs."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal

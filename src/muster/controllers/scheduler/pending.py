@@ -1,8 +1,8 @@
-"""Orders the gangs that wait for room, and decides which gang is the head and which gangs may pass it.
+"""Order the gangs that wait for room, and decide which gang is the head and which gangs may pass it.
 
 Broken gangs, which run without some of their pods, come first; then high priorities; then tenants that use less of the
-cluster; then the oldest. Gangs with equal requests are an equivalence class: one refusal answers for the whole class
-until something comes free. The head has room reserved in time; the surplus of a gang reserves nothing.
+cluster; then the oldest. Gangs with equal requests are an equivalence class: one refusal counts for the whole class
+until room becomes free. Room is reserved for the head for a future time; nothing is reserved for the surplus of a gang.
 """
 
 from collections import deque
@@ -32,9 +32,11 @@ Rank: TypeAlias = tuple[bool, int, float, datetime, str]
 
 
 class Standing(Struct, frozen=True):
-    """The criteria of a gang's place in the order.
+    """The criteria of a gang in the order.
 
-    broken: the gang runs without some of its pods. tenant: its tenant. created: the creation time of its oldest pod.
+    broken: the gang runs without some of its pods.
+    tenant: its tenant.
+    created: the creation time of its oldest pod.
     """
 
     broken: bool
@@ -51,7 +53,7 @@ class Waiter(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True, eq=False):
-    """The gang that is to start next. alike: its equivalence class. placing: places it beside what is taken."""
+    """The gang that starts next. alike: its equivalence class. placing: places it beside the use of other gangs."""
 
     key: str
     alike: Hashable
@@ -66,11 +68,11 @@ class Head(Struct, frozen=True, eq=False):
 
 
 class Room(Protocol):
-    """The room of a cluster, and how much of it each tenant uses."""
+    """The capacity of a cluster, and how much of it each tenant uses."""
 
     @property
     def capacity(self) -> Capacity:
-        """The nodes, and what is free on them."""
+        """The nodes and their free amounts."""
         ...
 
     @property
@@ -80,15 +82,15 @@ class Room(Protocol):
 
 
 class PendingGangs:
-    """The waiting gangs, their order, and what is reserved for some of them.
+    """The waiting gangs, their order, and the reservations for some of them.
 
-    All of it is a cache, and so are reservations, except how often a present or former head was passed.
+    All state is a cache, except how often a present or former head was passed.
     """
 
     def __init__(self, room: Room, running: Callable[[float], Ledger], overtakings: int = MOST_OVERTAKINGS) -> None:
         """Start empty.
 
-        running: returns what uses room at a time, in seconds since the epoch.
+        running: returns the running gangs at a time, in seconds since the epoch.
         overtakings: how many gangs with unknown end may pass the head.
         """
         self._room = room
@@ -97,19 +99,19 @@ class PendingGangs:
         self._waiting: dict[str, Waiter] = {}
         self._told: dict[str, str] = {}  # the published reasons why gangs wait
         self._refusals: dict[Hashable, Refusal] = {}
-        self._looking: set[Hashable] = set()  # classes that were refused because of the pods around them
+        self._looking: set[Hashable] = set()  # classes that were refused because of rules about other pods
         self._classes: dict[Hashable, deque[str]] = {}  # by class, the gangs that the last sweep has not tried yet
         self._totals: dict[str, int] = {}  # the cluster's total of each resource
-        # The placements of gangs once their victims are gone.
+        # The placements kept for gangs until their victims are gone.
         self._nominated: dict[str, tuple[Standing, Placement]] = {}
-        # By class, the highest priority that found no victims, and the published reason.
+        # By class, the highest priority whose search for victims failed, and the published reason.
         self._tried: dict[Hashable, tuple[int, str]] = {}
         self._head: Head | None = None
         # The reservations of former heads, which record how often they were passed.
         self._heads: dict[str, Reservation] = {}
         self._stale = False  # the reservation is out of date
-        # The classes whose gangs the head keeps from starting unless they end in time, and since when that holds: the
-        # reservation, and the version of the capacity.
+        # The classes whose gangs may not start because of the head, unless they end in time; and the reservation and
+        # capacity version for which that is known.
         self._kept: set[Hashable] = set()
         self._kept_since: tuple[Reservation | None, int] = (None, -1)
 
@@ -131,11 +133,11 @@ class PendingGangs:
         return self._waiting.get(key)
 
     def refusal(self, alike: Hashable) -> Refusal | None:
-        """Return the last refusal of an equivalence class since anything came free."""
+        """Return the last refusal of an equivalence class since room became free."""
         return self._refusals.get(alike)
 
     def freed(self) -> None:
-        """Drop the refusals, after room came free or something else changed that could help."""
+        """Drop the refusals, after room became free or another change that could help."""
         self._forget_refusals()
         self._tried.clear()
         self._totals = {}
@@ -153,7 +155,7 @@ class PendingGangs:
         return helped
 
     def refused(self, alike: Hashable, refusal: Refusal) -> None:
-        """Record that an equivalence class finds no room until something comes free."""
+        """Record that an equivalence class finds no room until some becomes free."""
         self._refusals[alike] = refusal
         if refusal.is_of_room:
             self._looking.discard(alike)
@@ -165,7 +167,7 @@ class PendingGangs:
         self._waiting[key] = waiter
 
     def forget(self, key: str) -> bool:
-        """Remove a gang that no longer waits; return whether that could help others."""
+        """Remove a gang that no longer waits; return whether that could help other gangs."""
         if self._head is not None and self._head.key == key:
             self._head = None
         self._heads.pop(key, None)
@@ -183,16 +185,16 @@ class PendingGangs:
             self._told[key] = sentence
 
     def tried(self, alike: Hashable, standing: Standing) -> str | None:
-        """Return the result of the last vain search for victims by a gang of the class and of no lower priority."""
+        """Return the result of the last failed search for victims, by a gang of the class and of no lower priority."""
         result = self._tried.get(alike)
         return result[1] if result is not None and result[0] >= standing.priority else None
 
     def try_no_more(self, alike: Hashable, standing: Standing, words: str) -> None:
-        """Record that a class finds no victims until something comes free. words: the reason, for people."""
+        """Record that a class finds no victims until room becomes free. words: the reason, for users."""
         self._tried[alike] = standing.priority, words
 
     def try_again(self) -> None:
-        """Drop the results of vain searches for victims, after an obstacle has changed."""
+        """Drop the results of failed searches for victims, after an obstacle has changed."""
         self._tried.clear()
 
     def nominate(self, key: str, standing: Standing, placement: Placement) -> None:
@@ -200,20 +202,20 @@ class PendingGangs:
         self._nominated[key] = standing, placement
 
     def is_nominated(self, key: str) -> bool:
-        """Return whether a gang has a nominated placement, and waits for the pods there to go."""
+        """Return whether a placement is reserved for a gang until the pods there are gone."""
         return key in self._nominated
 
     def withdraw(self, key: str) -> bool:
-        """Remove the nomination of a gang; return whether there was one, so that other gangs could use the nodes."""
+        """Remove the reserved placement of a gang; return whether there was one, which frees the nodes for others."""
         if self._nominated.pop(key, None) is None:
             return False
         self._refusals.clear()
         return True
 
     def kept_for_others(self, key: str, standing: Standing) -> Ints | None:
-        """Return what is nominated to gangs that come before this one; None if nothing is.
+        """Return the room nominated to gangs that come before this one; None if there is none.
 
-        A broken gang comes before all others, but does not get nodes that victims just left for another gang.
+        A broken gang comes before all others, but does not get nodes that victims freed for another gang.
         """
         if not self._nominated:
             return None
@@ -254,7 +256,7 @@ class PendingGangs:
         return [alike.popleft() for alike in self._classes.values()]
 
     def next_alike(self, alike: Hashable) -> str | None:
-        """Return the gang to try once another gang of its class found room."""
+        """Return the gang to try after another gang of its class found room."""
         left = self._classes.get(alike, ())
         while left:
             if (key := left.popleft()) in self._waiting:
@@ -269,8 +271,8 @@ class PendingGangs:
     def keep_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
         """Reserve room for a gang that found none, unless a waiting gang comes before it.
 
-        Return why the gang never fits, without a reservation; else None. placing: finds nodes for the gang beside the
-        room that is taken.
+        Return why the gang never fits, without a reservation; else None.
+        placing: finds nodes for the gang in addition to the use of other gangs.
         """
         head, rank = self._head, self.rank(key, waiter.standing)
         if head is not None:
@@ -284,8 +286,8 @@ class PendingGangs:
     ) -> bool:
         """Return whether another try of a waiting gang would change nothing.
 
-        Its class has been refused since anything came free, and the gang is behind the head. lacks_room: it is known
-        otherwise that the gang would be refused.
+        That is so if its class has been refused since room last became free, and the gang comes after the head.
+        lacks_room: whether it is known otherwise that the gang would be refused.
         """
         head = self._head
         if head is None or head.key == key or self._stale or not (lacks_room or alike in self._refusals):
@@ -293,7 +295,7 @@ class PendingGangs:
         return not _is_overdue(head, now) and head.rank < self.rank(key, standing)
 
     def still_kept_for(self, key: str, alike: Hashable, standing: Standing, end: End | None) -> Head | None:
-        """Return the head if it kept a gang of this class from starting, and nothing has changed since.
+        """Return the head if it prevented the start of a gang of this class, and nothing has changed since.
 
         Return None if that is not known.
         """
@@ -314,11 +316,13 @@ class PendingGangs:
     def kept_for(
         self, key: str, alike: Hashable, standing: Standing, taken: Ints, end: End | None, now: float
     ) -> Head | None:
-        """Return the head of the queue if a gang that fits must not start, because the head would wait longer for it.
+        """Return the head if a gang that fits must not start, because it would delay the head.
 
         Return None if the gang may start; it counts as started from then on.
 
-        alike: its class. taken: the room that the gang would use. end: when it would end.
+        alike: its class.
+        taken: the room that the gang would use.
+        end: when it would end.
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != taken.shape):
@@ -366,6 +370,6 @@ def make_rank(key: str, standing: Standing, share: float) -> Rank:
 
 
 def _is_overdue(head: Head, now: float) -> bool:
-    """Return whether the head was expected to have started by now."""
+    """Return whether the head should have started by now."""
     shadow = head.reservation.shadow
     return shadow is not None and shadow <= now

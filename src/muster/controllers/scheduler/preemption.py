@@ -1,12 +1,12 @@
-"""Evicts gangs of lower priority for a gang that finds no room, as `gang.order.preemption` decides.
+"""Evict gangs of lower priority for a gang that finds no room, as `gang.order.preemption` decides.
 
-Victims are evicted through the Eviction API, so that the server enforces budgets, whatever was observed here. The API
-marks each victim as the target of a disruption, so that no Job of Muster's counts it as a failure
+Victims are evicted through the Eviction API, so that the server enforces budgets, even if the cache is stale. The API
+marks each victim with the condition DisruptionTarget, so that no Job of Muster's counts it as a failure
 (`muster.jobs.interruption`). Other Job controllers would count it, so a victim first loses its tracking finalizer.
 
 Before the first victim of a plan is evicted all are marked, so that a scheduler that restarts finishes the plan,
-because half a gang is of no use. Gangs of which no pod has gone yet are spared when the preempting gang no longer waits
-for them, or has chosen other victims.
+because half a gang is of no use. If the preempting gang no longer waits, or has chosen other victims, gangs of which no
+pod has been evicted yet are spared.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from muster.runtime.objects import key_of, reference, split_key
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-# The most concurrent evictions for one gang.
+# The maximum number of concurrent evictions for one gang.
 AT_ONCE = 16
 
 # How often a pod is read again after conflicts.
@@ -58,21 +58,25 @@ class Preemptor:
     def __init__(
         self, manager: Manager, recorder: Recorder, roster: Roster, needs: Needs, least: float, *, runs_jobs: bool
     ) -> None:
-        """Start without victims. `least`: the seconds that every pod runs undisturbed. runs_jobs: see `Scheduler`."""
+        """Start without victims.
+
+        least: the seconds that every pod runs before it may be preempted.
+        runs_jobs: see `Scheduler`.
+        """
         self._runs_jobs = runs_jobs
         self._client: Client = manager.client
         self._recorder = recorder
         self._roster = roster
         self._victims = Victims(roster, needs, least)
         self._told: dict[str, _Victim] = {}  # victims still to be evicted, by UID
-        self._spared: dict[str, _Victim] = {}  # victims that may stay after all, and may be marked
-        self._begun = Counter[str]()  # the number of pods of each gang that were evicted, or are about to be
+        self._spared: dict[str, _Victim] = {}  # spared victims, which may still be marked
+        self._begun = Counter[str]()  # how many pods of each gang were evicted, or are about to be
         self._budgets = manager.informer(POD_DISRUPTION_BUDGET, optional=True)
 
     def decide(
         self, ask: Ask, taken: Ints, now: float, broken: Sequence[str] = ()
     ) -> Preemption | Protected | Refusal | None:
-        """Return the victims that let these pods start; None if they displace none. taken, broken: see `Victims`."""
+        """Return the victims that let these pods start; None if they preempt none. taken, broken: see `Victims`."""
         return self._victims.decide(ask, self._budgets.all(), taken, now, broken)
 
     def protected_until(self, ask: Ask, now: float) -> float | None:
@@ -80,7 +84,7 @@ class Preemptor:
         return self._victims.protected_until(ask, now)
 
     def resume(self) -> bool:
-        """Take over the victims that an earlier scheduler marked; return whether there are any."""
+        """Continue with the victims that an earlier scheduler marked; return whether there are any."""
         for key, gang in self._roster.gangs.items():
             if marked := [pod for pod in gang.bound.values() if PREEMPTED_ANNOTATION in pod.metadata.annotations]:
                 message = marked[0].metadata.annotations[PREEMPTED_ANNOTATION]
@@ -105,7 +109,7 @@ class Preemptor:
         return sum(map(len, plan.victims.values()))
 
     def goes(self, key: str) -> bool:
-        """Return whether pods of a gang were chosen as victims whose deletion is not observed yet."""
+        """Return whether pods of a gang were chosen as victims and their deletion is not observed yet."""
         gang = self._roster.gangs.get(key)
         if gang is None or not self._told:
             return False
@@ -118,7 +122,7 @@ class Preemptor:
             self._spared.pop(uid, None)
 
     def spare(self, by: str) -> bool:
-        """Spare the victims of a gang that needs none any more, as far as no pod of their gangs has gone.
+        """Spare the victims of a gang that no longer needs them, if no pod of their gangs has been evicted.
 
         Return whether `evict` has to remove marks.
         """
@@ -130,7 +134,7 @@ class Preemptor:
     async def evict(self) -> None:
         """Evict the victims.
 
-        Raises the first error once all have been tried; failed evictions are retried at the next call.
+        Raises the first error, after all have been tried; failed evictions are retried at the next call.
         """
         victims = dict(self._told)
         await _apply_to_all(self._spared, self._unmark)
@@ -139,7 +143,7 @@ class Preemptor:
         self._begun &= Counter({victim.gang: self._begun[victim.gang] for victim in self._told.values()})
 
     async def nominate(self, ask: Ask, placement: Placement | None) -> None:
-        """Record on the pods the nodes where they will be bound; None: the nodes are no longer known."""
+        """Record on the pods the nodes where they will be bound; None clears the record."""
         limit = asyncio.Semaphore(AT_ONCE)
 
         async def one(pod: Pod, node: str) -> None:
@@ -164,7 +168,7 @@ class Preemptor:
             self._spared.pop(uid, None)
 
     async def _restore_finalizer(self, uid: str, pod: Pod, annotations: Mapping[str, None]) -> None:
-        """Give a marked pod its Job's finalizer back, so that the pod counts.
+        """Restore the finalizer of a marked pod's Job, so that the pod counts.
 
         An unmarked pod may have been counted already.
 
@@ -179,7 +183,7 @@ class Preemptor:
             await self._client.patch_object(POD, current, {"metadata": patch}, type=STRATEGIC_MERGE_PATCH)
 
     async def _mark(self, uid: str, victim: _Victim) -> None:
-        """Mark a pod as a victim. A pod that has ended counts instead, and is not evicted."""
+        """Mark a pod as a victim. A pod that has ended is counted by its Job instead, and is not evicted."""
         pod, annotations = victim.pod, {PREEMPTED_ANNOTATION: victim.message}
         uncounted = {} if self._runs_jobs else UNTRACK
         for _ in range(_TRIES):
@@ -194,11 +198,11 @@ class Preemptor:
                 patch = {"metadata": uncounted | {"annotations": annotations}}
                 await self._client.patch_object(POD, current, patch, type=STRATEGIC_MERGE_PATCH)
                 return
-        # One more counted failure does less harm than half a gang that stays.
+        # One failure too many in the count does less harm than half a gang that stays.
         await self._patch(pod, {"metadata": {"annotations": annotations}})
 
     async def _evict(self, uid: str, victim: _Victim) -> None:
-        """Evict a marked pod, unless it may stay by now."""
+        """Evict a marked pod, unless it was spared meanwhile."""
         if uid not in self._told:
             return
         pod = victim.pod
@@ -207,8 +211,8 @@ class Preemptor:
             try:
                 await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "eviction", make_eviction(pod))
             except ApiError as error:
-                # A budget was used up meanwhile, so the pod stays for now, and counts. Its mark is removed, because
-                # its Job replaces no pod beside a marked one, and the budget may depend on those replacements.
+                # A budget was used up meanwhile, so the pod stays for now, and counts. Its mark is removed, because its
+                # Job creates no replacements while a pod is marked, and the budget may depend on those.
                 self._begun[victim.gang] -= 1
                 if is_refusal(error, "TooManyRequests"):
                     await self._restore_finalizer(uid, pod, {PREEMPTED_ANNOTATION: None})
@@ -228,7 +232,7 @@ class Preemptor:
 
 
 async def _apply_to_all(victims: Mapping[str, _Victim], act: Callable[[str, _Victim], Awaitable[None]]) -> None:
-    """Apply `act` to all victims, some at a time. Raises the first error once all have been tried."""
+    """Apply `act` to all victims, some concurrently. Raises the first error, after all have been tried."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(uid: str, victim: _Victim) -> None:

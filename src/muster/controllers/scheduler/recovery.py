@@ -1,9 +1,9 @@
-"""Tracks broken gangs that find no room for the members they lost, and lets them give back their nodes in time.
+"""Track broken gangs that find no room for the members that they lost, and make them give back their nodes in time.
 
 A gang that is not whole again in time gives all its nodes back: its pods are evicted and recreated. Pods without a
-controller would be lost, so their gangs stay as they are. Gangs with a queue also stay if the queue takes their quota
-back in time (`waitForPodsReady.recoveryTimeout`). A scheduler that starts counts from its start. Waiting times are
-measured by the monotonic clock; the time of day is only shown.
+controller would be lost, so their gangs stay. Gangs with a queue also stay if the queue takes their quota back in time
+(`waitForPodsReady.recoveryTimeout`). After a restart of the scheduler, the time counts from the restart. It is measured
+by the monotonic clock; the time of day is only shown.
 """
 
 from datetime import datetime, timedelta
@@ -40,7 +40,8 @@ class Recovery:
     ) -> None:
         """Start without gangs.
 
-        timeout: in nanoseconds. queues_recover: whether gangs with a queue are left to their queue.
+        timeout: in nanoseconds.
+        queues_recover: whether gangs with a queue are left to their queue.
         """
         self._pending = pending
         self._agenda = agenda
@@ -58,7 +59,7 @@ class Recovery:
         self._since.pop(key, None)
 
     def look_at(self, ask: Ask) -> str:
-        """Let a broken gang without room give its nodes back if it is time to; return what to publish about that."""
+        """Let a broken gang without room give its nodes back at its time; return what to publish about that."""
         now, timeout = self._clock.monotonic(), self._timeout / durations.SECOND
         since, moment = self._since.setdefault(ask.key, (now, self._clock.now() + timedelta(seconds=timeout)))
         at = gives_back_at(since, timeout)

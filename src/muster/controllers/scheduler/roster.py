@@ -1,4 +1,4 @@
-"""Tracks which pods belong together and what the nodes have free, from events and from the scheduler's own writes."""
+"""Track which pods belong together and the free amounts of nodes, from events and the scheduler's own writes."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -20,21 +20,22 @@ from muster.gang.order.shares import Shares
 from muster.gang.shapes import Guest, guest_of, shape_of
 from muster.runtime.objects import key_of, meta_of
 
-# The seconds beyond its grace period after which a deleted pod is overdue.
+# The seconds after its grace period from which a deleted pod is overdue.
 LATE_SECONDS = 60.0
 
-# Returns when a gang that started then ends, by its carrier.
+# Returns when a gang that started at the given time ends, by its carrier.
 Carried: TypeAlias = Callable[[str, Gang, float], End | None]
 
 
 class Change(Struct, frozen=True):
-    """The meaning of a pod's event for the gangs.
+    """The effect of a pod's event on the gangs.
 
-    key: the pod's gang. before: the pod's gang until now.
-    due: the gang has one more or one fewer pod that waits for a node, or another pod of those that its source counts;
-        or the pod learns which resource claims were made for it.
-    freed: room came free.
-    moved: a pod came to a node, or changed for the pods around it.
+    key: the pod's gang.
+    before: the pod's gang until now.
+    due: the gang has one more or one fewer pod that waits for a node, or another pod that its source counts, or a pod
+    whose resource claims were created.
+    freed: room became free.
+    moved: a pod was bound to a node, or changed a field that rules of other pods read.
     """
 
     key: str
@@ -47,7 +48,7 @@ class Change(Struct, frozen=True):
 class Roster:
     """The gangs with unfinished pods, by key, and the capacity of the nodes.
 
-    All of it is a cache, and no method waits.
+    All state is a cache, and no method waits.
 
     names: the names of this scheduler; pods of other schedulers use room and count as members, and are never placed.
     matches: whether a device matches an expression.
@@ -66,17 +67,17 @@ class Roster:
         self.gangs: dict[str, Gang] = {}
         self.leaving: dict[str, float] = {}  # pods being deleted that still use room, and their deadlines
         self._sources = sources
-        self._others: dict[str, dict[str, Pod]] = {}  # by gang and UID: pods that only their source counts
+        self._others: dict[str, dict[str, Pod]] = {}  # by gang and UID: pods that are counted only by the gang's source
         self._names = names
         self.shares = Shares()
         self._running = Ledger()  # updated on demand
-        self._stale: set[str] = set()  # gangs to be updated in the ledger
+        self._stale: set[str] = set()  # gangs to update in the ledger
         self._nodes_version = 0
-        self._assumed: set[str] = set()  # pods that use room since their decision, and are not known to be bound
+        self._assumed: set[str] = set()  # pods that use room since their decision, whose binding is not observed yet
         self._sent: dict[str, str] = {}  # by UID, the nodes of pods whose binding is written and not yet observed
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
-        """Update a node that came, changed or went; return whether that could help a waiting pod."""
+        """Update a node that was added, changed or deleted; return whether that could help a waiting pod."""
         if new is not None:
             self._nodes[new.metadata.name] = new
             changed = self.capacity.set_node(self.equipped(new))
@@ -89,31 +90,31 @@ class Roster:
         return False
 
     def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> bool:
-        """Update a namespace that came, changed or went; return whether that may matter to a pod."""
+        """Update a namespace that was added, changed or deleted; return whether that may matter to a pod."""
         labels = new.metadata.labels if new is not None else None
         return self.capacity.set_namespace(meta_of(new if new is not None else old).name, labels)
 
     def claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> bool:
-        """Update a volume claim that came, changed or went; return whether that may matter to a pod."""
+        """Update a volume claim that was added, changed or deleted; return whether that may matter to a pod."""
         return self.capacity.set_claim(key_of(new if new is not None else old), new)
 
     def volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> bool:
-        """Update a volume that came, changed or went; return whether that may matter to a pod."""
+        """Update a volume that was added, changed or deleted; return whether that may matter to a pod."""
         return self.capacity.set_volume(meta_of(new if new is not None else old).name, new)
 
     def slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> bool:
-        """Update devices that came, changed or went; return whether that may matter to a pod."""
+        """Update devices that were added, changed or deleted; return whether that may matter to a pod."""
         return self._equip_again(self.devices.set_slice(meta_of(new if new is not None else old).name, new))
 
     def device_class_changed(self, old: DeviceClass | None, new: DeviceClass | None) -> bool:
-        """Update a device class that came, changed or went; return that it may matter to a pod."""
+        """Update a device class that was added, changed or deleted; return True, because it may matter to a pod."""
         self._equip_again(self.devices.set_class(meta_of(new if new is not None else old).name, new))
         return True
 
     def resource_claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
-        """Update a resource claim that came, changed or went.
+        """Update a resource claim that was added, changed or deleted.
 
-        Return whether that may matter to a pod, such as one that awaits it.
+        Return whether that may matter to a pod, such as one that waits for it.
         """
         changed = self._equip_again(self.devices.set_claim(key_of(new if new is not None else old), new))
         self.capacity.retire(self.devices.take_forgotten())
@@ -128,7 +129,7 @@ class Roster:
         return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=allocatable))
 
     def _equip_again(self, names: Iterable[str]) -> bool:
-        """Update nodes whose devices, or the users of those, changed; return whether that may matter to a pod."""
+        """Update nodes whose devices, or the pods that use them, changed; return whether that may matter to a pod."""
         names, changed = frozenset(names), False
         for pod, name in self.devices.seated_on(names):
             if self.capacity.assigned(pod.metadata.uid) is not None:
@@ -141,12 +142,12 @@ class Roster:
         return guest_of(pod, self.devices.held_by(pod.metadata.uid) if pod.spec.resource_claims else ())
 
     def _seat(self, pod: Pod, node: str) -> None:
-        """Record that a pod with claims uses its devices together with its node."""
+        """Record that a pod with claims uses its devices on its node."""
         if pod.spec.resource_claims:
             self._equip_again(self.devices.seat(pod, node))
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> Change:
-        """Update a pod that came, changed or went; return what that means for the gangs."""
+        """Update a pod that was added, changed or deleted; return the effect on the gangs."""
         pod = new if new is not None else old
         assert pod is not None
         uid, (key, source) = pod.metadata.uid, gang_of(pod, self._sources)
@@ -202,11 +203,11 @@ class Roster:
         return released
 
     def seat(self, pod: Pod) -> tuple[str, Guest] | None:
-        """Return the node that a pod is on, and the pod as other pods see it; None if the pod uses no node."""
+        """Return the node of a pod, and the fields that matter to other pods; None if the pod uses no node."""
         return (pod.spec.node_name, self._make_guest(pod)) if pod.spec.node_name and not is_finished(pod) else None
 
     def carrier_changed(self, key: str) -> None:
-        """Note that the carrier of a gang may state another end or other needs."""
+        """Record that the carrier of a gang may have another end or other quorums."""
         self._stale.add(key)
         if (gang := self.gangs.get(key)) is not None:
             gang.version += 1
@@ -217,7 +218,7 @@ class Roster:
         return self._nodes_version
 
     def is_open(self, pod: Pod, node: str) -> bool:
-        """Return whether a pod may run on a node as the node is known now, whatever is free there."""
+        """Return whether a pod may run on a node by the node's present state, whatever is free there."""
         index = self.capacity.index_of(node)
         return index is not None and bool(self.capacity.eligible(shape_of(pod, asking=self.devices.ask))[index])
 
@@ -244,7 +245,7 @@ class Roster:
             self.shares.hold(uid, tenant_of(pod), self._make_guest(pod).requests)
 
     def running(self, now: float, carried: Carried) -> Ledger:
-        """Return what uses room, since when, and when it is expected to end. now: seconds since the epoch."""
+        """Return the running gangs, with their start and expected end. now: seconds since the epoch."""
         for key in self._stale:
             gang = self.gangs.get(key)
             if gang is not None and gang.bound:
@@ -263,18 +264,18 @@ class Roster:
         return self._running
 
     def going(self, now: float) -> frozenset[str]:
-        """Return the pods that will soon be gone. Overdue pods are left out, as their end is unknown."""
+        """Return the pods that will soon be gone. Overdue pods are left out, because their end is unknown."""
         return frozenset(uid for uid, deadline in self.leaving.items() if now < deadline + LATE_SECONDS)
 
     def others(self, key: str) -> Collection[Pod]:
         """Return the pods of a gang that are neither bound nor could be.
 
-        If the source of the gang counts no others, these are gated pods alone.
+        If the source of the gang does not count others, these are only gated pods.
         """
         return self._others.get(key, {}).values()
 
     def _update_other(self, key: str, uid: str, pod: Pod | None) -> None:
-        """Update one of those other pods; None: it is none of them any more."""
+        """Add or update one of the pods of `others`; None removes it."""
         if pod is not None:
             self._others.setdefault(key, {})[uid] = pod
         elif others := self._others.get(key):
@@ -283,7 +284,7 @@ class Roster:
                 del self._others[key]
 
     def _leave(self, key: str, uid: str) -> None:
-        """Remove a pod from the gang that it left for another one."""
+        """Remove a pod from its former gang."""
         self._update_other(key, uid, None)
         if (gang := self.gangs.get(key)) is None:
             return
@@ -305,7 +306,7 @@ class Roster:
 def tenant_of(pod: Pod) -> str:
     """Return the tenant of a pod.
 
-    Its ClusterQueue, or Volcano's queue; else its namespace with its LocalQueue, if any.
+    It is the ClusterQueue or Volcano's queue of the pod, else its namespace with its LocalQueue, if any.
     """
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if queue := labels.get(CLUSTER_QUEUE_NAME_LABEL):
@@ -316,7 +317,7 @@ def tenant_of(pod: Pod) -> str:
 
 
 def started_at(pod: Pod, now: float) -> float:
-    """Return when a pod was taken by its node; now if it is just bound."""
+    """Return when the pod's node started the pod; `now` if it is just bound."""
     return pod.status.start_time.timestamp() if pod.status.start_time is not None else now
 
 
@@ -335,7 +336,7 @@ def _learns_claims(old: Pod | None, new: Pod | None) -> bool:
 
 
 def _summarise(pod: Pod | None) -> tuple[bool, ...]:
-    """Return the state of a pod as far as counts of a gang's pods depend on it."""
+    """Return the fields of a pod that the counts of a gang's pods depend on."""
     if pod is None:
         return ()
     leaving, gated = pod.metadata.deletion_timestamp is not None, bool(pod.spec.scheduling_gates)

@@ -1,18 +1,18 @@
-"""Binds the pods of a gang to nodes together, or none of them.
+"""Bind the pods of a gang to nodes together, or none of them.
 
-`GangSource`s decide which pods are a gang. The pods of a Job that it wants to run now are one, unless the Job has
-`muster.dev/gang: "false"`. Pods that name a group are one, too. Any other pod is alone. `muster.gang` decides
-placement. This module follows the cluster and writes decisions. Gangs that could not be placed wait, without further
-work, until a change could help them. If there are elastic Jobs (`sizes`), waiting gangs and free room are also
-considered together, to decide which Jobs shrink or grow.
+`GangSource`s decide which pods form a gang: the pods of a Job that it wants to run now, unless the Job has
+`muster.dev/gang: "false"`, and pods that name a group. Any other pod is a gang of one. `muster.gang` decides placement.
+This module observes the cluster and writes decisions. Gangs that could not be placed wait, without further work, until
+a change could help them. If there are elastic Jobs (`sizes`), waiting gangs and free room are also considered together,
+to decide which Jobs shrink or grow.
 
 A gang of several pods is bound by several writes. Each write records the intent on its pod
 (`muster.dev/binding-since`). A scheduler that starts finds half-bound gangs by the intent, and binds the rest before it
-places anything new. If the rest no longer fits, or the gang's carrier is gone, the bound pods are deleted (`halves`).
-So at rest a gang is bound whole or not at all.
+places any other pod. If the rest no longer fits, or the gang's carrier is deleted, the bound pods are deleted
+(`halves`). So finally a gang is bound whole or not at all.
 
-This module is the loop: it handles events, reconciles what is next (`agenda`), and places it. `shortage` handles gangs
-that find no room.
+This module is the loop: it handles events, takes the next gang (`agenda`), and places it. `shortage` handles gangs that
+find no room.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -59,13 +59,13 @@ from muster.runtime.objects import key_of, split_key
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
 
-# The most gangs to bind concurrently: enough to fill the server's group commits.
+# The maximum number of gangs to bind concurrently: enough to fill the server's group commits.
 WORKERS = 16
 
-# The most nodes to leave out, one after the other, because their devices turn out not to suit a gang.
+# The maximum number of nodes to exclude, one after the other, because their devices do not suit a gang.
 MOST_REPLACEMENTS = 32
 
-# The seconds that a gang may lack pods before that is published.
+# A gang that lacks pods for this many seconds is reported.
 LACKING_SECONDS = 1.0
 
 _DEFAULT = Scheduling()
@@ -76,7 +76,7 @@ class Scheduler(Reconciler):
 
     sources: the sources of gangs; the first source that claims a pod decides its gang.
     runs_jobs: whether the Job controller of this cluster is Muster's, which counts no interruption as a failure.
-    queues_recover: whether the queue of a gang that stays broken takes its quota back, and with it all its pods.
+    queues_recover: whether the queue of a gang that stays broken takes its quota back, which ends all its pods.
     matches: whether a device matches an expression of a class or a claim.
     decisions: the log to which decisions are added; by default one that is never read.
     """
@@ -131,7 +131,7 @@ class Scheduler(Reconciler):
         self._follow(manager)
 
     def _follow(self, manager: Manager) -> None:
-        """Subscribe to the events of the cluster."""
+        """Register handlers for the events of the cluster."""
         around, roster = self._on_surroundings, self._roster
         manager.informer(POD_DISRUPTION_BUDGET, optional=True).on_change(self._on_budget)
         manager.informer(NODE).on_change(self._on_node)
@@ -149,7 +149,7 @@ class Scheduler(Reconciler):
             carriers.on_change(partial(self._on_carrier, source))
 
     async def run(self) -> None:
-        """Finish what an earlier scheduler left half done, then schedule."""
+        """Finish the unfinished work of an earlier scheduler, then schedule."""
         for key, gang in self._roster.gangs.items():
             if self._said.half_bound(key, gang):
                 self._agenda.repair(key)
@@ -160,7 +160,7 @@ class Scheduler(Reconciler):
     # Events of the cluster.
 
     def _retry_waiting(self) -> None:
-        """Retry waiting gangs, after room came free or something else changed that could help."""
+        """Retry waiting gangs, after room became free or another change that could help."""
         self._pending.freed()
         self._agenda.sweep()
 
@@ -214,7 +214,7 @@ class Scheduler(Reconciler):
             self._agenda.changed(key, gang)
 
     def _forget(self, key: str) -> None:
-        """Forget everything that is known of a gang that no longer waits."""
+        """Forget the state of a gang that no longer waits."""
         self._lacking.pop(key, None)
         self._halves.forget(key)
         self._recovery.forget(key)
@@ -223,7 +223,7 @@ class Scheduler(Reconciler):
         self._stop_waiting(key)
 
     def _stop_waiting(self, key: str) -> None:
-        """Remove a gang that starts, or waits for something other than room, from the waiting gangs.
+        """Remove from the waiting gangs a gang that starts, or that waits for something other than room.
 
         Spare its victims.
         """
@@ -261,7 +261,7 @@ class Scheduler(Reconciler):
         self._agenda.sizes()
 
     async def _reconcile_gang(self, key: str) -> Result:
-        """Place what is due of a gang."""
+        """Place the pods of a gang that are due."""
         rest = self._halves.rest(key)
         if rest > 0:
             self._stop_waiting(key)
@@ -285,8 +285,8 @@ class Scheduler(Reconciler):
         refused: set[Hashable] = set()
         broken = False
         for turn in self._split_turns(due):
-            # Pods that are placed one by one find no room if a pod of the same class found none. A broken gang
-            # does nothing else before its repair: it waits as a broken gang.
+            # Pods that are placed one by one find no room if a pod of the same class found none. A broken gang is
+            # repaired before it starts anything else, and waits as a broken gang.
             ask = self._make_ask(key, turn, carrier)
             if ask is None or ask.alike in refused or (broken and not turn.repairs):
                 continue
@@ -296,7 +296,7 @@ class Scheduler(Reconciler):
         return None
 
     async def _record_shrink(self, key: str, gang: Gang) -> None:
-        """Record on the carrier of a gang how many members it has left."""
+        """Record on the carrier of a gang how many members remain."""
         carrier = self._said.of(key, gang)
         most = shrunk_to(gang.source, carrier.object) if gang.source is not None and carrier is not None else None
         if carrier is not None and most is not None:
@@ -304,7 +304,7 @@ class Scheduler(Reconciler):
         self._shrunk.discard(key)
 
     def _split_turns(self, due: Due) -> Iterator[Turn]:
-        """Yield the turns of a gang. While nodes are reserved for others, each pod of a next wave has its own turn."""
+        """Yield the turns of a gang. While nodes are reserved, each pod of a next wave has its own turn."""
         for turn in due.turns:
             yield from turn.one_by_one() if self._pending.keeps_nodes else (turn,)
 
@@ -349,11 +349,11 @@ class Scheduler(Reconciler):
         return SHRINK_SECONDS if again else None
 
     def _make_ask(self, key: str, turn: Turn, carrier: Carrier | None) -> Ask | None:
-        """Return the request of a turn; None if its pods are no longer to be placed, which the next event handles."""
+        """Return the request of a turn; None if its pods need not be placed any more, which the next event handles."""
         capacity, gang = self._roster.capacity, self._roster.gangs.get(key)
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
             return None
-        if sum(self._roster.unassume(pod.metadata.uid) for pod in turn.pods):  # left by an attempt that was cut off
+        if sum(self._roster.unassume(pod.metadata.uid) for pod in turn.pods):  # left by an interrupted attempt
             self._pending.freed()
         closed = self._halves.closed(turn.pods)
         return Ask.of(key, gang, turn, carrier, capacity, closed, self._roster.devices.ask)
@@ -395,7 +395,7 @@ class Scheduler(Reconciler):
         return None
 
     async def _start(self, ask: Ask, chosen: Chosen) -> bool:
-        """Bind pods to their chosen nodes, whose room they use from now on."""
+        """Bind pods to their chosen nodes; they use the nodes' room from now on."""
         bindings = ask.bindings(chosen)
         self._stop_waiting(ask.key)
         if ask.turn.repairs:

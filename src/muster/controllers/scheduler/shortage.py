@@ -1,4 +1,4 @@
-"""Handles gangs that cannot start now: publishes why they wait, and reserves room for them or makes room."""
+"""Handle gangs that cannot start now: publish why they wait, and reserve room for them or preempt."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -69,7 +69,7 @@ class Shortage:
         self._clock = clock
 
     async def no_room(self, ask: Ask, refusal: Refusal, now: float) -> None:
-        """Let a gang wait for which there is no room; if it is the first that waits, reserve or make room for it."""
+        """Let a gang without room wait; if it is the first that waits, reserve room for it or preempt."""
         sentence, plan = explain(self._roster.capacity, refusal, sum(ask.fewest.values()), ask.turn.demand), None
         if not ask.turn.surplus:
             plan, words = self._find_victims(ask, now)
@@ -92,7 +92,10 @@ class Shortage:
         await self._tell(ask, sentence)
 
     async def kept_for(self, head: Head | None, ask: Ask, now: float) -> None:
-        """Let a gang wait although there is room: the head would wait longer, or victims left it for another gang."""
+        """Let a gang wait although there is room.
+
+        The gang would delay the head, or victims freed the room for another gang.
+        """
         if head is None:
             sentence = "The nodes are kept for a gang for which other pods were evicted."
             self._records.waits(ask, NODES_NOMINATED, sentence)
@@ -106,7 +109,7 @@ class Shortage:
     async def devices_differ(self, ask: Ask) -> None:
         """Let a gang wait for devices.
 
-        There are enough, but no node has a set that suits the claims of a pod together.
+        There are enough, but no node has a set that suits the pod's claims together.
         """
         nodes = f"0/{len(self._roster.capacity)} nodes are available"
         sentence = f"{nodes}: no node has free devices that suit a claim together."
@@ -116,7 +119,7 @@ class Shortage:
     async def _keep_back(
         self, ask: Ask, sentence: str, rest: str = "the nodes for the rest are kept for another gang"
     ) -> None:
-        """Let a gang wait. sentence: the reason, for people. rest: the reason if half of the gang is bound."""
+        """Let a gang wait. sentence: the reason, for users. rest: the reason if half of the gang is bound."""
         self._wait(ask)
         await self._halves.look_at(ask.key, ask.carrier, rest)
         await self._tell(ask, sentence)
@@ -132,7 +135,7 @@ class Shortage:
         self._pending.wait(ask.key, Waiter(ask.alike, ask.standing))
 
     async def _tell(self, ask: Ask, sentence: str) -> None:
-        """Publish why a gang waits, and with which of its demands, unless that is published already."""
+        """Publish why a gang waits, and for which demand, unless that is published already."""
         sentence = " ".join(filter(None, (sentence, describe_demand(ask.turn.demand, len(ask.turn.pods)))))
         if ask.turn.repairs:
             sentence += self._recovery.look_at(ask)
@@ -147,7 +150,7 @@ class Shortage:
         never = self._pending.keep_for(ask.key, waiter, placing, now)
         if never is not None:
             if before is not None and self._pending.head is None:
-                self._agenda.sweep()  # retries the gangs that the former head kept from starting
+                self._agenda.sweep()  # retries the gangs that the former head prevented from starting
             for_ever = never.is_of_room and not never.shape.unable  # reasons of other kinds may still change
             return " It would not fit even if everything that ever ends had ended." if for_ever else ""
         head = self._pending.head

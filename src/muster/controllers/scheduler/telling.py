@@ -1,4 +1,4 @@
-"""Publishes placement results: events, and a condition on each pod that waits."""
+"""Publish placement results: events, and a condition on each waiting pod."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 # The most conditions to write concurrently.
 AT_ONCE = 64
 
-# The most nodes to name in an event.
+# The maximum number of nodes to name in an event.
 _NAMED = 5
 
 
@@ -33,10 +33,8 @@ class Teller:
     async def waits(self, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
         """Publish that there is no room for these pods.
 
-        An event on the gang and its first pod, and a condition on each pod.
-
-        When the reason changes, only the first pod's condition follows. Autoscalers add nodes for the condition, so it
-        tells of nothing but room.
+        An event on the gang and its first pod, and a condition on each pod, say so. When the reason changes, only the
+        first pod's condition is updated. Autoscalers add nodes for the condition, so it reports only a lack of room.
         """
         self.warn("FailedScheduling", pods[0], carrier, sentence)
         now = self._clock.now().replace(microsecond=0)
@@ -61,8 +59,8 @@ class Teller:
         """Record where pods were bound: one event for a gang."""
         if carrier is not None and len(bindings) > 1:
             nodes = sorted({node for _, node in bindings})
-            shown = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")
-            message = f"Bound {len(bindings)} pods together to {len(nodes)} nodes: {shown}"
+            node_names = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")
+            message = f"Bound {len(bindings)} pods together to {len(nodes)} nodes: {node_names}"
             self.say("Scheduled", carrier, message, type="Normal")
             return
         for pod, node in bindings:

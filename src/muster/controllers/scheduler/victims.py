@@ -1,4 +1,4 @@
-"""Chooses victims for a gang that finds no room, from what the roster knows. It writes nothing."""
+"""Choose victims for a gang that finds no room, from the roster. Writes nothing."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
@@ -34,14 +34,14 @@ Needs: TypeAlias = Callable[[str, Gang], Sequence[Quorum]]
 
 
 class Victims:
-    """The running gangs as candidates, each cached until something of its pods changes."""
+    """The running gangs as candidates for preemption, each cached until one of its pods changes."""
 
     def __init__(self, roster: Roster, needs: Needs, least: float = 0.0) -> None:
-        """Start with an empty cache. `least`: the seconds for which everything that has started is protected."""
+        """Start with an empty cache. least: the seconds for which every started pod is protected."""
         self._roster = roster
         self._needs = needs
         self._least = least
-        # By gang, with the version of the gang that was read.
+        # By gang, with the version of the gang that the entry was computed from.
         self._candidates: dict[str, tuple[int, Candidate | None]] = {}
 
     def decide(
@@ -52,11 +52,10 @@ class Victims:
         now: float,
         broken: Sequence[str] = (),
     ) -> Preemption | Protected | Refusal | None:
-        """Return the victims that let these pods start; None if the pods displace none.
+        """Return the victims that let these pods start; None if the pods preempt none.
 
-        taken: what is kept for others, less what the pods use that are already leaving.
-        broken: gangs that are not whole and are displaced first, whatever their priority, the last of them before the
-        others.
+        taken: the room kept for other gangs, less the use of the pods that are already leaving.
+        broken: gangs that are not whole and are preempted first, whatever their priority, the last of them first.
         """
         strong = strength(ask.turn.pods)
         if strong is None:
@@ -75,14 +74,14 @@ class Victims:
         )  # fmt: skip
 
     def with_rest(self, key: str, gang: Gang, chosen: Sequence[Pod]) -> Sequence[Pod]:
-        """Return the pods of a gang to evict with some victims: also the others, if those cannot run alone."""
+        """Return the pods of a gang to evict together with these victims: all, if the others cannot run alone."""
         uids = {pod.metadata.uid for pod in chosen}
         needs = self._needs(key, gang)
         enough = bool(needs) and all(len(quorum.pods - uids) >= quorum.least for quorum in needs)
         return chosen if enough else list(gang.bound.values())
 
     def gone_by(self, plan: Preemption, now: float) -> float:
-        """Return when all that a gang waits for should be gone: its victims, and the pods that are leaving already."""
+        """Return when a gang's victims, and the pods that are leaving already, should be gone."""
         uids = {uid for pods in plan.victims.values() for uid in pods}
         bound = (pod for key in plan.victims for pod in self._roster.gangs[key].bound.values())
         graces = [_find_grace(pod) for pod in bound if pod.metadata.uid in uids]
@@ -140,7 +139,7 @@ def _find_grace(pod: Pod) -> float:
 
 
 def _find_covered(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> frozenset[str]:
-    """Return the pods that count against a budget when they go; pods that have not started disrupt nothing."""
+    """Return the pods whose eviction a budget counts; evicting pods that have not started disrupts nothing."""
     matcher = label_matcher(budget.spec.selector)
     return frozenset(
         pod.metadata.uid for pod in pods if pod.status.phase != "Pending" and matcher.matches(pod.metadata.labels)

@@ -1,8 +1,8 @@
-"""Runs the algorithm of Volcano's Jobs on a cluster: caches in, `muster.jobs.volcano.decide`, writes out.
+"""Reconcile Volcano's Jobs: read caches, call `muster.jobs.volcano.decide`, write its plan.
 
-A Job is not reconciled before the caches show the controller's own writes. All memory is a cache, except for one
-thing: pods that were deleted at once. If the controller is killed before it handles such a pod, the pod is created
-again and no policy applies.
+A Job is not reconciled before the caches show this controller's own writes. All memory is a cache, except for pods that
+were deleted at once. If the controller is killed before it handles such a pod, the pod is created again and no policy
+applies.
 """
 
 from msgspec import Struct, field
@@ -26,24 +26,24 @@ from muster.runtime.writes import Refusal
 
 WORKERS = 4
 
-# Pods of a Job come and end many at a time: the changes within this time cause one reconcile. The time grows with the
+# The pods of a Job change many at a time: the changes within this time cause one reconcile. The time grows with the
 # number of pods, so that reconciles of a big Job cost a few percent of the time.
 GATHER_SECONDS = 0.05
 GATHER_SECONDS_PER_POD = 0.0002
 GATHER_SECONDS_MOST = 2.0
 
-# A Job whose caches are behind is woken by the event that catches up; this is for the event that never comes.
+# A Job with stale caches is reconciled at the event that updates them, or after this time if there is none.
 STALE_SECONDS = 5.0
 
 _BY_JOB = "volcano-job-uid"
 
 
 class _Memory(Struct):
-    """The memory of a Job between two reconciles.
+    """What is remembered of a Job between two reconciles.
 
     lost: pods that were deleted at once, by name.
     pods: how many there were at the last reconcile.
-    waits: for the caches.
+    waits: whether it waits for the caches.
     expected: writes that the caches do not show yet.
     """
 
@@ -115,7 +115,7 @@ class VolcanoJobController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - now).total_seconds())
 
     async def _perform(self, job: Job, plan: VolcanoJobPlan, memory: _Memory) -> None:
-        """Write the plan. Raises the first error once everything that can be written is."""
+        """Write the plan. Raises the first error, after all other writes have been tried."""
         if plan.expired:
             await self._writer.delete_job(job)
             return

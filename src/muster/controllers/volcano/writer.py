@@ -1,4 +1,4 @@
-"""Writes a plan and decides nothing. Whatever the server answers about one object, the others go on."""
+"""Write a plan and decide nothing. If the server refuses one object, the others are still written."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -21,9 +21,9 @@ from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes
 
-# Requests under way together, over all Jobs.
+# Concurrent requests, over all Jobs.
 AT_ONCE = 128
-# Pods of one Job that are tried before more are.
+# The size of the first batch of a Job's pods.
 FIRST_BATCH = 8
 
 _SAID_OF_GROUP = ("min_member", "min_task_member", "queue", "priority_class_name")
@@ -47,19 +47,19 @@ class Writer:
         self._recorder.event(reference(VOLCANO_JOB, job), note.type, note.reason, note.message)
 
     async def write_children(self, job: Job, children: Children, group: PodGroup | None) -> list[Refusal]:
-        """Create and correct the objects beside the Job's pods. group: the existing PodGroup."""
-        wanted: list[tuple[Kind[Any], Any, Any]] = [(POD_GROUP, children.pod_group, group)]
+        """Create and correct the Job's objects other than pods. group: the existing PodGroup."""
+        desired: list[tuple[Kind[Any], Any, Any]] = [(POD_GROUP, children.pod_group, group)]
         if (service := children.service) is not None:
-            wanted.append((SERVICE, service, self._services.get(key_of(service))))
+            desired.append((SERVICE, service, self._services.get(key_of(service))))
         if (hosts := children.hosts) is not None:
-            wanted.append((CONFIG_MAP, hosts, self._config_maps.get(key_of(hosts))))
-        wanted += [(PERSISTENT_VOLUME_CLAIM, claim, self._claims.get(key_of(claim))) for claim in children.claims]
-        missing = [(kind, thing) for kind, thing, existing in wanted if not _is_usable(kind, existing, thing)]
+            desired.append((CONFIG_MAP, hosts, self._config_maps.get(key_of(hosts))))
+        desired += [(PERSISTENT_VOLUME_CLAIM, claim, self._claims.get(key_of(claim))) for claim in children.claims]
+        missing = [(kind, thing) for kind, thing, existing in desired if not _is_usable(kind, existing, thing)]
         changes = [
-            (kind, existing, patch) for kind, thing, existing in wanted if (patch := _make_patch(thing, existing))
+            (kind, existing, patch) for kind, thing, existing in desired if (patch := _make_patch(thing, existing))
         ]
-        made = await self._writes.each(self._make, missing)
-        errors = [answer for answer in made if isinstance(answer, ApiError | TransportError)]
+        created = await self._writes.each(self._make, missing)
+        errors = [answer for answer in created if isinstance(answer, ApiError | TransportError)]
         errors += [answer for answer in await self._writes.each(self._change, changes) if answer is not None]
         if errors:
             self.record_event(job, Note("Warning", "FailedCreate", str(errors[0])))
@@ -73,7 +73,7 @@ class Writer:
     async def mark_as_replaced(self, pods: Sequence[Pod], retry: int, expected: Expectations) -> list[Refusal]:
         """Annotate the pods that a retry of the Job replaces with the number of that retry.
 
-        The server refuses (Conflict) the change of a pod that is not as it was at the decision.
+        The server refuses (Conflict) the write for a pod that has changed since the decision.
         """
         patch = {"metadata": {"annotations": {REPLACED_BY_RETRY: str(retry)}}}
 
@@ -136,7 +136,7 @@ class Writer:
     async def _make(self, thing: tuple[Kind[T], T]) -> T:
         """Create an object, or return the Job's own existing one.
 
-        Raises `ApiError` (AlreadyExists) where another object has the name, maybe not for long.
+        Raises `ApiError` (AlreadyExists) if another object has the name, perhaps not for long.
         """
         kind, wanted = thing
         try:
@@ -156,7 +156,7 @@ class Writer:
 
 
 def _is_usable(kind: Kind[Any], existing: object | None, wanted: object) -> bool:
-    """Return whether an object is of the same Job, or a Service that a user made."""
+    """Return whether an existing object is the Job's, or a Service that a user made."""
     if existing is None:
         return False
     owner = controller_of(meta_of(existing))
@@ -164,13 +164,13 @@ def _is_usable(kind: Kind[Any], existing: object | None, wanted: object) -> bool
 
 
 def _make_patch(wanted: Any, existing: Any) -> dict[str, Any]:
-    """Return the patch that corrects the Job's own object: a Job may grow and shrink."""
+    """Return the patch that corrects the Job's own object after the Job was resized."""
     if existing is None or controller_of(meta_of(existing)) != controller_of(meta_of(wanted)):
         return {}
     if isinstance(wanted, ConfigMap) and existing.data != wanted.data:
         return {"data": {name: None for name in existing.data if name not in wanted.data} | wanted.data}
-    if isinstance(wanted, PodGroup):  # others may have added to the rest of its spec
-        said = {name: getattr(wanted.spec, name) for name in _SAID_OF_GROUP}
-        if spec := merge_patch(msgspec.structs.replace(existing.spec, **said), existing.spec):
+    if isinstance(wanted, PodGroup):  # other programs may have set the rest of its spec
+        fields = {name: getattr(wanted.spec, name) for name in _SAID_OF_GROUP}
+        if spec := merge_patch(msgspec.structs.replace(existing.spec, **fields), existing.spec):
             return {"spec": spec}
     return {}

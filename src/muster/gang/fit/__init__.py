@@ -1,1 +1,1 @@
-"""Decides how pods of one shape fit on the nodes, beside the pods there and beside each other. Pure."""
+"""Decide how many pods of one shape fit on the nodes, beside the pods there and beside each other. Pure."""

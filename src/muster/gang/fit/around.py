@@ -1,4 +1,4 @@
-"""Counts the pods around a pod to be placed: pods on the nodes, and pods of its gang that have a place already."""
+"""Count the pods around a pod to be placed: pods on the nodes, and pods of its gang that have a node already."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self
@@ -14,7 +14,7 @@ _NONE_PLACED: Mapping[Shape, Ints] = {}
 
 
 class Around:
-    """The pods around those to be placed, by node index.
+    """Counts of the pods around those to be placed, by node index.
 
     The pods on the nodes are read once for a decision and must not change meanwhile.
     """
@@ -30,7 +30,7 @@ class Around:
         self._known: dict[object, Ints] = {} if known is None else known
 
     def with_placed(self, shape: Shape, counts: Ints) -> Self:
-        """Return a copy with so many more pods of a shape on each node."""
+        """Return a copy that counts these additional pods of a shape on each node."""
         before = self._placed.get(shape)
         placed = {**self._placed, shape: counts if before is None else before + counts}
         return type(self)(self.capacity, placed, self._known)
@@ -64,7 +64,7 @@ class Around:
         return all(term.matches(shape.namespace, dict(shape.labels), theirs) for term in terms)
 
     def repelling(self, shape: Shape) -> Mask:
-        """Return the nodes that other pods' anti-affinity closes to pods of a shape."""
+        """Return the nodes that the anti-affinity of other pods closes to pods of a shape."""
         capacity = self.capacity
         key = "repelling", shape.namespace, shape.labels
         if (repelled := self._known.get(key)) is None:
@@ -88,7 +88,7 @@ class Around:
         return self._add_placed(counts_of_holders, holding) > 0
 
     def is_claimed(self, claim: str) -> bool:
-        """Return whether another pod uses a claim."""
+        """Return whether another pod uses a PersistentVolumeClaim."""
         placed = (counts for shape, counts in self._placed.items() if claim in shape.claims)
         return self.capacity.guests.claimants(claim) > 0 or any(counts.any() for counts in placed)
 

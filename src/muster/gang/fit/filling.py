@@ -1,7 +1,7 @@
-"""Decides how many pods of one shape each node gets, so that all pods are placed or as many as possible.
+"""Decide how many pods of one shape each node gets, so that all pods are placed or as many as possible.
 
 With at most one rule between the pods the answer is exact. With several rules the pods are placed one after the other,
-as kube-scheduler places single pods: a placement is valid, but finding none does not prove that there is none.
+as kube-scheduler places single pods. A placement is valid then, but if none is found, there may still be one.
 """
 
 from msgspec import Struct
@@ -26,7 +26,8 @@ _HUGE, _SHORT = 2**63 - 1, 2**15 - 1  # limits of array element types
 class Filled(Struct, frozen=True):
     """The number of pods that each node gets, by node index.
 
-    exact: if fewer pods than wanted are placed, no more fit. one: the node that gets all pods, if that is known.
+    exact: if fewer pods than wanted are placed, it is proven that no more fit.
+    one: the node that gets all pods, if a single node does.
     """
 
     counts: Ints
@@ -47,7 +48,7 @@ class Filled(Struct, frozen=True):
 def fill(
     around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, taken: Ints | None, *, wishes: bool = False
 ) -> Filled:
-    """Place so many pods; among equal nodes, the first by name is preferred. The function changes `fits`.
+    """Place `wanted` pods; among equal nodes, the first by name is preferred. The function changes `fits`.
 
     wishes: `limits` treat the shape's preferences about its own pods as required.
     """
@@ -87,7 +88,7 @@ def fill(
 
 
 def _place_by_limiting_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | None:
-    """Return the pods that can be placed under the first rule that alone stops some of them; None if no rule does."""
+    """Return the pods placed under the first rule that alone limits their number; None if no rule does."""
     for rule in limits.rules:
         room = np.minimum(fits, wanted)
         if not isinstance(rule, Even):
@@ -99,7 +100,7 @@ def _place_by_limiting_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | N
 
 
 def _fill_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
-    """Place all pods on the node that is left with the least room, of the nodes that take all.
+    """Place all pods on one node: the node that is left with the least room, of the nodes with enough room.
 
     The result is that of `_pack`, found without sorting.
     """
@@ -111,7 +112,7 @@ def _fill_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
 
 
 def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
-    """Fill the most welcome and roomiest nodes, and place the rest on the node that is left with the least room."""
+    """Fill the best-scored and roomiest nodes, and place the rest on the node that is left with the least room."""
     if liked is None:
         small = int(fits.max(initial=0)) <= _SHORT  # the usual case; numpy sorts int16 in one pass
         order = np.argsort(-fits.astype(np.int16) if small else -fits, kind="stable")
@@ -131,9 +132,9 @@ def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
 
 
 def _split_quotas(rule: Rule, places: Ints, fits: Ints, wanted: int) -> tuple[Ints, Ints]:
-    """Return the place of every node, and how many pods each place gets.
+    """Return the topology domain of every node, and how many pods each domain gets.
 
-    Nodes in no place form one place, which gets pods first.
+    Nodes in no domain form one domain of their own, which gets pods first.
     """
     size = int(places.max(initial=-1)) + 1
     places = np.where(places < 0, size, places)
@@ -143,7 +144,7 @@ def _split_quotas(rule: Rule, places: Ints, fits: Ints, wanted: int) -> tuple[In
 
 
 def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
-    """Fill each place's quota on its most welcome and roomiest nodes."""
+    """Fill each topology domain's quota on its best-scored and roomiest nodes."""
     order = np.lexsort((-fits, places) if liked is None else (-fits, -liked, places))
     counts = np.zeros_like(fits)
     counts[order] = np.clip(quotas[places[order]] - _sum_before(fits[order], places[order]), 0, fits[order])
@@ -151,7 +152,7 @@ def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -
 
 
 def _pack_best_by_place(worth: Floats, fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
-    """Fill each place's quota pod by pod, on the most welcome node and there where the pod is worth most."""
+    """Fill each topology domain's quota pod by pod, on the best-scored node where the pod is worth most."""
     nodes, turns = np.nonzero(np.arange(worth.shape[1]) < fits[:, None])
     worth = worth[nodes, turns]
     order = np.lexsort((-worth, places[nodes]) if liked is None else (-worth, -liked[nodes], places[nodes]))
@@ -161,7 +162,7 @@ def _pack_best_by_place(worth: Floats, fits: Ints, places: Ints, quotas: Ints, l
 
 
 def _sum_before(amounts: Ints, places: Ints) -> Ints:
-    """Return for each entry the sum of the earlier amounts of its place; entries of one place are adjacent."""
+    """Return for each entry the sum of the earlier amounts of its domain; entries of one domain are adjacent."""
     before = np.cumsum(amounts) - amounts
     sums: Ints = before - before[np.searchsorted(places, places, side="left")]
     return sums
@@ -170,7 +171,7 @@ def _sum_before(amounts: Ints, places: Ints) -> Ints:
 def _place_one_by_one(
     around: Around, shape: Shape, fits: Ints, wanted: int, taken: Ints | None, *, wishes: bool
 ) -> Filled:
-    """Place each pod so that the others keep most choices: in the emptiest place, and there on the best node."""
+    """Place each pod so that the others keep most choices: in the emptiest domain, and there on the best node."""
     capacity, counts = around.capacity, np.zeros_like(fits)
     for _ in range(wanted):
         now = around.with_placed(shape, counts)

@@ -1,7 +1,8 @@
-"""Packs pods of several shapes onto nodes exactly, unless the search takes too long.
+"""Pack pods of several shapes onto nodes exactly, unless the search takes too long.
 
 Only room counts here. The search goes from node to node. On each node it tries only the maximal fillings, to which no
-pod can be added, because a fuller node never hurts. It remembers the pods that failed to fit on the remaining nodes.
+pod can be added, because a fuller node is never worse. It remembers the sets of pods that failed to fit on the
+remaining nodes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,10 +11,10 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-# The steps of one search. A step puts some pods of one shape on a node and takes some microseconds.
+# The maximum number of steps of one search. A step puts some pods of one shape on a node and takes some microseconds.
 STEPS: Final = 5000
-# The steps of all searches of one decision: a preemption places a gang many times, and so does a topology.
-# A preemption that runs out of steps displaces more gangs than it must; a longer search would hold up all placement.
+# The maximum number of steps of all searches of one decision: a preemption or a topology places a gang many times. A
+# preemption that runs out of steps evicts more gangs than it must; a longer search would delay all placement.
 STEPS_OF_DECISION: Final = 2 * STEPS
 # The largest gangs and clusters for which a search of so many steps is likely to finish.
 MOST_PODS: Final = 64
@@ -94,8 +95,8 @@ class _Search:
         for way in self._list_fillings(self._bins[first], wanted):
             if self.steps < 0:
                 return None
-            left = tuple(count - taken for count, taken in zip(wanted, way, strict=True))
-            rest = self.place(first + 1, left)
+            remainder = tuple(count - taken for count, taken in zip(wanted, way, strict=True))
+            rest = self.place(first + 1, remainder)
             if rest is not None:
                 return [way, *rest]
         if self.steps < 0:
@@ -128,8 +129,8 @@ class _Search:
             self.steps -= 1
             if self.steps < 0:
                 return
-            left = tuple(has - count * amount for has, amount in zip(free, request, strict=True))
-            yield from self._fill(left, most, (*chosen, count))
+            rest = tuple(has - count * amount for has, amount in zip(free, request, strict=True))
+            yield from self._fill(rest, most, (*chosen, count))
 
     def _count_fitting(self, free: Amounts, shape: int) -> int:
         """Return how many pods of a shape fit into the free amounts."""
@@ -137,7 +138,7 @@ class _Search:
 
 
 def _sum_tails(rows: Sequence[Sequence[int]], width: int) -> list[list[int]]:
-    """Return for each row the sums of that row and all later ones."""
+    """Return for each row the sums of that row and all later ones, negative numbers as 0; and a row of zeros."""
     sums = [[0] * width]
     for row in reversed(rows):
         sums.append([max(number, 0) + more for number, more in zip(row, sums[-1], strict=True)])

@@ -1,12 +1,10 @@
-"""Decides what the pods around a pod allow.
+"""Decide which nodes the pods around a pod close to it, and how each placed pod limits the next of its shape.
 
-Which nodes are closed to it, and how each placed pod limits the next like it.
-
-A rule that closes nodes whatever happens to the gang is a mask. The other rules say how a pod of a shape limits the
-next pod of the same shape:
-- `single` and `Apart`: the pod takes its node, or its place, for itself.
-- `Together`: the pod draws the rest into its place.
-- `Even`: the pod's place may only be so far ahead of the places with the fewest pods.
+A rule that closes nodes whatever else is placed is a mask. The other rules say how a pod of a shape limits the next pod
+of the same shape. A *place* is a topology domain: the nodes with the same value of a label.
+- `single` and `Apart`: a node, or a place, takes one pod only.
+- `Together`: all pods go to the place of the first pod.
+- `Even`: a place may have only so many more pods than the places with the fewest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +33,7 @@ EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 class Rule(Protocol):
     """A limit that each pod of a shape puts on the next.
 
-    Places are numbers by node, negative where a node is in no place.
+    Places are numbers by node, negative for a node in no place.
     """
 
     @property
@@ -55,7 +53,7 @@ class Rule(Protocol):
     def quotas(self, room: Ints, wanted: int) -> Ints:
         """Return how many of the wanted pods each place gets, given the room of each place.
 
-        Fewer if not all can be placed.
+        The sum is smaller than `wanted` if not all can be placed.
         """
         ...
 
@@ -99,9 +97,10 @@ class Together(Struct, frozen=True):
 
 
 class Even(Struct, frozen=True):
-    """A rule that no place is further ahead of the place with the fewest pods than allowed.
+    """A rule that no place has more pods than the place with the fewest, plus an allowed difference.
 
-    counts: the pods in each place. eligible: whether the place counts when the fewest pods are determined.
+    counts: the pods in each place.
+    eligible: whether the place counts when the fewest pods are determined.
     """
 
     places: Ints
@@ -113,7 +112,7 @@ class Even(Struct, frozen=True):
     reason: str = SPREAD
 
     def closed(self) -> Mask:
-        """Return the nodes of places that are already as far ahead as allowed."""
+        """Return the nodes of places that already have the allowed difference."""
         full = self.counts + self.own - self._find_fewest(self.counts) > self.max_skew
         closed = np.ones(len(self.places), np.bool_)
         inside = self.places >= 0
@@ -121,7 +120,7 @@ class Even(Struct, frozen=True):
         return closed
 
     def quotas(self, room: Ints, wanted: int) -> Ints:
-        """Give pods to the places with the fewest first. A place without room left holds up the others."""
+        """Give pods to the places with the fewest pods first. A place without room limits all other places."""
         highest = self._find_fewest(self.counts + room) + self.max_skew
         most = np.clip(highest - self.counts, 0, room)
         if int(most.sum()) <= wanted:
@@ -145,7 +144,7 @@ class Even(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """The limits that the pods around put on a shape.
+    """The limits that the surrounding pods put on a shape.
 
     closed: nodes that no pod of the gang can open, by reason, in the order in which the reasons are checked.
     single: nodes that take one pod of the shape.
@@ -156,14 +155,14 @@ class Limits(Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
 
     def apply(self, fits: Ints) -> None:
-        """Lower how many pods each node can take, by all limits but the rules."""
+        """Reduce the number of pods that each node can take, by all limits except the rules."""
         for _, closed in self.closed:
             fits[closed] = 0
         if self.single is not None:
             np.minimum(fits, 1, out=fits, where=self.single)
 
     def apply_to_next(self, fits: Ints) -> None:
-        """Lower how many pods each node can take, for the very next pod."""
+        """Reduce the number of pods that each node can take, for the very next pod."""
         self.apply(fits)
         for rule in self.rules:
             fits[rule.closed()] = 0
@@ -175,9 +174,9 @@ NO_LIMITS = Limits()
 
 
 def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool = False) -> Limits:
-    """Return the limits that the pods around put on a shape.
+    """Return the limits that the surrounding pods put on a shape.
 
-    mates: leave out limits that other pods of the gang may still open.
+    mates: leave out limits that other pods of the gang may still lift.
     wishes: treat the shape's preferences about its own pods as required.
     """
     if not shape.meets_others:
@@ -215,7 +214,7 @@ def _list_held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
 
 
 def _list_apart_rules(around: Around, shape: Shape, *, wishes: bool) -> Iterator[Apart]:
-    """Yield the rules by which a pod of the shape closes places to others of the same shape."""
+    """Yield the rules by which a pod of the shape closes topology domains to others of the same shape."""
     unliked = [wish.term for wish in shape.terms.wishes if wish.weight < 0] if wishes else []
     for term in (*shape.terms.anti_affinity, *unliked):
         if around.means((term,), shape):
@@ -248,7 +247,7 @@ def _add_affinity(around: Around, shape: Shape, closed: list[tuple[str, Mask]], 
 def _list_together_rules(around: Around, shape: Shape) -> Iterator[Together]:
     """Yield the rules by which a shape prefers its own pods nearby.
 
-    Where other pods that it prefers run already, scores draw the shape there anyway, so that no rule is needed.
+    If pods that it prefers run already, scores prefer their nodes anyway, so no rule is needed.
     """
     for wish in shape.terms.wishes:
         if wish.weight > 0 and around.means((wish.term,), shape) and not around.count_selected((wish.term,)).any():

@@ -1,8 +1,7 @@
-"""Scores nodes by the preferences of pods and by how full the nodes are.
+"""Score nodes by the preferences of pods and by how full the nodes are.
 
-Preferences come first: preferred nodes, taints that the pod prefers to avoid, pods that it prefers to be near. Each
-kind counts from 0 to 100, with the weights of kube-scheduler's plugins. Among equally welcome nodes the strategy
-decides.
+Preferences come first: preferred nodes, taints to avoid, pods to be near. Each kind scores from 0 to 100, with the
+weights of kube-scheduler's plugins. Among nodes of equal score the strategy decides.
 """
 
 from muster.gang import arrays as np
@@ -16,9 +15,9 @@ _TAINTS, _NODES, _PODS = 3, 2, 2
 
 
 def welcome(around: Around, shape: Shape) -> Ints | None:
-    """Return the score of each node for a shape, by node index; None if all nodes are equal.
+    """Return the preference score of each node for a shape, by node index; None if all nodes are equal.
 
-    Taints that ask the pod to stay away, and its preferences of nodes and of pods, make the score.
+    The score combines taints with the effect PreferNoSchedule, and the shape's preferences for nodes and for pods.
     """
     capacity = around.capacity
     kinds = []
@@ -35,15 +34,15 @@ def welcome(around: Around, shape: Shape) -> Ints | None:
 def worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: int) -> Floats:
     """Return the worth of the first, second, ... pod of a shape on each node, by node index and up to `most` pods.
 
-    A pod is worth no more than the pods before it on its node, so that the best pods of all nodes come in turn.
+    The worth of a pod is at most that of the earlier pods on its node, so that sorting keeps their order.
     """
     shares = []
-    for resource, wanted in shape.requests:
+    for resource, amount in shape.requests:
         if resource == "pods" and len(shape.requests) > 1:
             continue
         allocatable = np.maximum(capacity.allocatable_of(resource), 1)[:, None]
         used = (capacity.allocatable_of(resource) - capacity.free_of(resource, taken))[:, None]
-        shares.append((used + wanted * np.arange(1, most + 1)) / allocatable)
+        shares.append((used + amount * np.arange(1, most + 1)) / allocatable)
     full, strategy = np.stack(shares), capacity.strategy
     if strategy is Strategy.BALANCED:
         worth = -full.std(axis=0)

@@ -1,4 +1,4 @@
-"""Tracks what the nodes have and which pods are on them, as arrays and indexes updated change by change.
+"""Track the capacity of the nodes and the pods on them, as arrays and indexes updated change by change.
 
 Deterministic.
 """

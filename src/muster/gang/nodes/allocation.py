@@ -1,4 +1,4 @@
-"""Makes the allocation of a ResourceClaim from the devices that were picked for it."""
+"""Make the allocation of a ResourceClaim from the devices that were picked for it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -45,5 +45,5 @@ def _list_configuration(claim: ResourceClaim, classes: Classes) -> Iterator[Devi
         device_class = classes(request.exactly.device_class_name) if request.exactly is not None else None
         for one in device_class.spec.config if device_class is not None else ():
             yield DeviceAllocationConfiguration(source="FromClass", requests=(request.name,), opaque=one.opaque)
-    for said in claim.spec.devices.config:
-        yield DeviceAllocationConfiguration(source="FromClaim", requests=said.requests, opaque=said.opaque)
+    for config in claim.spec.devices.config:
+        yield DeviceAllocationConfiguration(source="FromClaim", requests=config.requests, opaque=config.opaque)

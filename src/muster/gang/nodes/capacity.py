@@ -1,4 +1,4 @@
-"""Tracks what every node has free, as resource-major integer arrays, updated change by change.
+"""Track the free amounts of every node, as resource-major integer arrays, updated change by change.
 
 Invariants:
 - `free = allocatable - the sum over assigned pods`, exactly, in integers.
@@ -27,12 +27,12 @@ from muster.gang.nodes.guests import Guests
 from muster.gang.nodes.volumes import Volumes
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
 
-# The most entries of each cache; a full cache is emptied.
+# The maximum number of entries of each cache; a full cache is emptied.
 _MASKS_KEPT = 1000
 
 
 class Strategy(Enum):
-    """The way in which a gang uses nodes that are equally welcome to it.
+    """The way in which a gang uses nodes that are equally preferred.
 
     TIGHT: as few nodes as possible; the last pods share the node that they leave with the least room.
     MOST: the fullest nodes first.
@@ -57,7 +57,7 @@ class NodeTraits(Struct, frozen=True):
 
 
 class Capacity:
-    """The nodes of a cluster and what is free on them."""
+    """The nodes of a cluster and their free amounts."""
 
     def __init__(self, strategy: Strategy = Strategy.TIGHT) -> None:
         self.strategy = strategy
@@ -107,7 +107,7 @@ class Capacity:
         return new or grew or changed
 
     def retire(self, resources: Iterable[str]) -> None:
-        """Let other resources reuse the rows of these, which are requested no more, once no node has any of them."""
+        """Allow the rows of these resources, which no pod requests any more, to be reused once no node has any."""
         self._retired.update(self._row.keys() & resources)
 
     def remove_node(self, name: str) -> None:
@@ -123,7 +123,7 @@ class Capacity:
         self._forget()
 
     def assign(self, uid: str, node: str, guest: Guest) -> bool:
-        """Record that a pod is on a node; another node or size moves it. Return whether anything changed."""
+        """Record that a pod is on a node; a pod that was on another node moves. Return whether anything changed."""
         if self.guests.get(uid) == (node, guest):
             return False
         self.release(uid)
@@ -147,7 +147,7 @@ class Capacity:
 
     @property
     def watched(self) -> frozenset[str] | None:
-        """The labels by which pods on nodes select waiting pods; None if they select none."""
+        """The labels by which pods on nodes select waiting pods; None if no pod on a node selects others."""
         return self.guests.watched
 
     def index_of(self, node: str) -> int | None:
@@ -158,12 +158,12 @@ class Capacity:
         """Yield the node index and the requests of each pod whose node exists."""
         assigned, index_of = self.guests.get, self._index.get
         for uid in uids:
-            known = assigned(uid)
-            if known is not None and (index := index_of(known[0])) is not None:
-                yield index, known[1].requests
+            assignment = assigned(uid)
+            if assignment is not None and (index := index_of(assignment[0])) is not None:
+                yield index, assignment[1].requests
 
     def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
-        """Return for each node how many pods of a shape it can take, on top of what `taken` already takes."""
+        """Return for each node how many pods of a shape it can take, in addition to the use in `taken`."""
         if taken is not None:
             return self._count_fitting(shape, self._allocatable - self._used - taken, self.eligible(shape))
         seen, fits = self._fits.get(shape, (-1, None))
@@ -181,24 +181,24 @@ class Capacity:
         return fits.copy()
 
     def known_room(self, shape: Shape) -> int | None:
-        """Return how many pods of a shape fit on all nodes together, as noted since the last change; None: unknown."""
+        """Return how many pods of a shape fit on all nodes together, if noted since the last change; None: unknown."""
         version, room = self._rooms.get(shape, (-1, 0))
         return room if version == self.version else None
 
     def note_room(self, shape: Shape, room: int) -> None:
-        """Keep how many pods of a shape fit on all nodes together, until anything changes."""
+        """Cache how many pods of a shape fit on all nodes together, until anything changes."""
         if len(self._rooms) >= _MASKS_KEPT:
             self._rooms.clear()
         self._rooms[shape] = self.version, room
 
     def _count_fitting(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
-        """Return for each of some nodes how many pods of a shape fit into what is free."""
+        """Return for each of some nodes how many pods of a shape fit into the free amounts."""
         fits: Ints | None = None
-        for resource, wanted in shape.requests:
+        for resource, requested in shape.requests:
             row = self._row.get(resource)
             if row is None:
                 return np.zeros(len(eligible), np.int64)
-            room = free[row] // wanted if wanted > 1 else free[row]
+            room = free[row] // requested if requested > 1 else free[row]
             fits = room if fits is None else np.minimum(fits, room)
         assert fits is not None, "every shape asks for one of the pods that a node takes"
         counts: Ints = np.maximum(fits, 0) * eligible
@@ -218,12 +218,12 @@ class Capacity:
         return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row]
 
     def used_of(self, resource: str) -> Ints:
-        """Return what the pods on the nodes use of one resource, by node index."""
+        """Return the amounts of one resource that the pods on the nodes use, by node index."""
         row = self._row.get(resource)
         return np.zeros(len(self.names), np.int64) if row is None else self._used[row]
 
     def free_of(self, resource: str, taken: Ints | None = None) -> Ints:
-        """Return the free amounts of one resource by node index, less what `taken` takes."""
+        """Return the free amounts of one resource by node index, less the use in `taken`."""
         row = self._row.get(resource)
         if row is None:
             return np.zeros(len(self.names), np.int64)
@@ -248,7 +248,7 @@ class Capacity:
         return self._compute_numbers(key, lambda traits: _is_selected(traits, shape)) > 0
 
     def tolerated(self, shape: Shape) -> Mask:
-        """Return the nodes whose taints the shape tolerates, as far as they would keep it away."""
+        """Return why no node can fit a shape; "" if some node may."""
         key = "tolerated", shape.tolerations
         return self._compute_numbers(key, lambda traits: untolerated(traits.taints, shape.tolerations) is None) > 0
 
@@ -275,7 +275,7 @@ class Capacity:
         return self._by_name
 
     def in_order(self, nodes: Ints) -> Ints:
-        """Return these node indexes in the order of the nodes' names."""
+        """Return the nodes whose NoSchedule and NoExecute taints the shape tolerates."""
         by_name = self.by_name
         if len(nodes) * 4 > len(by_name):
             chosen = np.zeros(len(by_name), np.bool_)
@@ -285,27 +285,28 @@ class Capacity:
         return ordered
 
     def domains(self, labels: tuple[str, ...]) -> tuple[Level, ...]:
-        """Return the levels of a topology, from the widest label to the narrowest; cached until a node changes."""
-        known = self._domains.get(labels)
-        if known is None:
+        """Return, by node, how many PreferNoSchedule taints the shape does not tolerate."""
+        cached = self._domains.get(labels)
+        if cached is None:
             if len(self._domains) >= _MASKS_KEPT:
                 self._domains.clear()
             nodes = [None if traits is None else dict(traits.labels) for traits in self.traits]
-            known = self._domains[labels] = domains(nodes, labels)
-        return known
+            cached = self._domains[labels] = domains(nodes, labels)
+        return cached
 
     def places(self, *keys: str) -> Ints:
-        """Return the place of each node.
+        """Return the topology domain of each node, as a number.
 
-        Equal numbers for equal values of these labels; negative without one of them.
+        Nodes with equal values of these labels have equal numbers; a node without one of the labels has a negative
+        number.
         """
         return self.domains(keys)[-1].of_node
 
     def in_places(self, key: str, nodes: Mask) -> Mask:
-        """Return all nodes that share a place, by a label, with one of these nodes."""
+        """Return all nodes that share a topology domain, by a label, with one of these nodes."""
         places = self.places(key)
         inside = places[nodes]
-        chosen = np.zeros(int(places.max(initial=-1)) + 2, np.bool_)  # the last entry is for nodes in no place
+        chosen = np.zeros(int(places.max(initial=-1)) + 2, np.bool_)  # the last entry is for nodes in no domain
         chosen[inside[inside >= 0]] = True
         return chosen[places]
 
@@ -349,20 +350,20 @@ class Capacity:
 
     def _find_openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
         key = (shape.node_selector, shape.tolerations, shape.node_terms, shape.claims, shape.unable)
-        known = self._opennesses.get(key)
-        if known is None:
+        cached = self._opennesses.get(key)
+        if cached is None:
             if len(self._opennesses) >= _MASKS_KEPT:
                 self._opennesses.clear()
             if self.unable(shape):
-                known = np.zeros(len(self.names), np.bool_), Counter()
+                cached = np.zeros(len(self.names), np.bool_), Counter()
             else:
                 obstacles = [self._find_obstacle(traits, shape) for traits in self.traits]
                 reasons = Counter(
                     reason for reason, name in zip(obstacles, self.names, strict=True) if reason and name is not None
                 )
-                known = np.array([reason is None for reason in obstacles], dtype=np.bool_), reasons
-            self._opennesses[key] = known
-        return known
+                cached = np.array([reason is None for reason in obstacles], dtype=np.bool_), reasons
+            self._opennesses[key] = cached
+        return cached
 
     def _find_obstacle(self, traits: NodeTraits | None, shape: Shape) -> str | None:
         if (reason := obstacle(traits, shape)) is not None or traits is None:
@@ -383,9 +384,9 @@ class Capacity:
     def taking(self, shape: Shape, counts: Ints) -> Ints:
         """Return what `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
         taken = np.zeros_like(self._used)
-        for resource, wanted in shape.requests:
+        for resource, requested in shape.requests:
             if (row := self._row.get(resource)) is not None:
-                taken[row] = counts * wanted
+                taken[row] = counts * requested
         return taken
 
     def _add(self, name: str) -> int:
@@ -429,7 +430,7 @@ class Capacity:
                     self._used[row, index] += value
 
     def _take_idle(self, most: int) -> list[str]:
-        """Take up to `most` resources off the retired ones that no node has and no pod uses."""
+        """Remove and return up to `most` retired resources that no node has and no pod uses."""
         idle = [
             resource
             for resource in sorted(self._retired)

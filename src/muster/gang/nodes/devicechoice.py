@@ -1,7 +1,8 @@
-"""Chooses which free devices of a node the claims of a pod get: pure.
+"""Choose which free devices of a node the claims of a pod get. Pure.
 
-Within a claim the scarcest request goes first, and takes the devices that the fewest others want. Where devices of some
-requests must share an attribute (`matchAttribute`), the values of that attribute are tried one after the other.
+Within a claim the scarcest request is served first, and takes the devices that the fewest other selections match. If
+devices of some requests must share an attribute (`matchAttribute`), the values of that attribute are tried one after
+the other.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,8 +30,8 @@ def choose_devices(
 ) -> dict[str, Choice] | None:
     """Return the devices for each claim, or None if one claim gets too few.
 
-    free: the unallocated devices, those that the fewest selections want first. matching: returns all devices of a
-    selection.
+    free: the unallocated devices, those that the fewest selections match first.
+    matching: returns all devices of a selection.
     """
     left, chosen = list(free), dict[str, Choice]()
 

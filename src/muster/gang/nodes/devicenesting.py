@@ -1,4 +1,4 @@
-"""Tracks which selections of devices are subsets of other selections, updated node by node.
+"""Track which selections of devices are subsets of other selections, updated node by node.
 
 A selection is a device class with selectors; it matches a set of devices on each node. The narrow selection is a subset
 of the wide one if it matches a device on some node, and on every node the wide one matches each device that the narrow
@@ -15,7 +15,7 @@ MatchingOn: TypeAlias = Callable[[str, str], frozenset[DeviceId]]
 
 
 class Nesting:
-    """Counters that tell for each pair of selections asked about whether the first is a subset of the second.
+    """Counters that tell, for each pair of selections that was queried, whether the first is a subset of the second.
 
     Two counters decide: the nodes on which the narrow selection matches devices, and the nodes on which the wide one
     misses some of them.

@@ -1,4 +1,4 @@
-"""Reads the devices that drivers publish in ResourceSlices, pool by pool."""
+"""Read the devices that drivers publish in ResourceSlices, pool by pool."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,8 @@
-"""Reads ResourceClaims: which devices of a node each request may use, and how many.
+"""Read ResourceClaims: which devices of a node each request may use, and how many.
 
 A selection is everything that decides whether a device fits. All requests with the same selection compete for the same
-devices, so a selection is one resource of a node. A claim that cannot be read that way is refused in words.
+devices, so a selection counts as one resource of a node. A claim that cannot be read that way is refused with a
+message.
 """
 
 from typing import Final
@@ -11,7 +12,7 @@ from msgspec import Struct
 from muster.api.groups.resource import DeviceClass, DeviceTaint, DeviceToleration, ExactDeviceRequest, ResourceClaimSpec
 from muster.gang.shapes import MOST
 
-# The most devices that the API server accepts in a claim's status.
+# The maximum number of devices that the API server accepts in a claim's status.
 MOST_DEVICES: Final = 32
 
 

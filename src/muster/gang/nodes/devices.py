@@ -1,9 +1,11 @@
-"""Tracks the devices of nodes and their holders, and picks devices for pods: a state machine owned by the scheduler.
+"""Track the devices of nodes and the pods that use them, and pick devices for pods.
 
-Devices that fit the same requests (a `Selection`) are a resource of their node, so that gangs are placed by counting.
-The devices of a pod are picked when its node is chosen. A node has, of a selection, its matching devices except those
-whose claim no pod on a node uses: such a claim is about to be deallocated. A pod uses, of a selection, all of its
-devices that match, by whichever request it got them.
+This is a state machine owned by the scheduler. Devices that fit the same requests (a `Selection`) are a resource of
+their node, so that gangs are placed by counting. The devices of a pod are picked when its node is chosen.
+
+- The amount of a selection on a node is its matching devices, without devices whose claim no pod on a node uses,
+  because such a claim is about to be deallocated.
+- A pod uses, of a selection, all of its devices that match, whichever request they were allocated for.
 
 Limits: only whole devices of one node are allocated. Devices that several nodes share, that consume shared counters or
 that have binding conditions are ignored.
@@ -69,7 +71,7 @@ class Devices:
         self._placements: dict[str, _Placement] = {}  # by UID
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)  # UIDs by node
         self._picks: dict[str, Picks] = {}  # by UID: devices not yet written to the claims
-        self._awaiting: set[str] = set()  # UIDs of pods that asked for a claim before it existed
+        self._awaiting: set[str] = set()  # UIDs of pods that requested a claim before it existed
         self._held: dict[DeviceId, set[str]] = {}  # the claims of each device that is, or is about to be, allocated
 
     # Changes in the cluster.
@@ -172,7 +174,7 @@ class Devices:
     def held_by(self, uid: str) -> Amounts:
         """Return the amount of each selection that a pod holds on its node: the number of devices that match it.
 
-        A selection of all devices (`whole`) counts 1. A device that matches several selections counts for each.
+        A selection with `whole` counts 1. A device that matches several selections counts for each.
         """
         placement = self._placements.get(uid)
         if placement is None or placement.node not in self._on_node:
@@ -191,7 +193,7 @@ class Devices:
         return [(self._placements[uid].pod, node) for node in nodes for uid in sorted(self._pods_on.get(node, ()))]
 
     def ask(self, pod: Pod) -> DeviceAsk:
-        """Return what a waiting pod requests of a node, or why no node fits."""
+        """Return the requests of a waiting pod to a node, or why no node fits."""
         wanted = self._read_wanted(pod)
         if isinstance(wanted, str):
             return DeviceAsk(unable=wanted)
@@ -259,7 +261,7 @@ class Devices:
         return choose_devices(wanted, free, lambda selection: self._find_matching(selection.resource, node), devices)
 
     def _read_wanted(self, pod: Pod) -> dict[str, ClaimWants] | str:
-        """Return what each claim of a pod requests, by `namespace/name`, or why the pod gets nothing."""
+        """Return the requests of each claim of a pod, by `namespace/name`, or why the pod gets no devices."""
         names = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
         wants_by_claim: dict[str, ClaimWants] = {}
         if (problem := named_claim(pod)) != "":
@@ -295,7 +297,7 @@ class Devices:
     # Internal indexes.
 
     def _follow(self, key: str, claim: ResourceClaim | None) -> bool:
-        """Follow the selections of a claim that a pod may use; return whether nodes have other resources now."""
+        """Count the selections of a claim that a pod may use; return whether nodes have other resources now."""
         wanted = read_claim(claim.spec) if claim is not None and _list_users(claim) else ""
         requests = wanted.requests if not isinstance(wanted, str) else ()
         change = self._selections.set_claim(key, tuple({one.selection: None for one in requests}))
@@ -321,21 +323,21 @@ class Devices:
     def _find_matching(self, resource: str, node: str) -> frozenset[DeviceId]:
         if node not in self._on_node:
             return frozenset()
-        known = self._matching.get((resource, node))
-        if known is None:
+        cached = self._matching.get((resource, node))
+        if cached is None:
             selection = self._selections[resource]
             device_class = self._classes.get(selection.device_class)
             expressions = expressions_of(selection, device_class) if device_class is not None else ()
-            known = self._matching[resource, node] = frozenset(
+            cached = self._matching[resource, node] = frozenset(
                 one
                 for one, device in (self._on_node[node].items() if device_class is not None else ())
                 if all(tolerates(selection.tolerations, taint) for taint in device.taints)
                 and all(self._matches(expression, one[0], device) for expression in expressions)
             )
-        return known
+        return cached
 
     def _read_node(self, node: str) -> None:
-        """Read the devices of a node anew. Of each pool only the newest complete generation counts."""
+        """Read the devices of a node again. Of each pool only the newest complete generation counts."""
         self._nesting.add(node, -1)
         for one in self._on_node.pop(node, ()):
             self._node_of.pop(one, None)
@@ -398,7 +400,7 @@ class Devices:
 
 
 def named_claim(pod: Pod) -> str:
-    """Return why a pod that names a claim, instead of a template, gets no node; "" if it names none."""
+    """Return why a pod gets no node because it names a ResourceClaim itself; "" if it names only templates or none."""
     named = next((one.resource_claim_name for one in pod.spec.resource_claims if one.resource_claim_name), None)
     return f"cannot allocate resource claim {named}: {_NAMED}" if named is not None else ""
 

@@ -1,8 +1,8 @@
-"""Follows the selections of devices that the claims of pods request: each is a resource of every node with devices.
+"""Track the selections of devices that the claims of pods request: each is a resource of every node with devices.
 
-Users choose selectors, so at most `MOST_SELECTIONS` selections are followed at a time. A selection that no claim
-requests any more stays, as the next job often requests the same one, until another selection needs its place. The
-claims of one namespace follow at most `MOST_OF_NAMESPACE` selections, so that no namespace leaves the others without.
+Users choose selectors, so at most `MOST_SELECTIONS` selections are tracked at a time. A selection that no claim
+requests any more stays until another selection needs its slot, because the next job often requests the same one. The
+claims of one namespace use at most `MOST_OF_NAMESPACE` selections, so that no namespace takes the slots of all others.
 """
 
 from collections import Counter, defaultdict
@@ -18,22 +18,22 @@ MOST_OF_NAMESPACE: Final = 64
 
 
 class FollowedChange(Struct, frozen=True):
-    """The effect of a claim's change: whether a new selection is followed, and the resources that are dropped."""
+    """The effect of a claim's change: whether a new selection is tracked, and the resources that are dropped."""
 
     grew: bool = False
     forgotten: tuple[str, ...] = ()
 
 
 class Selections:
-    """The followed selections, by the name of their resource, with the claims that request them."""
+    """The tracked selections, by the name of their resource, with the claims that request them."""
 
     def __init__(self) -> None:
         self._followed: dict[str, Selection] = {}
         self._wanted: dict[str, Sequence[Selection]] = {}  # by claim
-        self._wanting = Counter[str]()  # how many claims want each resource
-        # By namespace, the claims with a selection that is not followed for lack of room, the oldest first.
+        self._wanting = Counter[str]()  # how many claims request each resource
+        # By namespace, the claims with a selection that is not tracked because all slots are taken, the oldest first.
         self._left_out = defaultdict[str, dict[str, None]](dict)
-        # By namespace, how many of its followed claims request each resource.
+        # By namespace, how many of its tracked claims request each resource.
         self._of_namespace = defaultdict[str, Counter[str]](Counter)
 
     def __contains__(self, resource: str) -> bool:
@@ -50,9 +50,9 @@ class Selections:
         return self._followed.items()
 
     def set_claim(self, key: str, wanted: Sequence[Selection]) -> FollowedChange:
-        """Record what a claim requests from now on: nothing, if the claim is gone.
+        """Record the selections that a claim requests from now on: none if the claim is gone.
 
-        A claim that requests more than the share of a namespace gets nothing.
+        A claim that requests more than the share of a namespace gets no slot.
         """
         wanted = wanted if len(wanted) <= MOST_OF_NAMESPACE else ()
         if wanted == self._wanted.get(key, ()):
@@ -72,19 +72,18 @@ class Selections:
         if wanted:
             self._wanted[key] = wanted
             self._left_out[namespace][key] = None
-        known = len(self._followed)
+        count_before = len(self._followed)
         if not self._left_out or self._follow():
-            return FollowedChange(len(self._followed) > known)
+            return FollowedChange(len(self._followed) > count_before)
         forgotten = self._forget_unused()
         self._follow()
-        return FollowedChange(len(self._followed) > known - len(forgotten), forgotten)
+        return FollowedChange(len(self._followed) > count_before - len(forgotten), forgotten)
 
     def _follow(self) -> bool:
-        """Follow selections of claims that were left out so far, while there is room.
+        """Track selections of claims that were left out so far, while there are free slots.
 
-        Return whether there was room for all.
-
-        A namespace that has its share gets no more, even if there is room.
+        Return whether there was a slot for all. A namespace that has used its share gets no more, even if slots are
+        free.
         """
         for namespace in list(self._left_out):
             for key in list(self._left_out[namespace]):
@@ -106,7 +105,7 @@ class Selections:
         return len(has) + sum(one.resource not in has for one in wanted) <= MOST_OF_NAMESPACE
 
     def _release(self, namespace: str, wanted: Sequence[Selection]) -> None:
-        """Take what a claim requests from its namespace's share, unless the claim was left out."""
+        """Deduct a claim's requests from its namespace's used share, unless the claim was left out."""
         of_namespace = self._of_namespace[namespace]
         for one in wanted:
             of_namespace[one.resource] -= 1

@@ -1,4 +1,4 @@
-"""Computes the domains of a topology as integer arrays: racks in blocks in zones, from the labels of nodes.
+"""Compute the domains of a topology as integer arrays: racks in blocks in zones, from the labels of nodes.
 
 The name of a domain is its values at its own level and at all wider ones, so that two blocks may each have a rack "1".
 Domains of a level are numbered in the order of their names, so that decisions by number do not depend on the order in

@@ -1,6 +1,7 @@
-"""Indexes the pods on the nodes by what other pods' rules ask, updated pod by pod and never scanned as a whole.
+"""Index the pods on the nodes by the fields that rules of other pods read.
 
-Results are by node name, because a pod may appear before its node does.
+The index is updated pod by pod and never scanned as a whole. Results are by node name, because a pod may appear before
+its node does.
 """
 
 from collections import Counter, defaultdict
@@ -36,7 +37,7 @@ class Guests:
         return len(self._known)
 
     def get(self, uid: str) -> tuple[str, Guest] | None:
-        """Return a pod as others see it, with the name of its node; None if the pod is unknown."""
+        """Return a pod's relevant fields, with the name of its node; None if the pod is unknown."""
         return self._known.get(uid)
 
     def items(self) -> Iterable[tuple[str, tuple[str, Guest]]]:
@@ -63,7 +64,7 @@ class Guests:
             self._file(uid, guest)
 
     def remove(self, uid: str) -> tuple[str, Guest]:
-        """Remove a known pod; return its node and how others saw it."""
+        """Remove a known pod; return its node and its relevant fields."""
         node, guest = self._known.pop(uid)
         _discard(self._on_node, node, uid)
         for hold in guest.holds:
@@ -84,7 +85,7 @@ class Guests:
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
-        """Remove these pods for the duration of the context."""
+        """Remove these pods until the end of the `with` block."""
         removed = [(uid, *self.remove(uid)) for uid in uids if uid in self._known]
         try:
             yield
@@ -94,7 +95,7 @@ class Guests:
 
     @property
     def watched(self) -> frozenset[str] | None:
-        """The labels by which the anti-affinity of these pods selects; None if they have none."""
+        """The labels by which the anti-affinity of these pods selects other pods; None if there is none."""
         if self._watched is None and self._repelling:
             self._watched = keys_of(term.matcher for term in self._repelling)
         return self._watched
@@ -108,7 +109,7 @@ class Guests:
         return self._claiming[claim]
 
     def repelling(self, namespace: str, labels: Labels) -> Iterator[tuple[str, Collection[str]]]:
-        """Yield the topology key and the nodes of each anti-affinity term that repels such a pod."""
+        """Yield the topology key and the nodes of each anti-affinity term that repels a pod with these labels."""
         theirs = self.namespaces.get(namespace, {})
         for term, nodes in self._repelling.items():
             if term.matches(namespace, labels, theirs):
@@ -141,7 +142,7 @@ class Guests:
         return {*term.namespaces, *elsewhere}
 
     def _list_candidates(self, namespaces: Iterable[str], matcher: LabelMatcher) -> Iterator[str]:
-        """Yield the pods that may match, by the label that leaves the fewest."""
+        """Yield the pods that may match, from the index of the most selective label."""
         in_namespace = self._ensure_filed()
         for namespace in namespaces:
             best: Collection[str] = in_namespace.get(namespace, ())

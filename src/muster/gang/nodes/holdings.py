@@ -1,4 +1,4 @@
-"""Holds what running pods use, as arrays, to compute what would come free without them."""
+"""Hold the amounts that running pods use, as arrays, to compute what would come free without them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -12,9 +12,10 @@ from muster.gang.shapes import Amounts
 
 
 class Holdings(Struct, frozen=True, eq=False):
-    """The node use of several holders, in their order.
+    """The node use of several holders (gangs), in their order.
 
-    nodes: the node index of each pod, holder by holder. amounts: by resource row and pod.
+    nodes: the node index of each pod, holder by holder.
+    amounts: by resource row and pod.
     starts: where the pods of each holder begin, and finally where all end.
     size: how many nodes there are.
     """
@@ -45,9 +46,9 @@ class Holdings(Struct, frozen=True, eq=False):
         return cls(places, amounts, np.array(starts, np.int64), len(capacity.names))
 
     def freed(self, first: int | None = None) -> Ints:
-        """Return what comes free with the first so many holders, or all, in the form of `place`'s `taken`.
+        """Return the amounts freed without the first `first` holders, or without all, in the form of `place`'s `taken`.
 
-        Negative.
+        Freed amounts are negative.
         """
         end = len(self.nodes) if first is None else int(self.starts[first])
         freed = np.zeros((len(self.amounts), self.size), np.int64)

@@ -1,6 +1,7 @@
-"""Decides to which nodes persistent volumes tie a pod, and what keeps a claim from being used.
+"""Decide to which nodes persistent volumes restrict a pod, and what prevents the use of a claim.
 
-Only bound claims are followed. A claim that binds when its first pod is placed is not bound here; it is reported.
+Only bound claims are followed. A claim that binds when its first pod is placed is not bound here; the pod is refused
+with a message.
 """
 
 from typing import TypeVar
@@ -52,7 +53,7 @@ class Volumes:
         return claim is not None and _ONE_POD in claim.spec.access_modes
 
     def missing(self, key: str) -> str:
-        """Return why no node fits a pod with that claim; "" if some may."""
+        """Return why no node fits a pod with that claim; "" if some node may."""
         name, claim = key.partition("/")[2], self._claims.get(key)
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found'

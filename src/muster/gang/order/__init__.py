@@ -1,4 +1,5 @@
-"""Decides which gang starts first.
+"""Decide which gang starts first.
 
-What is reserved for the head, who may pass it, and whom it displaces. Deterministic.
+That includes the room reserved for the head of the queue, the gangs that may pass it, and the gangs that it preempts.
+Deterministic.
 """

@@ -1,4 +1,4 @@
-"""Estimates when running pods end: by an enforced limit, or as their user expects."""
+"""Estimate when running pods end: by an enforced limit, or by the user's expectation."""
 
 from math import inf
 
@@ -25,8 +25,7 @@ class End(Struct, frozen=True):
     """The time at which something ends, in seconds of the clock by which it started.
 
     at: infinity if it does not end by itself.
-
-    sure: a limit ends it then, unless it ended before.
+    sure: whether an enforced limit ends it at that time at the latest.
     """
 
     at: float
@@ -37,7 +36,10 @@ NEVER = End(inf, sure=True)
 
 
 def expected_end(pod: Pod, started: float, carried: End | None = None) -> End | None:
-    """Return when a pod that started then ends; None if that is unknown. carried: the end of its Job or group."""
+    """Return when a pod that started at `started` ends; None if that is unknown.
+
+    carried: the end of its Job or group.
+    """
     own = end_of(pod.metadata, pod.spec.active_deadline_seconds, started)
     end = own if carried is None else carried if own is None else min(own, carried, key=lambda one: one.at)
     if end is None and (owner := controller_of(pod.metadata)) is not None and owner.kind in _SERVICES:
@@ -46,7 +48,7 @@ def expected_end(pod: Pod, started: float, carried: End | None = None) -> End | 
 
 
 def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> End | None:
-    """Return when an object that started then ends. deadline: its `activeDeadlineSeconds`.
+    """Return when an object that started at `started` ends. deadline: its `activeDeadlineSeconds`.
 
     The user's expectation counts if it is sooner than the enforced limits. An invalid or absurdly long expectation is
     ignored.

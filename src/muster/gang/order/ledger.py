@@ -1,7 +1,7 @@
-"""Keeps what runs as arrays, change by change: what each gang uses of which nodes, since when, and when it ends.
+"""Track the running gangs as arrays, change by change: their node use, start and end.
 
-A reservation needs all that runs, whenever room comes free. Of 100,000 pods the ledger reads only those again whose
-gang has changed.
+A reservation needs the use of all running gangs, whenever room comes free. Of 100,000 pods the ledger reads only those
+again whose gang has changed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,12 @@ _GONE = 1000
 
 
 class Running(Struct, frozen=True):
-    """A running gang, or a pod alone. pods: UIDs. started: by the clock of `now`. end: None if it is unknown."""
+    """A running gang, or a single pod.
+
+    pods: UIDs.
+    started: by the clock of `now`.
+    end: None if it is unknown.
+    """
 
     pods: Sequence[str]
     started: float
@@ -46,7 +51,7 @@ class Terms(Struct, frozen=True, eq=False):
 
 
 class Ledger:
-    """The running gangs, by key. A gang uses what it used when it was last set."""
+    """The running gangs, by key, with the amounts that each used when it was last set."""
 
     def __init__(self) -> None:
         self._gangs: dict[str, tuple[int, int, int]] = {}  # the number of each gang, and the range of its pods
@@ -60,7 +65,7 @@ class Ledger:
 
     @classmethod
     def of(cls, capacity: Capacity, running: Iterable[Running]) -> Self:
-        """Return a ledger of all that runs."""
+        """Return a ledger of these running gangs."""
         ledger = cls()
         for number, one in enumerate(running):
             ledger.set(str(number), one, capacity)
@@ -86,9 +91,9 @@ class Ledger:
 
     def drop(self, key: str) -> None:
         """Remove a gang that no longer runs."""
-        if (known := self._gangs.pop(key, None)) is None:
+        if (entry := self._gangs.pop(key, None)) is None:
             return
-        number, first, end = known
+        number, first, end = entry
         self._vacant.append(number)
         self._pods[_GANG, first:end] = -1
         self._gone += end - first
@@ -103,7 +108,7 @@ class Ledger:
         return Terms(numbers, started, ends, sure > 0)
 
     def holdings(self, capacity: Capacity, numbers: Ints) -> Holdings:
-        """Return what these gangs use, in their order. Pods on removed nodes use nothing."""
+        """Return the node use of these gangs, in their order. Pods on removed nodes use nothing."""
         place = np.full(self._terms.shape[1] + 1, -1, np.int64)  # the last entry is for removed pods
         place[numbers] = np.arange(len(numbers))
         index = np.array([-1 if (at := capacity.index_of(name)) is None else at for name in self._nodes], np.int64)
@@ -116,7 +121,7 @@ class Ledger:
         return Holdings(nodes[chosen], each[:, pods[_AMOUNTS, chosen]], starts, len(capacity.names))
 
     def _compact(self) -> None:
-        """Remove the pods that are gone, and the nodes and amounts that only they used."""
+        """Remove the rows of pods that are gone, and the nodes and amounts that only they used."""
         there = self._pods[_GANG, : self._end] >= 0
         before = np.concatenate(([0], np.cumsum(there)))
         pods = self._pods[:, : self._end][:, there]

@@ -1,12 +1,12 @@
-"""Decides which gangs of lower priority a gang displaces, whole or only their surplus, and as few as possible.
+"""Decide which gangs of lower priority a gang preempts, whole or only their surplus, and as few as possible.
 
-1. All pods that may be displaced are removed. If the gang does not fit even then, none is displaced.
-2. Removed pods come back as long as the gang still fits: first those that budgets protect, then the more important, and
-   the rest of a gang before its surplus. Pods that cannot come back are the victims.
-3. The same step decides the gang's placement, on what is free once the victims are gone.
+1. All pods that may be preempted are removed. If the gang does not fit even then, none is preempted.
+2. Removed pods are put back as long as the gang still fits: first those that budgets protect, then the more important,
+and the rest of a gang before its surplus. Pods that cannot be put back are the victims.
+3. The same step decides the gang's placement, on the room that is free without the victims.
 
-The strength of a gang is the priority of its weakest pod; the resistance is that of its strongest pod. A gang displaces
-only gangs whose resistance is below its strength, so a gang never displaces one that displaced it.
+The strength of a gang is the priority of its weakest pod; the resistance is that of its strongest pod. A gang preempts
+only gangs whose resistance is below its strength, so a gang never preempts one that preempted it.
 """
 
 from bisect import bisect_left
@@ -25,21 +25,21 @@ from muster.gang.placement import Placement, Refusal, taken_by
 from muster.gang.quorum import Quorum
 from muster.gang.shapes import Amounts, Shape
 
-# Volcano's settings: how long a pod runs before it may be displaced, and "false" for never.
+# Volcano's settings: how long a pod runs before it may be preempted, and "false" for never.
 COOLDOWN_ANNOTATION = "volcano.sh/cooldown-time"
 PREEMPTABLE = "volcano.sh/preemptable"  # a label or an annotation
 
-# The most placements of the whole gang while bundles come back.
+# The maximum number of placements of the whole gang while bundles are put back.
 _TRIES = 100
 
 
 class Candidate(Struct, frozen=True):
-    """A running gang, or a pod alone, that may be displaced.
+    """A running gang, or a single pod, that may be preempted.
 
     pods: their UIDs, the most important first.
     quorums: the pods that the gang needs to keep running; none: all of its pods.
-    resistance: the strength that a gang must exceed to displace this one.
-    protected: the time before which the gang is not displaced.
+    resistance: the strength that a gang must exceed to preempt this one.
+    protected: the time before which the gang is not preempted.
     """
 
     key: str
@@ -58,19 +58,19 @@ class Budget(Struct, frozen=True):
     pods: Collection[str]
 
 
-# Places a gang beside what is taken, with some pods treated as gone.
+# Places a gang in addition to the use in the first argument, with some pods treated as gone.
 Displacing = Callable[[Ints, frozenset[str]], Placement | Refusal]
 
 
 class Preemption(Struct, frozen=True):
-    """The victims, by gang, and the placement of the gang afterwards. Without victims, waiting is enough."""
+    """The victims, by gang, and the placement of the gang without them. With no victims, waiting suffices."""
 
     victims: Mapping[str, tuple[str, ...]]
     placement: Placement
 
 
 class Protected(Struct, frozen=True):
-    """The refusal of a gang that would fit, but only without pods that these budgets protect."""
+    """The refusal of a gang that would fit only without pods that these budgets protect."""
 
     budgets: tuple[str, ...]
 
@@ -89,8 +89,11 @@ def preempt(
 ) -> Preemption | Protected | Refusal:
     """Return the victims that let a gang start, with its placement; or why there is no way.
 
-    pods: the pods to place. placing: places them. strength: see the function `strength`.
-    taken: what is kept for others, less what the pods use that are already leaving.
+    pods: the pods to place.
+    placing: places them.
+    strength: see the function `strength`.
+    taken: the room kept for other gangs, less the use of the pods in `leaving`.
+    leaving: the pods that are being deleted already.
     """
     outcome = placing(taken, leaving)
     if isinstance(outcome, Placement):
@@ -116,9 +119,9 @@ def preempt(
 
 
 def strength(pods: Iterable[Pod]) -> int | None:
-    """Return the strength of a gang of these pods.
+    """Return the strength of a gang of these pods; None if it preempts no gang.
 
-    It displaces all gangs of less resistance. None if it displaces none.
+    It preempts gangs of less resistance.
     """
     pods = list(pods)
     if any(pod.spec.preemption_policy == "Never" for pod in pods):
@@ -127,7 +130,7 @@ def strength(pods: Iterable[Pod]) -> int | None:
 
 
 def resistance(pods: Iterable[Pod]) -> int | None:
-    """Return the strength that a gang must exceed to displace these pods; None if they are never displaced."""
+    """Return the strength that a gang must exceed to preempt these pods; None if they are never preempted."""
     pods = list(pods)
     if any(
         "false" in (pod.metadata.labels.get(PREEMPTABLE), pod.metadata.annotations.get(PREEMPTABLE)) for pod in pods
@@ -137,7 +140,7 @@ def resistance(pods: Iterable[Pod]) -> int | None:
 
 
 def protected_until(pod: Pod, started: float, least: float) -> float:
-    """Return the time until which a pod is not displaced. least: the time that every pod may run, in seconds."""
+    """Return the time until which a pod is not preempted. least: the time that every pod may run, in seconds."""
     text = pod.metadata.annotations.get(COOLDOWN_ANNOTATION, "0s")
     try:
         return started + max(least, durations.seconds(text))
@@ -146,7 +149,7 @@ def protected_until(pod: Pod, started: float, least: float) -> float:
 
 
 class _Bundle(Struct, frozen=True, eq=False):
-    """Pods of a gang that are displaced together: one pod of its surplus, or all pods that it needs."""
+    """Pods of a gang that are preempted together: one pod of its surplus, or all pods that it needs."""
 
     gang: Candidate
     pods: tuple[str, ...]
@@ -171,7 +174,7 @@ def _make_bundles(gangs: Iterable[Candidate]) -> Iterator[_Bundle]:
 def _find_surplus(gang: Candidate) -> set[str]:
     """Return the least important pods that a gang can lose all together.
 
-    A gang that is already broken needs none of its pods.
+    A gang that is already broken needs none of its pods, so all are returned.
     """
     running = set(gang.pods)
     left = {quorum: len(quorum.pods & running) - quorum.least for quorum in gang.quorums}
@@ -188,7 +191,7 @@ def _find_surplus(gang: Candidate) -> set[str]:
 
 
 class _Budgets:
-    """An index of the budgets that count each pod."""
+    """An index from pods to the budgets that count them."""
 
     def __init__(self, budgets: Sequence[Budget]) -> None:
         self._budgets = budgets
@@ -198,7 +201,7 @@ class _Budgets:
                 self._of[pod].append(number)
 
     def protected(self, bundles: Iterable[_Bundle]) -> set[_Bundle]:
-        """Return the bundles that budgets would not let go once all bundles before them went."""
+        """Return the bundles whose eviction budgets would forbid after the eviction of all earlier bundles."""
         used: Counter[int] = Counter()
         protected = set()
         for bundle in bundles:
@@ -223,7 +226,7 @@ class _Budgets:
 
 
 def _order_bundles(bundles: Iterable[_Bundle], budgets: _Budgets) -> list[_Bundle]:
-    """Return the bundles in the order in which they come back.
+    """Return the bundles in the order in which they are put back.
 
     The least important bundles are the first to use what budgets allow.
     """
@@ -241,10 +244,9 @@ def _sum_freed(capacity: Capacity, bundles: Iterable[_Bundle]) -> Ints:
 
 
 class _Room:
-    """The number of pods of each shape that fit on each node, while victims come back to the nodes.
+    """The number of pods of each shape that fit on each node, updated while victims are put back.
 
-    Each shape is counted as if it were alone. A missing fit is therefore certain; a fit is certain only for a single
-    shape.
+    Each shape is counted as if it were alone. So "does not fit" is certain; "fits" is certain only for a single shape.
     """
 
     def __init__(self, capacity: Capacity, pods: Mapping[Shape, int], taken: Ints) -> None:
@@ -255,9 +257,9 @@ class _Room:
         self._spare = {shape: sum(self._fits[shape]) - count for shape, count in pods.items()}
 
     def take(self, held: Sequence[tuple[int, Amounts]]) -> bool:
-        """Let pods with these nodes and requests come back, unless the gang would not fit then.
+        """Put back pods with these nodes and requests, unless the gang would not fit then.
 
-        Return whether they came back.
+        Return whether they were put back.
         """
         self._use(held, 1)
         lost = {shape: self._count_lost(shape, {node for node, _ in held}) for shape in self._fits}
@@ -277,16 +279,16 @@ class _Room:
                     free[node] -= sign * amount
 
     def _count_lost(self, shape: Shape, nodes: Iterable[int]) -> dict[int, int]:
-        """Return how many pods fewer fit on these nodes."""
+        """Return, for these nodes, how many pods of the shape no longer fit."""
         fits, rows = self._fits[shape], [(self._free[resource], wanted) for resource, wanted in shape.requests]
         now = {node: max(0, min(free[node] // wanted for free, wanted in rows)) for node in nodes if fits[node]}
         return {node: fits[node] - count for node, count in now.items() if count < fits[node]}
 
 
 class _Reprieve:
-    """A run that lets bundles come back, in their order, as long as the gang can be placed.
+    """A run that puts bundles back, in their order, as long as the gang can be placed.
 
-    Invariant: the gang has its placement beside the kept bundles, and `_taken` counts the kept bundles.
+    Invariant: the gang has a placement beside the kept bundles, and `_taken` counts the kept bundles.
     """
 
     def __init__(
@@ -307,14 +309,14 @@ class _Reprieve:
         self._capacity = capacity
         self._placing = placing
         self._taken = taken
-        self._gone: set[str] = set()  # gangs whose needed pods do not come back, so that their surplus is of no use
+        self._gone: set[str] = set()  # gangs whose needed pods are not put back, so that their surplus is of no use
         self._tries = _TRIES
 
     def run(self, bundles: Sequence[_Bundle], room: _Room) -> None:
-        """Let bundles come back by the quick check of each shape alone, which is most often enough.
+        """Put bundles back by the quick check of each shape alone, which usually suffices.
 
-        If the whole gang does not fit then, the leading bundles of the quick check that leave room for the gang are
-        kept. The remaining bundles are checked with the whole gang.
+        If the whole gang does not fit then, keep the leading bundles of the quick check that leave room for the gang,
+        and check the remaining bundles with the whole gang.
         """
         quick = self._keep_quickly(bundles, room)
         if self._keep(quick):
@@ -338,9 +340,9 @@ class _Reprieve:
         return returning
 
     def _keep_thoroughly(self, bundles: Sequence[_Bundle]) -> None:
-        """Let all bundles come back if the gang fits, else each half.
+        """Put all bundles back if the gang then fits, else try each half in the same way.
 
-        After many tries, those that fit beside the placement.
+        After many tries, put back only bundles that fit beside the current placement.
         """
         alive = list(self._list_alive(bundles))
         if not alive:
@@ -361,7 +363,7 @@ class _Reprieve:
         self._keep_thoroughly(alive[middle:])
 
     def _keep_beside(self, bundles: Sequence[_Bundle]) -> None:
-        """Let the bundles come back that fit beside the gang's current placement."""
+        """Put back the bundles that fit beside the gang's current placement."""
         rows = self._capacity.rows()
         free = (self._capacity.free() - self._taken - taken_by(self._capacity, self.placement)).tolist()
         returning = []
@@ -384,7 +386,7 @@ class _Reprieve:
         return (bundle for bundle in bundles if not (bundle.surplus and bundle.gang.key in self._gone))
 
     def _keep(self, bundles: Sequence[_Bundle]) -> bool:
-        """Let all of the bundles come back if the gang can then be placed; return whether it can."""
+        """Put all of the bundles back if the gang can then be placed; return whether it can."""
         taken = self._taken - _sum_freed(self._capacity, bundles)
         away = self._find_away(bundles)
         outcome = self._placing(taken, away)

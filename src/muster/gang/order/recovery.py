@@ -1,10 +1,10 @@
-"""Decides which broken gangs, which run without members that they lost, give their nodes back, and when. Pure.
+"""Decide which broken gangs give their nodes back, and when. Pure.
 
-A broken gang makes little use of its nodes, which others could use. Two rules keep broken gangs from waiting for each
-other's nodes for ever:
+A broken gang runs without members that it lost. It makes little use of its nodes, which others could use. Two rules
+keep broken gangs from waiting for each other's nodes for ever:
 
 1. A broken gang that finds no room takes the nodes of broken gangs that come after it, if that makes it whole. Those
-   gangs lose all their pods, and restart when there is room for all of them.
+gangs lose all their pods, and restart when there is room for all of them.
 2. A broken gang that is not whole again in time gives all its nodes back, and restarts likewise.
 
 A gang takes only from gangs that come after it, and a gang that gave its nodes back is no longer broken. So no two
@@ -22,7 +22,7 @@ _LEAST = -(2**31)
 
 
 def rivals(behind: Iterable[Candidate]) -> list[Candidate]:
-    """Return broken gangs as candidates to be displaced before all others: whole, and the last of them first.
+    """Return broken gangs as the first candidates for preemption: each is preempted whole, the last one first.
 
     behind: the broken gangs that come after the gang to be completed, in their order.
     """

@@ -1,14 +1,15 @@
-"""Reserves room in time for the gang at the head that does not fit yet, and decides who may pass it: EASY backfill.
+"""Reserve future room for the gang at the head that does not fit yet, and decide which gangs may pass it.
 
-The shadow time is the earliest time at which the head is expected to fit, on what is free then. A gang behind the head
-may start now if it ends by the shadow time, or if the head still fits at that time beside it.
+This is EASY backfill. The shadow time is the earliest time at which the head is expected to fit, into the room free by
+then. A gang behind the head may start now if it ends by the shadow time, or if the head still fits at that time beside
+it.
 
-Where ends are unknown there is no shadow time. Then a few gangs may pass, whatever they are; a few may also pass when
-ends turn out later than expected. After `most` such events a hold begins: free room and room of what ran before the
-hold belongs to the head. From then on a gang passes only if it surely ends by the shadow time, or if the head still
-fits beside it once all that ran before the hold is gone. So the head waits no longer than that runs.
+If ends are unknown there is no shadow time. Then a few gangs may pass, whatever they are; a few may also pass when
+gangs end later than expected. After `most` such events a *hold* begins: free room, and the room of gangs that started
+before the hold, is kept for the head. From then on a gang passes only if a limit ends it by the shadow time, or if the
+head still fits beside it without all gangs that ran before the hold. So the head waits no longer than those gangs run.
 
-A head that does not fit even after everything that ever ends is gone reserves nothing, and stops no other gang.
+A head that does not fit even after everything that ever ends is gone reserves nothing, and blocks no other gang.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,7 +34,7 @@ MOST_OVERTAKINGS = 32
 # The grace in seconds for a gang that should have ended; it doubles while the gang runs on.
 _GRACE = 30.0
 
-# A shadow time moves to sooner only by more than this fraction of the remaining time.
+# A shadow time becomes earlier only if the gain is more than this fraction of the remaining time.
 _STEADY = 0.1
 
 
@@ -45,9 +46,9 @@ class Reservation(Struct, frozen=True, eq=False):
     """The room reserved for the gang at the head.
 
     shadow: the time at which the head is expected to start; None if that is unknown.
-    spent: how often a gang without a known end passed, or the shadow time had to move to later.
-    held_since: the head does not count on the end of what started after this time.
-    room: what will be free then and is not free now, in the form of `place`'s `taken`; valid until something changes.
+    spent: how often a gang without a known end passed, or the shadow time became later.
+    held_since: gangs that started after this time do not count as ending for the head.
+    room: the room that will be free then and is not free now, in the form of `place`'s `taken`; valid until a change.
     """
 
     key: str
@@ -59,11 +60,11 @@ class Reservation(Struct, frozen=True, eq=False):
 
     @property
     def held(self) -> bool:
-        """Whether nothing may pass any more that could make the head wait longer."""
+        """Whether the hold has begun, so that no gang may pass that could delay the head."""
         return self.spent >= self.most
 
     def without_room(self) -> Self:
-        """Return what to remember of the reservation while another gang is at the head."""
+        """Return the part of the reservation to remember while another gang is at the head."""
         return replace(self, room=_make_empty_room())
 
 
@@ -86,7 +87,9 @@ def reserve(
 ) -> Reservation | Refusal:
     """Return the reservation for the head, or why the head never fits.
 
-    placing: places the head. running: all that uses room. previous: the last reservation of the same head.
+    placing: places the head.
+    running: all gangs that use room.
+    previous: the last reservation of the same head.
     """
     before = previous if previous is not None and previous.key == key else Reservation(key, _make_empty_room())
     held_since = before.held_since if before.held_since is not None else now if before.spent >= most else None
@@ -109,7 +112,9 @@ def reserve(
 def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: End | None) -> Passing | None:
     """Return why a gang behind the head may start now; None if it may not.
 
-    placing: places the head. taken: what the gang would use. end: when the gang would end if it started now.
+    placing: places the head.
+    taken: the room that the gang would use.
+    end: when the gang would end if it started now.
     """
     if ends_in_time(reservation, end):
         return Passing.IN_TIME
@@ -125,7 +130,7 @@ def ends_in_time(reservation: Reservation, end: End | None) -> bool:
 
 
 def passed(reservation: Reservation, passing: Passing, taken: Ints) -> Reservation:
-    """Return the reservation after a gang has passed and uses what it took."""
+    """Return the reservation after a gang has passed the head and uses this room."""
     match passing:
         case Passing.IN_TIME:
             return replace(reservation, room=reservation.room - taken)
@@ -136,10 +141,11 @@ def passed(reservation: Reservation, passing: Passing, taken: Ints) -> Reservati
 
 
 class _Releases(Struct, frozen=True, eq=False):
-    """The running gangs, by when they end and free their room.
+    """The running gangs, sorted by when they end and free their room.
 
     holdings: gangs whose end is known, by their end; then the others that the head waits for; then the rest.
-    times: the known ends. waited: how many gangs the head waits for.
+    times: the known ends.
+    waited: how many gangs the head waits for.
     """
 
     holdings: Holdings
@@ -166,15 +172,15 @@ class _Releases(Struct, frozen=True, eq=False):
         return cls(running.holdings(capacity, terms.numbers[order]), times, int(counted[0] + counted[1]))
 
     def counted(self) -> Ints:
-        """Return what comes free once every gang that the head waits for has ended."""
+        """Return the room that is free once every gang that the head waits for has ended."""
         return self.holdings.freed(self.waited)
 
     def by(self, time: float) -> Ints:
-        """Return what has come free by that time."""
+        """Return the room that gangs have freed by that time."""
         return self.holdings.freed(bisect_right(self.times, time))
 
     def shadow(self, placing: Placing, now: float) -> float | None:
-        """Find by bisection the end after which the head fits; return None if it fits after none of the known ends."""
+        """Return the end after which the head fits, found by bisection; None if none of the known ends suffices."""
 
         def fits(ended: int) -> bool:
             return isinstance(placing(self.holdings.freed(ended)), Placement)
@@ -194,7 +200,7 @@ def _expect_end(end: float, now: float) -> float:
 
 
 def _steady_shadow(shadow: float, before: float | None, now: float) -> float:
-    """Return the shadow time: later only if it must be; sooner only if the gain is worth a change."""
+    """Return the shadow time: later if necessary; earlier only if the gain is worth a change."""
     if before is None or not shadow < before:
         return shadow
     return before if before - shadow <= _STEADY * (before - now) else shadow

@@ -1,4 +1,4 @@
-"""Tracks how much of the cluster each tenant's pods use: dominant resource fairness. Mutable, but pure."""
+"""Track how much of the cluster each tenant's pods use (dominant resource fairness). Mutable, but pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from muster.gang.shapes import Amounts
 
 
 class Shares:
-    """The amounts that pods use, by tenant. A tenant is whatever shares are compared between, such as a queue."""
+    """The amounts that pods use, by tenant. A tenant is the unit of comparison, such as a queue."""
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[str, Amounts]] = {}  # by UID
@@ -16,7 +16,7 @@ class Shares:
         self._shares: dict[str, float] = {}  # by tenant, of these totals
 
     def hold(self, uid: str, tenant: str, requests: Amounts) -> None:
-        """Record what a pod uses from now on; repeating a call changes nothing."""
+        """Record the amounts that a pod uses from now on; repeating a call changes nothing."""
         if self._pods.get(uid) == (tenant, requests):
             return
         self.release(uid)
@@ -29,9 +29,9 @@ class Shares:
         tenant, requests = self._pods.pop(uid, ("", ()))
         self._shares.pop(tenant, None)
         if requests:
-            held = self._held[tenant]
-            held.subtract(dict(requests))
-            if not any(held.values()):
+            usage = self._held[tenant]
+            usage.subtract(dict(requests))
+            if not any(usage.values()):
                 del self._held[tenant]
 
     def share(self, tenant: str, totals: Mapping[str, int]) -> float:
@@ -42,15 +42,15 @@ class Shares:
         if totals is not self._totals:
             self._totals = totals
             self._shares.clear()
-        known = self._shares.get(tenant)
-        if known is None:
-            known = self._shares[tenant] = self._compute_share(tenant, totals)
-        return known
+        cached = self._shares.get(tenant)
+        if cached is None:
+            cached = self._shares[tenant] = self._compute_share(tenant, totals)
+        return cached
 
     def _compute_share(self, tenant: str, totals: Mapping[str, int]) -> float:
-        held: Counter[str] | None = self._held.get(tenant)
-        if held is None:
+        usage: Counter[str] | None = self._held.get(tenant)
+        if usage is None:
             return 0.0
         return max(
-            (amount / totals[resource] for resource, amount in held.items() if totals.get(resource)), default=0.0
+            (amount / totals[resource] for resource, amount in usage.items() if totals.get(resource)), default=0.0
         )

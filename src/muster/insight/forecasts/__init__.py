@@ -1,1 +1,1 @@
-"""Forecasts when a job starts, whether it ever can, and what a plan would change. Pure."""
+"""Forecast when a job starts, whether it ever can, and what a planned object would change. Pure."""

@@ -1,4 +1,4 @@
-"""Forecasts of quota: admission's view of the queues, rebuilt from API objects, for estimates and for what is missing.
+"""Rebuild admission's view of the queues from API objects, to estimate starts and to find missing quota.
 
 Only the cohort tree that a workload could get quota from is built. An object with an invalid quantity or selector is
 left out, as admission leaves it out. Pure.
@@ -50,10 +50,9 @@ _INVALID = (QuantityError, SelectorError)
 class Snapshot:
     """All objects that a forecast reads.
 
-    deadlines: the time limits of jobs once they have started, by the job's UID. expectations: how long their users
-    expect them to run, if that is sooner.
-    topologies, nodes, pods: where places are looked for; None if no flavor has a Topology, or the user may not see
-    them.
+    deadlines: the time limits of jobs after their start, by the job's UID.
+    expectations: how long their users expect them to run, if that is shorter.
+    topologies, nodes, pods: used for topology domains; None if no flavor has a Topology, or the user may not see them.
     """
 
     cluster_queues: Iterable[ClusterQueue]
@@ -71,10 +70,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The demand of a workload on one flavor and resource, and the supply, in the units of decisions.
+    """The request of a workload for one flavor and resource, beside the supply, in the units of admission.
 
-    nominal: the ClusterQueue's quota. used: its use. available: what it can take now, with borrowing. most: the same
-    with nothing used.
+    nominal: the ClusterQueue's quota.
+    used: the used quota.
+    available: what the queue can use now, with borrowing.
+    most: the same if nothing were used.
     """
 
     flavor: str
@@ -87,13 +88,13 @@ class Need:
 
     @property
     def missing(self) -> int:
-        """How much more must become free."""
+        """The amount that must still become free."""
         return max(0, self.asked - self.available)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A workload that holds quota that another workload misses: how much of each resource, since when, and whose."""
+    """A workload that holds quota that another workload needs: how much of each resource, since when, and whose."""
 
     name: str
     queue: str
@@ -103,9 +104,9 @@ class Holder:
 
 
 class Outlook:
-    """The cohort tree around one ClusterQueue, with the workloads that hold quota in it or wait, for one estimate.
+    """The cohort tree around one ClusterQueue, with its running and waiting workloads, for one estimate.
 
-    namespace: the user's; workloads of that namespace are called by their names only.
+    namespace: the user's; workloads of that namespace are shown by their names only.
     """
 
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
@@ -125,7 +126,7 @@ class Outlook:
         return bool(self.tree.queues)
 
     def is_strict(self, cluster_queue: str) -> bool:
-        """Return whether nothing passes the head of the ClusterQueue."""
+        """Return whether the ClusterQueue is strict, so that no workload passes its head."""
         return self.tree.queues[cluster_queue].policy.strict
 
     def estimate(self, key: str, now: datetime) -> Estimate:
@@ -141,29 +142,29 @@ class Outlook:
         return estimate_all(self.tree, self.queues, self.flavors, certain, self.runs, now, names=self.names)
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
-        """Return what a Workload asks of every flavor that could serve it."""
-        asked: dict[str, int] = {}
+        """Return a Workload's requests for every flavor that could serve it, each beside the supply."""
+        requests: dict[str, int] = {}
         try:
             podsets = convert.workload(workload, cluster_queue, devices=devices_by_status(workload)).podsets
         except _INVALID:
             return []
         for podset in podsets:
             for resource, amount in podset.requests.items():
-                asked[resource] = asked.get(resource, 0) + amount * podset.count
-            asked[PODS] = asked.get(PODS, 0) + podset.count
+                requests[resource] = requests.get(resource, 0) + amount * podset.count
+            requests[PODS] = requests.get(PODS, 0) + podset.count
         node = self.tree.queues[cluster_queue]
         return [
-            _need(node, FlavorResource(flavor, resource), asked[resource])
+            _need(node, FlavorResource(flavor, resource), requests[resource])
             for group in node.policy.groups
             for flavor in group.flavors
             for resource in group.resources
-            if asked.get(resource)
+            if requests.get(resource)
         ]
 
     def find_holders(self, needs: Iterable[Need], workload: Workload) -> list[Holder]:
-        """Return the workloads that hold what a Workload misses, the largest holders first.
+        """Return the workloads that hold quota that a Workload needs, the largest holders first.
 
-        What Workloads of the same job hold is left out, as a variant that has quota while its parent waits.
+        Workloads of the same job are left out, such as a variant that has quota while its parent waits.
         """
         own = self._owners[key_of(workload)]
         missing = {FlavorResource(need.flavor, need.resource) for need in needs if need.missing}
@@ -190,7 +191,7 @@ class Outlook:
             self._add_workload(workload, behind.spec.cluster_queue if behind is not None else "")
 
     def _add_nodes(self, snapshot: Snapshot) -> None:
-        """Add the nodes: from here on places are looked for, if a flavor has levels and its nodes may be seen."""
+        """Add the nodes, so that estimates consider topology, if a flavor has levels and the user may see its nodes."""
         ledger = self.tree.ledger
         for node in snapshot.nodes or ():
             self.tree.node_labels.set_node(node.metadata.name, node.metadata.labels)
@@ -213,7 +214,7 @@ class Outlook:
             return
         if seen.queue not in self.tree.queues:
             if isinstance(place, Holds):
-                self.tree.ledger.take(seen.places)  # queues that share no quota may share nodes
+                self.tree.ledger.take(seen.places)  # queues of other trees may use the same nodes
             return
         match place:
             case Holds():
@@ -223,7 +224,7 @@ class Outlook:
 
 
 def name_workloads(workloads: Iterable[Workload], namespace: str) -> dict[str, str]:
-    """Return what people call Workloads, by their keys; a variant is called as its parent's job."""
+    """Return the display names of Workloads, by their keys; a variant has the name of its parent's job."""
     workloads = list(workloads)
     by_uid = {one.metadata.uid: one for one in workloads}
 
@@ -247,7 +248,7 @@ def _need(node: QuotaNode, fr: FlavorResource, asked: int) -> Need:
 
 
 def _flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
-    """Return the flavors by name, with levels where there are nodes to look at."""
+    """Return the flavors by name, with their topology levels if the nodes are known."""
     topologies = {one.metadata.name: one for one in snapshot.topologies}
     return {
         one.metadata.name: convert.flavor_spec(
@@ -258,7 +259,7 @@ def _flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
 
 
 def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> Tree:
-    """Return the tree of all quotas, with nothing used."""
+    """Return the tree of all quotas, with no usage."""
     tree = Tree()
     for cohort in cohorts:
         try:
@@ -274,7 +275,7 @@ def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[C
 
 
 def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
-    """Return the tree with the ClusterQueues that share quota with one."""
+    """Return the tree of the ClusterQueues that share quota with one of them."""
     tree = build_quota_tree(snapshot.cluster_queues, snapshot.cohorts)
     mine = tree.queues.get(cluster_queue)
     for name, node in list(tree.queues.items()):
@@ -289,7 +290,7 @@ def _waits_for_place(workload: Workload) -> bool:
 
 
 def _is_active(queue: ClusterQueue) -> bool:
-    """Return whether a queue admits: it does unless a controller has said otherwise."""
+    """Return whether a queue admits. It does unless its condition Active is false."""
     condition = find(queue.status.conditions, ACTIVE)
     return condition is None or condition.status == "True"
 

@@ -1,14 +1,15 @@
-"""The verdict whether a job can never start, because no node is large enough or no quota covers it.
+"""Decide whether a job can never start, because no node is large enough or no quota covers it.
 
-`judge_job` and `judge_ask` take a job or its demand with all that the cluster has, and give a `Verdict`. They give a
-negative verdict only if it is proven:
+`judge_job` takes a job, `judge_ask` a demand, both with the nodes and quotas of the cluster; they return a `Verdict`. A
+verdict is negative only if it is proven:
 
-- Nodes count as empty and at their best.
-- A queue counts with all quota that it may borrow. A queue that follows the nodes counts with what these nodes have.
+- Nodes count as empty and at their best, that is ready, uncordoned and with healthy devices.
+- A queue counts with all quota that it may borrow. A queue whose quota follows the nodes counts with the capacity of
+  these nodes.
 - An elastic job counts with its least size.
 
-If the job would fit on the nodes at their best but not on the nodes as they are, the verdict names what has to
-recover. Reading the cluster is left to `reader.room`.
+If the job would fit on the nodes at their best but not on the nodes as they are, the verdict names what has to recover.
+`reader.room` reads the cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,10 +73,10 @@ class Extent:
     @cached_property
     def capacity(self) -> Capacity:
         """The capacity of the nodes."""
-        made = Capacity()
+        total = Capacity()
         for node in self._nodes:
-            made.set_node(node)
-        return made
+            total.set_node(node)
+        return total
 
 
 class Room:
@@ -104,18 +105,18 @@ class Room:
         self._flavors = {one.metadata.name: one for one in flavors or ()}
         self.best = self._with(node_at_best)
         self._followers = {queue.metadata.name for queue in self.queues if follows(queue)}
-        self._followed = bool(self.nodes) and flavors is not None  # else it is not seen what they follow
+        self._followed = bool(self.nodes) and flavors is not None  # otherwise the nodes are not known
         self._behind = {key_of(queue): queue.spec.cluster_queue for queue in local_queues}
         self.completion = completion
 
     @cached_property
     def now(self) -> Extent:
-        """Return the extent as it is."""
+        """Return the present nodes and quotas."""
         return Extent(self.nodes, self.queues, self._cohorts)
 
     @cached_property
     def find_unwell_nodes(self) -> list[Lack]:
-        """The lacks of the nodes that are not at their best."""
+        """The faults of the nodes that are not at their best."""
         return [lack for node in self.nodes if (lack := find_lack(node)) is not None]
 
     @cached_property
@@ -135,12 +136,12 @@ class Room:
         )
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
-        """Return the quota of a LocalQueue, or None if the user may not see how large it can become."""
+        """Return the quota of a LocalQueue, or None if the user may not see its maximum."""
         node = extent.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
         return node if node is None or self._followed or not self._follows(node) else None
 
     def may_grow(self, namespace: str, queue: str) -> bool:
-        """Return whether added nodes could add to the quota of a LocalQueue, or to what it may borrow."""
+        """Return whether added nodes could raise the quota of a LocalQueue, or the quota that it may borrow."""
         node = self.find_quota(self.best, namespace, queue)
         return node is not None and not self.fixed and self._follows(node)
 
@@ -184,14 +185,14 @@ def judge_job(subject: JobRecord | Workload, state: JobState, room: Room) -> Ver
 
 
 def with_verdict(subject: JobRecord | Workload, state: JobState, room: Room) -> JobState:
-    """Return the state with the reason why the job can never start or which nodes it waits for, if either is so.
+    """Return the state with the reason why the job can never start or which nodes it waits for, if one applies.
 
-    Otherwise the reason says why the job's ClusterQueue admits nothing, if it does not.
+    Otherwise, if the job's ClusterQueue admits nothing, the reason says why.
     """
-    said = judge_job(subject, state, room).sentence
-    if not said:
+    sentence = judge_job(subject, state, room).sentence
+    if not sentence:
         return with_obstacle(state, room.queues_by_name)
-    return state.with_reason("; ".join(filter(None, (said, state.progress))))
+    return state.with_reason("; ".join(filter(None, (sentence, state.progress))))
 
 
 def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:
@@ -204,7 +205,7 @@ def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Ver
     )
 
     def lacks(extent: Extent) -> tuple[dict[str, str], dict[str, str]]:
-        """Return what the nodes lack and what the quota lacks, by resource ("" for a lack of no single resource)."""
+        """Return the lacks of the nodes and of the quota, by resource ("" for a lack of no single resource)."""
         quota = room.find_quota(extent, namespace, queue) if queue else None
         by_nodes = _find_lacks_of_nodes(ask, extent.capacity, fixed=room.fixed) if ask.here and room.nodes else {}
         return by_nodes, _find_lacks_of_quota(ask, quota, queue) if quota is not None else {}
@@ -247,15 +248,15 @@ def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]
 def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[str, str]:
     together = ask.together if fixed else ()  # in other clusters another scheduler may place the pods
     counts: dict[Shape, int] = {}
-    asked: dict[Shape, Mapping[str, int]] = {}  # the requests of one pod; a shape caps them at what fills any node
+    requests_by_shape: dict[Shape, Mapping[str, int]] = {}  # the requests of one pod; shapes cap them
     for podset, count in ask.podsets:
         shape = _shape_of(podset)
         if count:
-            asked.setdefault(shape, pod_requests(podset.template.spec))
+            requests_by_shape.setdefault(shape, pod_requests(podset.template.spec))
         if podset.name in together:
             counts[shape] = counts.get(shape, 0) + count
     ever = " ever" if fixed else ""
-    for shape, of_one in asked.items():
+    for shape, of_one in requests_by_shape.items():
         if lacks := _find_lacks_of_pod(capacity, shape, of_one, ever):
             return lacks
     outcome = place(capacity, {shape: count for shape, count in counts.items() if count})
@@ -263,13 +264,13 @@ def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[s
         return {"": f"its {sum(counts.values())} pods never fit at once, although those of each kind do"}
     if isinstance(outcome, Refusal) and outcome.proven:
         nodes = "the nodes have" if len(capacity) != 1 else "the node has"
-        each = f" with {words} each" if (words := _format_amounts(asked[outcome.shape])) else ""
+        each = f" with {words} each" if (words := _format_amounts(requests_by_shape[outcome.shape])) else ""
         return {"": f"its {outcome.wanted} pods{each} never fit at once; empty, {nodes} room for {outcome.fits}"}
     return {}
 
 
 def _shape_of(podset: PodSet) -> Shape:
-    """Return the shape of one pod without volumes, devices and neighbours, because these may change at any time."""
+    """Return the shape of one pod without volumes, devices and rules about other pods, which may change at any time."""
     return msgspec.structs.replace(shape_of(Pod(spec=podset.template.spec), asking=_ask_of_claims), claims=())
 
 
@@ -319,20 +320,20 @@ def _find_lacks_of_quota(ask: Ask, node: QuotaNode, name: str) -> dict[str, str]
     lacks: dict[str, str] = {}
     total: dict[str, int] = {}
     for podset, count in ask.podsets:
-        asked = {
+        requests = {
             resource: amount * count for resource, amount in requests_of(podset.template.spec, ResourceRules()).items()
         }
-        asked[PODS] = count
-        for resource, amount in asked.items():
+        requests[PODS] = count
+        for resource, amount in requests.items():
             total[resource] = total.get(resource, 0) + amount
-        lacks |= _find_lacks_of_podset(node, asked, name)
+        lacks |= _find_lacks_of_podset(node, requests, name)
     return _find_lacks_of_all(node, total, name) | lacks
 
 
 def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) -> dict[str, str]:
-    """Return what a podset lacks.
+    """Return the quota that a podset lacks, by resource.
 
-    It takes a resource from one flavor, and all resources of a group from the same flavor.
+    A resource comes from one flavor, and all resources of a group from the same flavor.
     """
     lacks = {}
     for group in node.policy.groups:
@@ -351,7 +352,7 @@ def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) 
 
 
 def _find_lacks_of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> dict[str, str]:
-    """Return what all podsets together lack, given the quota of all flavors together."""
+    """Return the quota that all podsets together lack, compared with the sum over all flavors."""
     lacks = {}
     for resource, amount in sorted(total.items()):
         group = node.policy.group_of(resource)

@@ -1,4 +1,4 @@
-"""A node as it is and at its best: the lapses that keep pods away from it for a while. Pure."""
+"""Compare a node with its best state: find the temporary faults that keep pods away from it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from muster.api.nodes import DISK_PRESSURE, is_ready, taints_of
 from muster.api.validation.resources import is_extended
 from muster.api.values.quantity import amount, format_amount
 
-# Taints that come and go with the state of a node.
+# The prefix of taints that follow the state of a node.
 _PASSING = "node.kubernetes.io/"
 
 _READY = NodeCondition(type="Ready", status="True")
@@ -22,9 +22,10 @@ _WORDS = {"not-ready": "not ready", "unreachable": "not ready", "unschedulable":
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """The faults of a node, in words.
+    """The faults of a node, as phrases.
 
-    states: why the node takes no pods; empty if it takes them. devices: the numbers of ill devices, by resource.
+    states: why the node takes no pods; empty if it takes them.
+    devices: the numbers of unhealthy devices, by resource.
     """
 
     node: str
@@ -33,12 +34,12 @@ class Lack:
 
 
 def node_at_best(node: Node) -> Node:
-    """Return a node as it may become."""
+    """Return a node in its best state."""
     return heal_devices(recover_node(node))
 
 
 def recover_node(node: Node) -> Node:
-    """Return a node as ready, uncordoned, and with room on its disk."""
+    """Return the node as if it were ready, uncordoned, and without disk pressure."""
     taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(_PASSING))
     conditions = (*(one for one in node.status.conditions if one.type not in _STATES), _READY)
     return replace(
@@ -49,7 +50,7 @@ def recover_node(node: Node) -> Node:
 
 
 def heal_devices(node: Node) -> Node:
-    """Return a node with all its devices well."""
+    """Return the node as if all its devices were healthy."""
     allocatable = dict(node.status.allocatable) | {
         resource: node.status.capacity[resource] for resource in count_ill_devices(node)
     }
@@ -57,10 +58,10 @@ def heal_devices(node: Node) -> Node:
 
 
 def count_ill_devices(node: Node) -> dict[str, int]:
-    """Return the number of a node's ill devices by resource.
+    """Return the number of a node's unhealthy devices by resource.
 
-    A kubelet counts all devices in the capacity, and the well ones in what pods can have. (Of resources that are not
-    devices, a node keeps a part for itself at all times.)
+    A kubelet counts all devices in the capacity, and the healthy ones in the allocatable amount. (Of resources that are
+    not devices, a node always keeps a part for itself.)
     """
     has, gives = node.status.capacity, node.status.allocatable
     lacking = {
@@ -72,7 +73,7 @@ def count_ill_devices(node: Node) -> dict[str, int]:
 
 
 def find_lapses(node: Node) -> tuple[str, ...]:
-    """Return the states in which a node takes no pods, in words."""
+    """Return the states that keep pods away from a node, as phrases."""
     lapses = [] if is_ready(node) else ["not ready"]
     lapses += ["cordoned"] if node.spec.unschedulable else []
     for taint in taints_of(node):
@@ -83,9 +84,9 @@ def find_lapses(node: Node) -> tuple[str, ...]:
 
 
 def find_lack(node: Node) -> Lack | None:
-    """Return what of a node is not at its best; None if nothing is."""
+    """Return the faults of a node; None if it has none."""
     name, states, devices = node.metadata.name, find_lapses(node), count_ill_devices(node)
     if not states and not devices:
         return None
-    said = {resource: f"{format_amount(resource, n)} {resource} of {name} (ill)" for resource, n in devices.items()}
-    return Lack(name, f"{name} ({', '.join(states)})" if states else "", said)
+    ill = {resource: f"{format_amount(resource, n)} {resource} of {name} (ill)" for resource, n in devices.items()}
+    return Lack(name, f"{name} ({', '.join(states)})" if states else "", ill)

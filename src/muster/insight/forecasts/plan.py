@@ -1,4 +1,4 @@
-"""Forecasts the admission of objects created now, level by level: quota first, then placement. Pure."""
+"""Forecast the admission of objects created now, level by level: quota first, then placement. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +29,16 @@ DEVICES: Final = "Its pods claim devices: their quota, and which nodes have them
 
 @dataclass(frozen=True, slots=True)
 class ObjectPlan:
-    """The prospects of one object of a file.
+    """The forecast for one object of a file.
 
-    kind: as kubectl names it: `job.batch`. quota: None if the object needs none. gang: None if placement was not looked
-    at.
-    problem: why nothing can be said. note: what may become of the object beyond that.
+    kind: as kubectl names it: `job.batch`.
+    quota: None if the object needs none.
+    gang: None if placement was not considered.
+    problem: why there is no forecast.
+    note: what may also happen to the object.
     never: why the object waits for ever for quota, or for nodes after that; "" if it does not.
-    awaits: the nodes that must be well before it starts; "" if it may start on them as they are.
-    caveat: what the object needs that was not looked at; "" if all was.
+    awaits: the nodes that must recover before it starts; "" if it may start on the present nodes.
+    caveat: needs of the object that the forecast leaves out; "" if there are none.
     """
 
     kind: str
@@ -52,7 +54,7 @@ class ObjectPlan:
 
     @property
     def verdict(self) -> Verdict:
-        """The most severe verdict of quota and placement; "starts" if nothing delays the object."""
+        """The worse verdict of quota and placement; "starts" if nothing delays the object."""
         if self.never:
             return "never"
         if self.problem or (self.quota is not None and self.quota.verdict == "waits"):
@@ -66,9 +68,10 @@ class ObjectPlan:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An object that would run, with its pods as the server would create them.
+    """A planned object, with its pods as the server would create them.
 
-    queue: the LocalQueue whose quota it needs. podsets: what it asks of that queue.
+    queue: the LocalQueue whose quota it needs.
+    podsets: its requests to that queue.
     least: the number of pods with which it may start, if that is fewer than it has.
     together: the podsets that need nodes for all their pods at once; they may be more than one gang (`grouped`).
     """
@@ -114,7 +117,7 @@ def plan_subjects(
     flavors: Iterable[ResourceFlavor],
     prospects: Mapping[str, Prospect],
 ) -> list[ObjectPlan]:
-    """Return the plan of each subject: those that get quota are placed as if those that lose theirs for it had gone.
+    """Return the forecast of each object. Objects with quota are placed as if their victims were gone.
 
     prospects: the verdicts by UID.
     """
@@ -145,24 +148,24 @@ def plan_subjects(
 
 
 def _quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
-    """Return the quota plan, without an estimate where the object waits for nodes.
+    """Return the quota plan, without an estimate if the object waits for nodes to recover.
 
-    No forecast knows when they are well.
+    No forecast knows when nodes recover.
     """
     return replace(quota, estimate=None) if quota is not None and prospect.awaits else quota
 
 
 def _never(subject: Subject, quota: QuotaPlan | None, prospect: Prospect) -> str:
-    """Return why an object never starts where its gang's plan does not say it.
+    """Return why an object never starts, if its gang's plan cannot say so.
 
-    It waits for quota, or has several gangs.
+    That is the case if the object waits for quota, or has several gangs.
     """
     doubtful = subject.grouped or (quota is not None and quota.verdict == "waits")
     return prospect.text if doubtful and prospect.certain else ""
 
 
 def _together(subject: Subject, gangs: Sequence[GangPlan]) -> GangPlan:
-    """Return the plan of all gangs of an object as one."""
+    """Return one plan for all gangs of an object."""
     several = list({one.name: one for one in gangs}.values())
     merged = reduce(merge_plans, several)
     return merged if len(several) == 1 else replace(merged, name=key_of(subject))
@@ -173,7 +176,7 @@ def _owners(pod: Pod) -> Iterable[str]:
 
 
 def _injected(subject: Subject, quota: QuotaPlan | None, flavors: Mapping[str, ResourceFlavor]) -> tuple[Pod, ...]:
-    """Return the pods as they would start: as many as get quota, on the nodes of their flavors and places."""
+    """Return the pods that would start: as many as get quota, with the node selectors of their flavors and domains."""
     if quota is None:
         return subject.pods
     count = min(sum(quota.counts.values()), len(subject.pods))
@@ -189,7 +192,7 @@ def _injected(subject: Subject, quota: QuotaPlan | None, flavors: Mapping[str, R
 
 
 def _domains(places: Places) -> Iterable[dict[str, str]]:
-    """Return the node labels of each pod's place, in the order of the domains."""
+    """Yield the node labels of each pod's topology domain, in the order of the domains."""
     for values, count in places.domains:
         for _ in range(count):
             yield dict(zip(places.levels, values, strict=True))

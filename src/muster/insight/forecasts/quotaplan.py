@@ -1,4 +1,4 @@
-"""Forecasts the admission of a workload created now: runs the admission cycle on observed objects. Pure."""
+"""Forecast the admission of a workload created now, by running the admission cycle on observed objects. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,17 +14,19 @@ from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.estimate import Estimate
 from muster.runtime.objects import key_of
 
-# Cycles in a row: more only if workloads displace each other for ever.
+# The maximum number of cycles; more are needed only if workloads preempt each other for ever.
 _MOST_CYCLES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """The quota that a workload would get and at whose expense, or the quota that is missing.
+    """The quota that a workload would get and its victims, or the quota that is missing.
 
-    flavors: by podset and resource. counts: how many pods of each podset would run.
-    places: where the pods of a podset would go, by podset, if its flavor has a Topology.
-    victims: the names of the workloads that would be evicted. displaced: the UIDs of their jobs.
+    flavors: by podset and resource.
+    counts: how many pods of each podset would run.
+    places: the topology domains of the pods, by podset, if its flavor has a Topology.
+    victims: the names of the workloads that would be evicted.
+    displaced: the UIDs of their jobs.
     estimate: when the workload gets quota, if it does not get it now.
     """
 
@@ -76,7 +78,7 @@ def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
 
 
 def _describe_closed(snapshot: Snapshot, cluster_queue: str) -> str:
-    """Return that a ClusterQueue admits nothing, and why; "" if it admits."""
+    """Return a sentence that a ClusterQueue admits nothing, with the reason; "" if it admits."""
     queue = next(one for one in snapshot.cluster_queues if one.metadata.name == cluster_queue)
     if not explain_inactive(queue.status.conditions):
         return ""

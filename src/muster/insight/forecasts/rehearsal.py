@@ -1,8 +1,7 @@
-"""Forecasts the placement of gangs created now.
+"""Forecast the placement of gangs created now: the nodes of their pods and the victims, or the missing resources.
 
-The forecast has the nodes of their pods and the gangs that would be preempted, or the resources that are missing. The
-scheduler's own decisions run on the observed objects: all waiting gangs take their turn in order, the new gangs among
-them. Pure.
+The scheduler's own decisions run on the observed objects: all waiting gangs take their turn in order, the new gangs
+among them. Pure.
 """
 
 from collections import Counter
@@ -42,10 +41,10 @@ _DEFAULT = Scheduling()
 
 @dataclass(frozen=True, slots=True)
 class ClusterReadings:
-    """The observed objects of a cluster; those that the user may not see are empty.
+    """The observed objects of a cluster; lists that the user may not see are empty.
 
-    carriers: the objects that may carry gangs. settings: the scheduler's, or its defaults where the user may not see
-    them.
+    carriers: the objects that may define gangs.
+    settings: the scheduler's, or its defaults if the user may not see them.
     """
 
     now: datetime
@@ -70,10 +69,12 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class GangPlan:
-    """The prospects of one gang.
+    """The forecast for one gang.
 
-    name: `namespace/name` of its Job, group or pod. pods: the number of pods to place.
-    nodes: how many pods each node would get, once the victims are gone. reason: why the gang would not start now.
+    name: `namespace/name` of its Job, group or pod.
+    pods: the number of pods to place.
+    nodes: how many pods each node would get, once the victims are gone.
+    reason: why the gang would not start now.
     starts: when it is expected to start, if not now.
     """
 
@@ -87,7 +88,7 @@ class GangPlan:
 
     @property
     def placed(self) -> int:
-        """How many of its pods would have a node."""
+        """How many of its pods would get a node."""
         return sum(self.nodes.values())
 
 
@@ -96,8 +97,8 @@ def rehearse(
 ) -> dict[str, GangPlan]:
     """Return the plans of the gangs of `planned` pods, by the UID of each pod, as if the pods were created now.
 
-    A gang that does not fit although all others ended, but would fit with all nodes at their best, waits for those
-    nodes.
+    A gang that does not fit even after all other gangs ended, but would fit with all nodes at their best, waits for
+    those nodes.
     """
     plans = _rehearse(readings, sources, planned)
     if any(plan.verdict == "never" for plan in plans.values()):
@@ -122,7 +123,7 @@ def _rehearse(
 
 
 def _not_ours(pod: Pod) -> GangPlan:
-    """Return the plan of a pod that another scheduler places."""
+    """Return the plan of a pod that names another scheduler."""
     if pod.spec.node_name:
         return GangPlan(key_of(pod), 1, "starts", {pod.spec.node_name: 1})
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -131,7 +132,7 @@ def _not_ours(pod: Pod) -> GangPlan:
 
 
 class _Rehearsal:
-    """One sweep of the scheduler over all that waits, which writes nothing."""
+    """One pass of the scheduler over all waiting gangs, which writes nothing."""
 
     def __init__(self, readings: ClusterReadings, sources: Sequence[GangSource[Any]]) -> None:
         settings = readings.settings
@@ -165,7 +166,7 @@ class _Rehearsal:
             self.roster.pod_changed(None, pod)
 
     def run(self, asked: frozenset[str]) -> dict[str, GangPlan]:
-        """Return the plans of the gangs asked about."""
+        """Return the plans of the requested gangs."""
         plans: dict[str, GangPlan] = {}
         asks = []
         for key in list(self.roster.gangs):
@@ -185,7 +186,10 @@ class _Rehearsal:
         return Ask.of(key, gang, turn, carrier, self.roster.capacity, frozenset(), _ask_no_devices)
 
     def _look(self, ask: Ask, *, told: bool) -> GangPlan | None:
-        """Place a turn, or let it wait, and return its plan if it was asked about (`told`)."""
+        """Place a gang in its turn, or let it wait; return its plan if `told`.
+
+        told: whether the caller requested the plan of this gang.
+        """
         outcome = decide_start(self._pending, ask, self.roster.capacity, self._now)
         if isinstance(outcome, Refusal):
             return self._no_room(ask, outcome, told=told)
@@ -196,7 +200,7 @@ class _Rehearsal:
         return self._plan(ask, "starts", nodes=_nodes(outcome.placement)) if told else None
 
     def _bind(self, ask: Ask, chosen: Chosen) -> None:
-        """Take the room of the chosen pods, as binding would."""
+        """Assign the chosen pods to their nodes, as binding would."""
         for pod, node in ask.bindings(chosen):
             self.roster.capacity.assign(pod.metadata.uid, node, guest_of(pod))
             self.roster.is_bound(pod, node)
@@ -238,7 +242,7 @@ class _Rehearsal:
         return self._plan(ask, "preempts", nodes=_nodes(preemption.placement), victims=victims, reason=sentence)
 
     def _lacking(self, key: str, lacking: str) -> GangPlan:
-        """Return the plan of a gang whose pods or carrier are not all there."""
+        """Return the plan of a gang some of whose pods do not exist, or whose Job or group does not."""
         pods = len(self.roster.gangs[key].unbound)
         return GangPlan(self._name(key), pods, "waits", reason=lacking or "not all of its pods would be there")
 
@@ -256,7 +260,7 @@ class _Rehearsal:
         return GangPlan(self._name(ask.key), len(ask.turn.pods), verdict, nodes or {}, victims, reason, at)
 
     def _name(self, key: str) -> str:
-        """Return the name of the object that carries a gang, of its group, or of the pod."""
+        """Return the name of the gang's Job or group, or of its single pod."""
         gang = self.roster.gangs[key]
         return key_of(gang.pods[0]) if gang.source is None else split_key(key)[0]
 
@@ -265,7 +269,7 @@ class _Rehearsal:
 
 
 def _ask_no_devices(pod: Pod) -> DeviceAsk:  # noqa: ARG001  (it is the type's)
-    """Return an ask without devices: a plan does not look for the devices of claims, and says so."""
+    """Return a demand without devices: a plan does not consider the devices of claims, and says so."""
     return DeviceAsk()
 
 
@@ -282,7 +286,7 @@ _WORST: tuple[Verdict, ...] = ("never", "waits", "preempts", "starts")
 
 
 def merge_plans(one: GangPlan, other: GangPlan) -> GangPlan:
-    """Return two plans as one."""
+    """Return the combined plan of two gangs."""
     worst = min(one, other, key=lambda plan: _WORST.index(plan.verdict))
     nodes = Counter(one.nodes) + Counter(other.nodes)
     return replace(worst, pods=one.pods + other.pods, nodes=nodes, victims=(*one.victims, *other.victims))

@@ -1,1 +1,1 @@
-"""Jobs that have ended, as the history keeps them. Pure."""
+"""The recorded history of jobs that have ended. Pure."""

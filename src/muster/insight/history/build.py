@@ -1,7 +1,7 @@
-"""The records of runs, built from the objects of an ended or deleted job, from its pods, or from Events.
+"""Build the records of runs from the objects of an ended or deleted job, from its pods, or from Events.
 
 `run_of` takes a job and its pods, `run_of_workload` a Workload and its pods, and `told_by_events` the Events of a
-cluster. Each gives the `Run`s. Storing the records is left to the server, and reading them to `insight.reader`.
+cluster. Each returns `Run`s. The server stores the records, and `insight.reader` reads them.
 """
 
 import shlex
@@ -51,7 +51,7 @@ _ENDINGS: dict[str, Outcome] = {
 
 
 class Trace(Struct, frozen=True):
-    """The facts that pods leave behind: their nodes, when the first of them started, and what they used."""
+    """What is recorded of pods: their nodes, when the first of them started, and their usage."""
 
     nodes: frozenset[str] = frozenset()
     started: datetime | None = None
@@ -67,14 +67,14 @@ NO_TRACE = Trace()
 
 
 def trace(pods: Iterable[Pod]) -> Trace:
-    """Return the trace of these pods."""
+    """Return the summed trace of these pods."""
     return sum(map(_trace, pods), NO_TRACE)
 
 
 def _trace(pod: Pod) -> Trace:
     states = (state for one in pod.status.container_statuses for state in (one.state, one.last_state))
-    said = (state.running or state.terminated for state in states)
-    starts = [one.started_at for one in said if one is not None and one.started_at is not None]
+    phases = (state.running or state.terminated for state in states)
+    starts = [one.started_at for one in phases if one is not None and one.started_at is not None]
     nodes = frozenset({pod.spec.node_name} if pod.spec.node_name else ())
     return Trace(nodes, min(starts, default=None), usage_of(pod.metadata.annotations.get(USAGE_ANNOTATION, "")))
 
@@ -96,7 +96,7 @@ def run_of(
     ended = ended_at(job) if end is not None else deleted
     if ended is None:
         return None
-    left = before + trace(pods)
+    traces = before + trace(pods)
     run = Run(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -105,7 +105,7 @@ def run_of(
         state=end.word if end is not None else "Deleted",
         submitted=meta.creation_timestamp or ended,
         ended=ended,
-        started=started_at(job, left),
+        started=started_at(job, traces),
         owner=_short(owner_of(meta)),
         queue=meta.labels.get(QUEUE_NAME_LABEL, ""),
         command=command_of(job.templates[0].spec.containers if job.templates else ()),
@@ -120,7 +120,7 @@ def run_of(
             for workers, one in zip(job.workers_by_role, job.templates, strict=True)
         ),
     )
-    return _judged(_used(run, left), job, pods)
+    return _judged(_used(run, traces), job, pods)
 
 
 def _sum_requested_cpus(job: JobRecord) -> float | None:
@@ -191,7 +191,7 @@ def run_of_workload(
 
 
 def amended(first: Run, later: Run) -> Run:
-    """Return a record with the usage that became known later.
+    """Return the first record with the usage that became known later.
 
     Everything else stays as in the first record, which was made while the pods of the job existed.
     """

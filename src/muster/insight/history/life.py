@@ -1,4 +1,4 @@
-"""The life of one job as sentences with times, from the engine's decisions and from the job or its record. Pure."""
+"""Tell the life of one job as sentences with times, from decisions and from the job or its record. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from muster.insight.history.runs import Run
 from muster.insight.record import JobRecord
 from muster.insight.text import escape_controls, format_duration, format_owner, format_quantity
 
-# The most others, nodes and amounts that a line names.
+# The maximum number of other jobs, nodes and amounts in a line.
 _NAMED = 5
 
 # Why a job was chosen as a victim: the reasons of Kueue's condition Preempted, and our own.
@@ -32,10 +32,11 @@ _VICTIM_RULES: Mapping[str, str] = {
 
 
 class Facts(Struct, frozen=True):
-    """The begin and end of a life, as a job or its record has them.
+    """The beginning and end of a job's life, from the job or its record.
 
-    started: when the first pod after the last admission began to run; None if none did. ended: None before the end.
-    end: how, and why.
+    started: when the first pod after the last admission began to run; None if none did.
+    ended: None before the end.
+    end: how it ended, and why.
     """
 
     namespace: str
@@ -50,7 +51,7 @@ class Facts(Struct, frozen=True):
 
 
 class Moment(Struct, frozen=True):
-    """An entry of a life. decision: the decision that it tells; None for the submission, the start and the end."""
+    """One entry in the life of a job. decision: its decision; None for the submission, the start and the end."""
 
     at: datetime
     what: What | str
@@ -59,7 +60,7 @@ class Moment(Struct, frozen=True):
 
 
 class Life(Struct, frozen=True):
-    """The life of a job. kept: whether the cluster keeps a record of decisions."""
+    """The life of a job. kept: whether the cluster records decisions."""
 
     facts: Facts
     moments: Sequence[Moment] = field(default_factory=tuple)
@@ -90,9 +91,9 @@ def facts_of_run(run: Run) -> Facts:
 
 
 def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
-    """Return the moments of a life, in order.
+    """Return the entries of a life, in order.
 
-    decisions: those about jobs of its name, in order. Decisions about another job of the name are left out.
+    decisions: those about jobs of its name, in order. Decisions about other jobs of the same name are left out.
     """
     own = [one for one in decisions if not (facts.uid and one.uid and one.uid != facts.uid)]
     moments = [Moment(one.at, one.what, _describe(one), one) for one in _join_placements(own)]
@@ -110,7 +111,7 @@ def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
 
 
 def _join_placements(decisions: Iterable[Decision]) -> Iterable[Decision]:
-    """Yield the decisions, with pods that were placed one by one within a second told together."""
+    """Yield the decisions; pods placed one by one within a second become one decision."""
     last: Decision | None = None
     for decision in decisions:
         if (
@@ -251,7 +252,7 @@ def _list_short(amounts: Sequence[Amount]) -> str:
 
 
 def _name(other: Other, namespace: str) -> str:
-    """Return the name of another job, with its namespace if that is another."""
+    """Return the name of another job, with its namespace if that differs."""
     if not other.job:
         return "a job of another namespace"
     return other.job.removeprefix(f"{namespace}/")
@@ -262,6 +263,6 @@ def _list_others(decision: Decision) -> str:
 
 
 def _list(names: Sequence[str], in_all: int | None = None) -> str:
-    """Return the first of some names. in_all: how many there are, if not all of them are given."""
+    """Return the first few names, and how many more there are. in_all: the number of all names."""
     more = (in_all or len(names)) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -39,11 +39,11 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     cpu_seconds: the CPU time of all pods; None if no node reported it.
     memory_bytes: the peak of the pod that used the most memory; None if no node reported it.
     requested_cpus: how many CPUs the workers that run side by side request; None if none, or unknown.
-    gpu_seconds, gpu_memory_bytes: the time in which GPUs worked, and the peak of the pod that used the most of their
-    memory; None if no node reported it.
-    priority: of its Workload, or else of its pods; None if unknown.
+    gpu_seconds, gpu_memory_bytes: the time in which GPUs were busy, and the largest peak of one pod's GPU memory; None
+    if no node reported it.
+    priority: the priority of its Workload, or else of its pods; None if unknown.
     limit_seconds: the time limit of the job; None if it had none.
-    pod_requests: what its pods requested, by role.
+    pod_requests: the requests of its pods, by role.
     """
 
     uid: str
@@ -76,13 +76,14 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     def mean_cpus(self) -> float | None:
         """The CPUs that all workers used on average; None if unknown.
 
-        An interrupted run is left out: its CPU time is that of all attempts, and its run time that of the last.
+        It is unknown for an interrupted run, whose CPU time is that of all attempts and whose run time that of the
+        last.
         """
         return self._find_mean(self.cpu_seconds)
 
     @property
     def mean_gpus(self) -> float | None:
-        """The GPUs that worked on average, of all workers together; None if unknown, as with `mean_cpus`."""
+        """The average number of busy GPUs, of all workers together; None if unknown, as with `mean_cpus`."""
         return self._find_mean(self.gpu_seconds)
 
     def _find_mean(self, seconds: float | None) -> float | None:
@@ -141,7 +142,7 @@ class RunQuery(Struct, frozen=True):
 
 
 def row(run: Run) -> dict[str, Any]:
-    """Return a run as a line of a table. All lines have the same members."""
+    """Return a run as a row of a table. All rows have the same members."""
     return {
         "namespace": run.namespace,
         "name": run.name,

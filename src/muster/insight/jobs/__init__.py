@@ -1,1 +1,1 @@
-"""One job as people are told of it: its state, its failures, its trials, its attempts. Pure."""
+"""One job as shown to users: its state, its failures, its trials, its attempts. Pure."""

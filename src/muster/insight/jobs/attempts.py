@@ -1,8 +1,8 @@
-"""The attempts of a job's workers, in time order, with those of pods that are gone. Pure.
+"""List the attempts of a job's workers in time order, including those of deleted pods. Pure.
 
-A worker has several attempts when it failed and was restarted, when it was preempted, or when its job shrank and grew.
-The workers of an Indexed Job are its indexes. A Job without indexes and with one pod at a time has one worker, whose
-pods follow each other. In a Job with several such pods each pod is a worker: nothing says which pod replaces which.
+A worker has several attempts if it failed and was restarted, if it was preempted, or if its job shrank and grew. The
+workers of an Indexed Job are its indexes. A Job without indexes and with one pod at a time has one worker, whose pods
+follow each other. In a Job with several such pods each pod is a worker, because nothing says which pod replaces which.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from muster.api.jobset.names import GROUP_SCHEDULING_INIT
 from muster.insight.record import JobRecord, container_statuses
 from muster.runtime.containerlogs import KeptPod
 
-# As many runs of one container are kept, with the current one.
+# The number of runs of one container whose logs are kept, including the current one.
 _KEPT = 3
 
 
@@ -22,8 +22,12 @@ _KEPT = 3
 class Attempt:
     """One run of one container of a worker.
 
-    rank: the mark of the worker's lines. worker: the worker, as the module says. pod, uid: the pod that ran it.
-    path, query: the address of its log. gone: whether the pod is gone. newest: whether it is the last run in its pod.
+    rank: the prefix of the worker's log lines.
+    worker: the worker, as the module defines it.
+    pod, uid: the pod that ran it.
+    path, query: the URL path and query of its log.
+    gone: whether the pod is deleted.
+    newest: whether it is the last run in its pod.
     """
 
     rank: str
@@ -40,7 +44,7 @@ class Attempt:
 def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[Attempt]:
     """Return all attempts, by index and container.
 
-    ours: whether the server is Muster's own, which keeps more runs than upstream's.
+    ours: whether the server is Muster's own, which keeps the logs of more runs than upstream's.
     """
     attempts = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept]
     for pod in pods:
@@ -59,7 +63,7 @@ def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], 
 def _order_containers(job: JobRecord) -> dict[str, int]:
     """Return the order in which the containers start.
 
-    Initial ones first, then the others as the templates list them.
+    Init containers come first, then the others as the templates list them.
     """
     specs = [template.spec for template in job.templates]
     initial = (one.name for spec in specs for one in spec.init_containers)

@@ -1,11 +1,11 @@
-"""Says what a job that starts later waits for. Pure."""
+"""Describe what a deferred job waits for. Pure."""
 
 from muster.api.ours.deferral import is_deferred, parse_deferral, parse_met
 from muster.insight.record import JobRecord
 
 
 def describe_deferral(job: JobRecord | None) -> str:
-    """Return what has to happen before the job starts; "" if it does not wait for a time or for other jobs."""
+    """Return the condition for the job's start; "" if it does not wait for a time or for other jobs."""
     annotations = job.metadata.annotations if job is not None else {}
     if not is_deferred(annotations):
         return ""

@@ -1,6 +1,6 @@
-"""Why pods failed, in a person's words first: rank, exit code or signal, the last printed line, the node's message.
+"""Explain why pods failed: rank, exit code or signal, the last printed line, the node's message. Pure.
 
-Pure. What programs wrote is shown without characters that could steer a terminal.
+Output of programs is shown without characters that could control a terminal.
 """
 
 import re
@@ -26,19 +26,19 @@ from muster.insight.text import format_span
 from muster.jobs.interruption import interruption_of
 from muster.jobs.job.census import completion_index
 
-# Of a line that a program wrote, so much is shown.
+# The maximum length of a shown line of a program's output.
 LINE_LENGTH = 160
 
-# Of many workers, so many are named.
+# The maximum number of workers in a list.
 NAMED = 5
 
-# Of the indexes of many trials, so much is shown.
+# The maximum length of a list of trial indexes.
 _NAMES_LENGTH = 60
 
-# How a Job says that it has failed for the start of its group.
+# The message of a Job that failed because its group did not start in time.
 GAVE_UP = "group scheduling timed out"
 
-# How Jobs tell of a pod that is gone, or fails them by their podFailurePolicy.
+# The messages of Jobs about a deleted pod, or about a failure by their podFailurePolicy.
 _TOLD = re.compile(
     r"Container \S+ for pod [^/\s]+/(?P<failed>\S+) failed with exit code (?P<code>\d+)"
     r"|Pod [^/\s]+/(?P<deleted>\S+) was deleted(?:: (?P<why>.*))?"
@@ -52,10 +52,10 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)
 _REJECTED = re.compile(r"^Pod was rejected: ")
 _LACKS = re.compile(r"^OutOf(.+)")
 
-# How nodes say, of ours and others, that there is no such program.
+# The messages of nodes, Muster's and others', about a program that does not exist.
 _NOT_THERE = ("executable file not found in $PATH", '": no such file or directory')
 
-# Messages that say what went wrong, where others are what the program left.
+# The reasons whose messages say what went wrong; other messages are the program's output.
 _OF_THE_NODE = ("StartError", "ContainerCannotRun", "ContainerStatusUnknown")
 
 
@@ -63,9 +63,11 @@ _OF_THE_NODE = ("StartError", "ContainerCannotRun", "ContainerStatusUnknown")
 class Failure:
     """The failure of one pod.
 
-    who: `rank 2`, or the name of the pod. what: `ended with exit code 3`. line: the last line that the pod printed, or
-    "".
-    told: the failure in upstream's words. code: the exit code as a shell gives it.
+    who: `rank 2`, or the name of the pod.
+    what: `ended with exit code 3`.
+    line: the last line that the pod printed, or "".
+    told: the failure in upstream's words.
+    code: the exit code as a shell reports it.
     """
 
     who: str
@@ -91,7 +93,7 @@ class Failure:
 def find_failures(job: JobRecord, pods: Iterable[Pod]) -> list[Failure]:
     """Return the failure of every failed pod, in time order.
 
-    Pods that were asked to end, or that were interrupted, count only where no other pod failed.
+    Pods that were deleted on request or interrupted count only if no other pod failed.
     """
     failed = [pod for pod in pods if pod.status.phase == "Failed"]
     unasked = [pod for pod in failed if not is_deleting(pod) and not job.is_excused(pod)]
@@ -105,21 +107,21 @@ def find_failures(job: JobRecord, pods: Iterable[Pod]) -> list[Failure]:
 
 
 def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Failure]:
-    """Return the failures that made the job fail, in time order; what a Job says stands in for pods that are gone."""
-    if job.array is not None:  # a trial that was tried again may have gone well
+    """Return the failures that made the job fail, in time order. The Job's message replaces those of deleted pods."""
+    if job.array is not None:  # a retried trial may have succeeded
         lost = job.failed_trials
         pods = [pod for pod in pods if completion_index(pod) in lost]
-    told = _TOLD.search(end.message) if end.by_pods and end.job else None
-    if told is None:
+    match = _TOLD.search(end.message) if end.by_pods and end.job else None
+    if match is None:
         return find_failures(job, pods)
     stayed = [pod for pod in pods if pod.status.phase == "Failed" and not is_deleting(pod)]
-    if any(pod.metadata.name == told["failed"] for pod in stayed):
+    if any(pod.metadata.name == match["failed"] for pod in stayed):
         return find_failures(job, pods)
-    who = job.name_of_gone_pod(end.job, told["failed"] or told["deleted"])
-    if told["deleted"]:
-        first = Failure(who, _DELETED + (f": {last_telling_line(told['why'])}" if told["why"] else ""))
+    who = job.name_of_gone_pod(end.job, match["failed"] or match["deleted"])
+    if match["deleted"]:
+        first = Failure(who, _DELETED + (f": {last_telling_line(match['why'])}" if match["why"] else ""))
     else:
-        code = int(told["code"])
+        code = int(match["code"])
         first = Failure(who, describe_container_end(ContainerStateTerminated(exit_code=code)), code=code)
     return [first, *(find_failures(job, stayed) if stayed else ())]
 
@@ -138,21 +140,21 @@ def _failure_of(job: JobRecord, pod: Pod) -> Failure:
     who, ends, status = job.name_of_pod(pod), _failed_containers(pod), pod.status
     code = _shell_code(ends[0][1]) if ends else 1
     if status.reason or not ends:
-        told = ": ".join(filter(None, (status.reason, status.message)))
-        return Failure(who, _node_message(pod), upstream=told, code=code)
+        text = ": ".join(filter(None, (status.reason, status.message)))
+        return Failure(who, _node_message(pod), upstream=text, code=code)
     container, ended = ends[0]
-    told = f"{ended.reason or 'Error'}: exit code {ended.exit_code}"
+    text = f"{ended.reason or 'Error'}: exit code {ended.exit_code}"
     if container.name == GROUP_SCHEDULING_INIT:
-        return Failure(who, "had started, and waited in vain for the others", upstream=told, code=code)
+        return Failure(who, "had started, and waited in vain for the others", upstream=text, code=code)
     own = [one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name != GROUP_SCHEDULING_INIT]
     of = f" (container {container.name})" if len(own) > 1 else ""
     tells = ended.reason in _OF_THE_NODE or is_excess(ended.message)
     line = "" if tells else last_telling_line(ended.message)
-    return Failure(who, describe_container_end(ended) + of, line, told, code)
+    return Failure(who, describe_container_end(ended) + of, line, text, code)
 
 
 def describe_pod_end(pod: Pod) -> str:
-    """Return how a pod ended that no job owns: `ended with exit code 3`, `was lost with node n`."""
+    """Return how a pod without a job ended: `ended with exit code 3`, `was lost with node n`."""
     if (interruption := interruption_of(pod)) is not None:
         return interruption.message
     ends = _failed_containers(pod)
@@ -160,27 +162,27 @@ def describe_pod_end(pod: Pod) -> str:
 
 
 def _shell_code(ended: ContainerStateTerminated) -> int:
-    """Return an exit code as a shell gives it."""
+    """Return an exit code as a shell reports it."""
     return exit_code_of_start(ended.message) if ended.reason == "StartError" else ended.exit_code
 
 
 def exit_code_of_start(message: str) -> int:
     """Return the exit code of a container that did not start.
 
-    127 without its command, 126 if that cannot be executed.
+    127 if its command does not exist, 126 if the command cannot be executed.
     """
     return 127 if any(words in message for words in _NOT_THERE) else 126
 
 
 def describe_container_end(ended: ContainerStateTerminated) -> str:
     """Return a container's end: `ended with exit code 3`, `was ended by SIGSEGV (exit code 139)`."""
-    said = last_telling_line(ended.message)
+    line = last_telling_line(ended.message)
     if ended.reason == OOM_KILLED:
-        return f"was killed: {said}" if is_excess(said) else "used more memory than it may, and was killed"
+        return f"was killed: {line}" if is_excess(line) else "used more memory than it may, and was killed"
     if ended.reason in ("StartError", "ContainerCannotRun"):
-        return f"could not be started: {said}" if said else "could not be started"
+        return f"could not be started: {line}" if line else "could not be started"
     if ended.reason == "ContainerStatusUnknown":
-        return f"was lost: {said}" if said else "was lost"
+        return f"was lost: {line}" if line else "was lost"
     by = _signal_name(ended.signal or ended.exit_code - 128)
     if by:
         return f"was ended by {by} (exit code {ended.exit_code})"
@@ -196,39 +198,39 @@ def _signal_name(number: int) -> str:
 
 
 def _node_message(pod: Pod) -> str:
-    """Return what the node, or whoever ended the pod, says about the end."""
-    reason, said = pod.status.reason, last_telling_line(_REJECTED.sub("", pod.status.message))
+    """Return the message of the node, or of the component that ended the pod, about the end."""
+    reason, line = pod.status.reason, last_telling_line(_REJECTED.sub("", pod.status.message))
     where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
     disrupted = find_condition(pod, "DisruptionTarget")
     if (lacks := _LACKS.match(reason)) is not None:
         return f"was refused by {where}: it has not enough {lacks[1]} left"
     if reason == "UnexpectedAdmissionError":
-        return f"was refused by {where}: {said}"
+        return f"was refused by {where}: {line}"
     if reason == "DeadlineExceeded":
         limit = pod.spec.active_deadline_seconds
         return _out_of_time(limit)
     if reason == "Evicted":
-        return f"was evicted from {where}: {said}"
+        return f"was evicted from {where}: {line}"
     if reason in ("Terminated", "NodeShutdown"):
         return f"was ended by the shutdown of {where}"
     if disrupted is not None and disrupted.status == "True":
         return f"was ended: {last_telling_line(disrupted.message) or disrupted.reason}"
-    return f"failed: {': '.join(filter(None, (reason, said)))}" if reason or said else "failed, and nothing says why"
+    return f"failed: {': '.join(filter(None, (reason, line)))}" if reason or line else "failed, and nothing says why"
 
 
 def last_telling_line(text: str) -> str:
     """Return the last line that has a letter or a digit, without control characters; the last line if none has one.
 
-    Open MPI and others draw a rule of dashes below their message.
+    Open MPI and others print a line of dashes below their message.
     """
     split = reversed(re.split(r"[\r\n]+", _ESCAPES.sub("", text)))
     lines = list(filter(None, ("".join(char for char in line if char.isprintable()).strip() for line in split)))
-    shown = next((line for line in lines if any(map(str.isalnum, line))), lines[0] if lines else "")
-    return shown if len(shown) <= LINE_LENGTH else f"{shown[: LINE_LENGTH - 3]}..."
+    telling = next((line for line in lines if any(map(str.isalnum, line))), lines[0] if lines else "")
+    return telling if len(telling) <= LINE_LENGTH else f"{telling[: LINE_LENGTH - 3]}..."
 
 
 def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
-    """Return why a job failed, for people: the first failure of a pod, or the job's own limit that was exceeded."""
+    """Return why a job failed: the first failure of a pod, or the limit of the job that was exceeded."""
     whole = max(end.restarts - job.interruptions + job.suspensions, 0)
     restarted = _describe_restarts(whole, job.job_restarts if end.by_pods else 0, "had been", "had been")
     again = f"; {restarted}" if restarted else ""
@@ -270,12 +272,12 @@ def shorten_indexes(array: str) -> str:
 
 
 def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
-    """Return that the workers that had started gave up waiting for others; "" if the job did not end so."""
+    """Return that the started workers waited too long for others; "" if the job did not end so."""
     if job.gathering is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
         return ""
     started, expected = job.gathering
     if started >= expected and GAVE_UP in end.message:
-        return end.message  # something else held them up
+        return end.message  # something else delayed them
     return f"not all workers had started after {job.start_timeout} s: {started} of {expected} had"
 
 
@@ -297,7 +299,7 @@ def _gave_up_waiting(pod: Pod) -> bool:
 
 
 def describe_failures_so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
-    """Return why pods of a job that goes on have failed, and how often it restarted; "" if nothing happened."""
+    """Return why pods of a job that has not ended failed, and how often it restarted; "" if nothing happened."""
     failures = find_failures(job, (pod for pod in pods if not is_deleting(pod) and not job.is_excused(pod)))
     count = max(job.failed, len(failures))
     again = describe_interruptions_and_restarts(job)
@@ -332,7 +334,7 @@ def count_of(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-# The meaning of the reasons for which a container waits, except waiting for its turn.
+# The meaning of the reasons for which a container waits, other than waiting for its turn.
 _WAITS = {
     "CrashLoopBackOff": "is started again after a pause",
     "CreateContainerConfigError": "cannot be set up",
@@ -369,7 +371,7 @@ def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
 
 
 def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str]:
-    """Return what a pod's containers wait for, beyond their turn. told: also give upstream's reason."""
+    """Return what a pod's containers wait for, other than their turn. told: also give upstream's reason."""
     if is_unheard(pod):
         return [f"{job.name_of_pod(pod)} is on {pod.spec.node_name}, of which nothing is heard"]
     usual = ("", "ContainerCreating", "PodInitializing")
@@ -386,7 +388,7 @@ def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str
                 f": {line}" if line else ""
             )
         else:
-            said = last_telling_line(wait.message)
-            text = f"{job.name_of_pod(pod)} {what}" + (f": {said}" if said else "")
+            detail = last_telling_line(wait.message)
+            text = f"{job.name_of_pod(pod)} {what}" + (f": {detail}" if detail else "")
         reasons.append(f"{text} ({wait.reason})" if told and wait.reason not in text else text)
     return reasons

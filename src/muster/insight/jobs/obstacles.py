@@ -1,4 +1,4 @@
-"""Says why a job's ClusterQueue admits nothing. Pure."""
+"""Explain why a job's ClusterQueue admits nothing. Pure."""
 
 from collections.abc import Mapping
 
@@ -8,6 +8,6 @@ from muster.insight.quota.queues import explain_closed
 
 
 def with_obstacle(state: JobState, queues: Mapping[str, ClusterQueue]) -> JobState:
-    """Return the state with why the job's ClusterQueue admits nothing, if it does not. queues: by name."""
+    """Return the state with the reason why the job's ClusterQueue admits nothing, if that is so. queues: by name."""
     reason = explain_closed(state.reason, queues)
     return state.with_reason(reason) if reason != state.reason else state

@@ -1,4 +1,4 @@
-"""PodGroups as people see them: the state of each, its number of pods, and why it waits. Pure."""
+"""PodGroups as shown to users: the state of each, its number of pods, and why it waits. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -23,16 +23,16 @@ _WORDS = {
     Stage.BROKEN: "Broken",
     Stage.DONE: "Done",
 }
-MISSING = "Missing"  # pods name a group that there is not
-FAILED = "Failed"  # its policy gave it up
-HIDDEN = "Hidden"  # another group of the name has the pods
+MISSING = "Missing"  # pods name a group that does not exist
+FAILED = "Failed"  # its policy failed it
+HIDDEN = "Hidden"  # another group of the same name has the pods
 
 
 class PodGroupView(Struct, frozen=True):
-    """A PodGroup with its pods, or a group's name that pods use although no such group exists.
+    """A PodGroup with its pods, or a group name that pods use although no such group exists.
 
-    group: None if no such group exists. state, reason: the group's state and what holds it; reason is "" if nothing
-    does.
+    group: None if no such group exists.
+    state, reason: the group's state and what it waits for; reason is "" if it waits for nothing.
     """
 
     namespace: str
@@ -45,21 +45,24 @@ class PodGroupView(Struct, frozen=True):
 
 
 def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) -> list[PodGroupView]:
-    """Return the views of all groups by name, and of the names that pods use in vain.
+    """Return the views of all groups by name, and of the names of groups that do not exist.
 
-    groups: objects of the dialects; of two with one name the first has the pods. ways: how pods can name a group.
+    groups: objects of the dialects; if two have one name, the first has the pods.
+    ways: how pods can name a group.
     """
     members = defaultdict[tuple[str, str, By], list[Pod]](list)
     for pod in pods:
         reference = reference_of(pod, ways)
         if reference is not None and not reference.problem:
             members[_key(pod, reference)].append(pod)
-    views, seen = [], dict[tuple[str, str, By], PodGroup]()
+    views, group_of = [], dict[tuple[str, str, By], PodGroup]()
     for obj in groups:
         group = read(obj)
         key = group.namespace, group.name, group.by
-        views.append(_view_hidden_group(group, seen[key]) if key in seen else _view_group(group, members.pop(key, [])))
-        seen.setdefault(key, group)
+        views.append(
+            _view_hidden_group(group, group_of[key]) if key in group_of else _view_group(group, members.pop(key, []))
+        )
+        group_of.setdefault(key, group)
     views += [
         _view_missing_group(namespace, name, pods)
         for (namespace, name, _), pods in members.items()
@@ -95,7 +98,7 @@ def _is_any_live(pods: Iterable[Pod]) -> bool:
 
 
 def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
-    """Return the line about a group, also for programs."""
+    """Return the row about a group, for tables and for JSON."""
     group, census = view.group, view.census
     return {
         "namespace": view.namespace,
@@ -114,7 +117,7 @@ def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
 
 
 def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> dict[str, Any]:
-    """Return all about a group: what it asks for, its pods, and its Events."""
+    """Return all details of a group: its requests, its pods, and its Events."""
     return make_row(view, now) | {
         "asks": _describe_demands(view.group) if view.group is not None else {},
         "members": [_member_row(pod) for pod in sorted(view.pods, key=lambda pod: pod.metadata.name)],
@@ -130,8 +133,8 @@ def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> 
 
 
 def _describe_demands(group: PodGroup) -> dict[str, str]:
-    """Return what a group asks for beyond its minimum, in words."""
-    asked = {
+    """Return the requests of a group other than its minimum, as phrases."""
+    demands = {
         "tasks": ", ".join(f"{task}: {least}" for task, least in sorted(group.roles.items())),
         "queue": group.queue,
         "priority": group.priority_class,
@@ -141,7 +144,7 @@ def _describe_demands(group: PodGroup) -> dict[str, str]:
         "topology wish": group.preferred_topology and f"in one {group.preferred_topology}",
         "below minimum": _describe_policy(group.policy) if group.policy is not None else "",
     }
-    return {word: value for word, value in asked.items() if value}
+    return {word: value for word, value in demands.items() if value}
 
 
 def _format_amounts(resources: Any) -> str:
@@ -159,11 +162,11 @@ def _describe_policy(policy: PodGroupPolicy) -> str:
 
 def _member_row(pod: Pod) -> dict[str, str]:
     scheduled = find(pod.status.conditions, "PodScheduled")
-    told = scheduled.message if scheduled is not None and scheduled.status == "False" else ""
-    gone = pod.metadata.deletion_timestamp is not None
+    message = scheduled.message if scheduled is not None and scheduled.status == "False" else ""
+    is_terminating = pod.metadata.deletion_timestamp is not None
     return {
         "name": pod.metadata.name,
-        "phase": "Terminating" if gone else pod.status.phase,
+        "phase": "Terminating" if is_terminating else pod.status.phase,
         "node": pod.spec.node_name,
-        "reason": pod.status.reason or told,
+        "reason": pod.status.reason or message,
     }

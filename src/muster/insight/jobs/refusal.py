@@ -1,15 +1,15 @@
-"""Explains why a request was refused (no right, no such kind, no answer of a webhook), and what to do. Pure."""
+"""Explain why a request was refused (no right, no such kind, no answer of a webhook), and what to do. Pure."""
 
 import re
 
-# RBAC's own sentence, as every API server says it.
+# RBAC's own sentence, as every API server sends it.
 _NO_RIGHT = re.compile(
     r'(?:(?P<named>\S+ "[^"]*")|\S+)? ?(?:is )?forbidden: User "(?P<user>[^"]*)" cannot (?P<verb>\S+) '
     r'(?:resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"|path "(?P<path>[^"]+)")'
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
 
-# Of a webhook without whose answer nothing is stored: what it is called, where it is, and what came of asking.
+# The error of a required webhook that did not answer: its name, its URL, and the cause.
 _NO_ANSWER = re.compile(
     r'(?:.*: )?failed calling webhook "(?P<name>[^"]+)": '
     r'(?:failed to call webhook: )?(?:\w+ "(?P<url>[^"]*)": )?(?P<why>.*)'
@@ -22,7 +22,7 @@ UNKNOWN_CREDENTIAL = (
     "expired, or it is of another cluster; ask whoever gave you the kubeconfig for a new one"
 )
 
-# Who defines the kinds of a group, where people know it by another name.
+# The project that defines the kinds of a group, if users know it by another name.
 _PROJECTS = {
     "kueue.x-k8s.io": "Kueue",
     "visibility.kueue.x-k8s.io": "Kueue's visibility API",
@@ -31,9 +31,9 @@ _PROJECTS = {
 
 
 def explain_missing_right(message: str) -> str:
-    """Return in a line which right is missing and who can give it.
+    """Return one line that says which right is missing and who can grant it.
 
-    "" if the request was refused for another reason.
+    Return "" if the request was refused for another reason.
     """
     match = _NO_RIGHT.match(message)
     if match is None:
@@ -63,7 +63,7 @@ def explain_missing_kind(group: str, version: str, plural: str) -> str:
 
 
 def explain_silent_webhook(message: str) -> str:
-    """Return in a line which webhook did not answer the server, and where its program runs; "" for another error."""
+    """Return one line that says which webhook did not answer, and where its program runs; "" for another error."""
     match = _NO_ANSWER.fullmatch(message)
     if match is None:
         return ""

@@ -37,7 +37,7 @@ Word: TypeAlias = (
 
 _NEVER, _NOT_AS_THINGS_ARE = "can never start", "cannot start as things are"
 
-# Of a job that names MultiKueue as what runs it.
+# The state of a job whose `managedBy` names MultiKueue but whose queue does not use it.
 _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no check of MultiKueue's"
 
 
@@ -45,16 +45,16 @@ _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no
 class JobState:
     """One line of `muster ps`.
 
-    word: the state of the job's quota (Queued, Checking, Evicting or Held) until the job may create pods; its own after
-    that.
+    word: the state of the job's quota (Queued, Checking, Evicting or Held) until the job may create pods; its own state
+    after that.
     ready: the number of pods that are ready or have succeeded; for a sweep, of trials that run or have succeeded.
-    wanted: the number of pods that there should be.
-    reason: why the job is not further, from the level that holds it.
-    blocked: whether something must change before the job goes on; otherwise it goes on in moments.
-    quota_state: the job's place in its queue, while that is what holds it.
+    wanted: the desired number of pods.
+    reason: what the job waits for, by the level that delays it.
+    blocked: whether something must change before the job continues; otherwise it continues within moments.
+    quota_state: the job's state in its queue, while the queue delays it.
     progress: the part of `reason` that says how many workers of the group have started and hold nodes.
     count: the progress of a sweep's trials.
-    slowed: that a sweep runs fewer trials at a time than its user asked for, or "".
+    slowed: a sentence that a sweep runs fewer trials at a time than its user requested, or "".
     """
 
     word: Word
@@ -74,26 +74,26 @@ class JobState:
 
     @property
     def waits(self) -> bool:
-        """Whether the job waits for its queue or for nodes, which may last for ever."""
+        """Whether the job waits for its queue or for nodes, possibly for ever."""
         return self.quota_state.waits if self.quota_state is not None else self.word == "Pending" and self.blocked
 
     @property
     def stuck(self) -> bool:
-        """Whether the job waits, and the cluster has said why."""
+        """Whether the job waits, and the reason is known."""
         return self.waits and bool(self.reason)
 
     @property
     def hopeless(self) -> bool:
-        """Whether the queue or the scheduler has said that it sees no way for the job to start."""
+        """Whether the queue or the scheduler has reported that the job cannot start."""
         return self.stuck and (self.quota_state is None or self.quota_state.final)
 
     @property
     def outside(self) -> bool:
-        """Whether the job has a queue that has not taken it in yet."""
+        """Whether the job names a queue that has not accepted it yet."""
         return self.word == "Queued" and self.quota_state is None
 
     def with_refusal(self, why: str) -> "JobState":
-        """Return the state with the reason why the queue does not take the job in; "" changes nothing."""
+        """Return the state with the reason why the queue does not accept the job; "" changes nothing."""
         return (
             replace(self, reason=f"its queue cannot take it in: {why}", blocked=True) if self.outside and why else self
         )
@@ -106,10 +106,10 @@ class JobState:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a job does not start even when all others have ended; empty if nothing proves that.
+    """Why a job cannot start even after all others have ended; empty if that is not proven.
 
-    certain: whether more nodes, which an autoscaler may bring, would not help either.
-    awaits: the nodes that must become well before the job starts, if that is all that it takes.
+    certain: whether more nodes, as an autoscaler may add, would not help either.
+    awaits: the nodes that must recover before the job starts, if nothing else is missing.
     """
 
     text: str = ""
@@ -118,7 +118,7 @@ class Verdict:
 
     @property
     def decides(self) -> bool:
-        """Whether the verdict is the whole answer, so that it does not matter what other jobs hold."""
+        """Whether the verdict is the whole answer, so that the usage of other jobs does not matter."""
         return self.certain or bool(self.awaits)
 
     @property
@@ -129,7 +129,7 @@ class Verdict:
         return f"{_NEVER if self.certain else _NOT_AS_THINGS_ARE}: {self.text}"
 
 
-# Nothing says that it cannot start.
+# The verdict that the job may start.
 OPEN = Verdict()
 
 
@@ -139,16 +139,16 @@ def tells_never(reason: str) -> bool:
 
 
 def parse_rank(job: JobRecord, rank: str) -> str:
-    """Return a rank of the job in the form that its pods have. Raises `ValueError` that names the ranks that exist."""
+    """Return a rank in the form used by the job's pods. Raises `ValueError` that names the existing ranks."""
     if not job.indexed:
-        return rank  # there, it is whatever its pods' names end with
+        return rank  # in another cluster, it is the end of the pod's name
     if not (rank.isascii() and rank.isdecimal()) or int(rank) >= job.max_ranks:
         raise ValueError(f"{job.metadata.name} has no worker {rank}: its ranks are 0 to {job.max_ranks - 1}")
     return str(int(rank))
 
 
 def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
-    """Return the ranks of a list such as `0,2-3`. Raises `ValueError` as `worker` does."""
+    """Return the ranks in a list such as `0,2-3`. Raises `ValueError` as `parse_rank` does."""
     ranks: set[str] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -163,18 +163,18 @@ def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
 
 
 def find_job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
-    """Return the state of a job from its present pods and the state of its quota, if it has a Workload."""
+    """Return the state of a job from its present pods and, if it has a Workload, the state of its quota."""
     state = _state_of_job(job, pods, quota_state)
     return state if job.array is None else _state_of_sweep(job, pods, state, quota_state)
 
 
 def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState, quota_state: QuotaState | None) -> JobState:
-    """Return the state of a sweep: every trial goes on by itself, so that the sweep runs while one trial does."""
+    """Return the state of a sweep, which runs as long as any trial runs, because trials are independent."""
     count = count_trials(job, pods)
     state = replace(state, ready=count.done + count.running, count=count)
     if state.finished or state.word in ("Cancelling", "Deleting", "Suspended") or state.quota_state is not None:
         return state
-    between = count.over or state.word in ("Retrying", "Finishing")  # one pod and the next
+    between = count.over or state.word in ("Retrying", "Finishing")  # between two pods
     goes_on = count.running or (between and not state.blocked)
     if not goes_on:
         return state
@@ -184,9 +184,9 @@ def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState, quota_
 
 
 def _describe_partial_sweep(job: JobRecord, quota_state: QuotaState) -> str:
-    """Return that a sweep has quota for fewer trials at a time than its user asked for; "" if it has enough.
+    """Return that a sweep has quota for fewer trials at a time than its user requested; "" if it has enough.
 
-    A sweep that asked for all its trials at a time takes what there is.
+    A sweep that requested all its trials at a time runs as many as there is quota for.
     """
     if not quota_state.is_partial or quota_state.asked >= job.wanted:
         return ""
@@ -203,7 +203,7 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
         return JobState("Held", done, wanted, deferral, blocked=True)
     if quota_state is not None and quota_state.stopped:
         return JobState(quota_state.word, done, wanted, quota_state.reason, bool(quota_state.reason), quota_state)
-    if job.manager and not live:  # when it starts, and whether, is for that to say
+    if job.manager and not live:  # that program decides whether and when it starts
         return JobState(
             "Suspended" if job.suspended else "Pending", done, wanted, f"managed by {job.manager}", blocked=True
         )
@@ -215,10 +215,10 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
         return _state_elsewhere(job, job.remote_counts, quota_state, wanted)
     unplaced = [pod for pod in live if not pod.spec.node_name]
     goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
-    if unplaced and not goes_on:  # who is gated has not its turn yet, as when a job grows in its queue
+    if unplaced and not goes_on:  # a gated pod does not have its turn yet, as when a job grows in its queue
         why, progress = why_unplaced(unplaced), _describe_progress(job, live)
-        said = why or "waiting for all its pods, to be placed together"
-        reason = f"{said.rstrip('.')}; {progress}" if progress else said
+        wait_reason = why or "waiting for all its pods, to be placed together"
+        reason = f"{wait_reason.rstrip('.')}; {progress}" if progress else wait_reason
         return JobState("Pending", done, wanted, reason, bool(why), progress=progress)
     if (held_back := _state_of_stuck_pods(job, live, done, wanted)) is not None:
         return held_back
@@ -230,27 +230,27 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
 
 
 def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], done: int) -> JobState | None:
-    """Return the state of a job that has ended, is cancelled or is being deleted; None if it goes on."""
+    """Return the state of a job that has ended, is cancelled or is being deleted; None for any other job."""
     wanted, end = job.wanted, job.end
     if is_cancelling(job, pods):
         return JobState("Cancelling", done, wanted, explain_unheard(job, live) or _describe_grace(live))
     if end is not None:
-        told = job.past.reason if job.past is not None else ""  # before pods were gone
-        reason = told or explain_failure(job, end, pods) if end.word == "Failed" else ""
+        past_reason = job.past.reason if job.past is not None else ""  # the reason recorded before pods were deleted
+        reason = past_reason or explain_failure(job, end, pods) if end.word == "Failed" else ""
         cancelled = "" if end.word == "Cancelled" else describe_cancelled_trials(job)
         return JobState(end.word, job.succeeded, wanted, "; ".join(filter(None, (reason, cancelled))))
     if job.gone or job.metadata.deletion_timestamp is not None:
-        return JobState("Deleting", min(done, wanted), wanted)  # of its Jobs some may have gone before their pods
+        return JobState("Deleting", min(done, wanted), wanted)  # some Jobs may be gone before their pods
     return None
 
 
 def is_cancelling(job: JobRecord, pods: Iterable[Pod]) -> bool:
-    """Return whether a user has cancelled the job, and it has not ended yet or workers of it still run."""
+    """Return whether a user cancelled the job and it, or one of its workers, has not ended."""
     return job.is_cancelled and (job.end is None or not all(map(is_finished, pods)))
 
 
 def _describe_grace(live: Iterable[Pod]) -> str:
-    """Return how long the workers of a cancelled job may take to end; "" if none is left or none may."""
+    """Return how long the workers of a cancelled job may take to end; "" if none is left or none has a grace period."""
     seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in live), default=0)
     return f"its workers have up to {format_span(seconds)} to end" if seconds else ""
 
@@ -265,15 +265,15 @@ def _state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted:
 
 
 def _describe_trouble(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> str:
-    """Return why a running job is not in its first attempt, or has lost pods; "" if nothing happened to it."""
+    """Return why a running job restarted or lost pods; "" if it did not."""
     lost = describe_evictions(quota_state, job)
     return "; ".join(filter(None, (describe_failures_so_far(job, pods), lost)))
 
 
 def describe_evictions(quota_state: QuotaState | None, job: JobRecord | None) -> str:
-    """Return how often a job that has quota lost it before, and why it did last; "" if it never did.
+    """Return how often a job with quota lost it before, and the last reason; "" if it never lost it.
 
-    A job that counts its suspensions itself says so among its interruptions.
+    A job that counts its suspensions itself lists them among its interruptions.
     """
     if quota_state is None or not quota_state.evictions or not quota_state.last_eviction:
         return ""
@@ -283,31 +283,31 @@ def describe_evictions(quota_state: QuotaState | None, job: JobRecord | None) ->
 
 
 def _describe_gathering(job: JobRecord, live: Sequence[Pod]) -> str:
-    """Return how many workers of the group have started and which have not; "" without a group that waits."""
+    """Return how many workers of the group have started and which have not; "" if no group waits."""
     if job.gathering is None:
         return ""
     missing = describe_absent(job, live)
-    said = f"{count_gathered(job, live)} of {job.gathering[1]} workers have started; they go on once all have"
-    return f"{said}; not yet: {missing}" if missing else said
+    sentence = f"{count_gathered(job, live)} of {job.gathering[1]} workers have started; they go on once all have"
+    return f"{sentence}; not yet: {missing}" if missing else sentence
 
 
 def _describe_progress(job: JobRecord, live: Sequence[Pod]) -> str:
-    """Return how many workers of the group have started while others have no node; "" without a group that waits."""
+    """Return how many workers of the group have started while others have no node; "" if no group waits."""
     return f"{count_gathered(job, live)} of {job.gathering[1]} pods started" if job.gathering is not None else ""
 
 
 def count_gathered(job: JobRecord, live: Iterable[Pod]) -> int:
-    """Return how many workers of the group have started: pods show it before the JobSet's status does."""
-    told = job.gathering[0] if job.gathering is not None else 0
-    return max(told, sum(map(has_joined, live)))
+    """Return how many workers of the group have started; pods show that before the JobSet's status does."""
+    recorded = job.gathering[0] if job.gathering is not None else 0
+    return max(recorded, sum(map(has_joined, live)))
 
 
 def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Iterable[Pod] = ()) -> JobState:
     """Return the state of a job that is known by its Workload only.
 
-    A pod alone, a pod group, or a kind of another project.
+    That is a single pod, a pod group, or a job of another project's kind.
 
-    pods: the pods of a pod group or of a pod alone, where they are known.
+    pods: the pods of a pod group or a single pod, if they are known.
     """
     wanted = sum(podset.count for podset in workload.spec.pod_sets)
     ready = is_true(workload.status.conditions, PODS_READY)
@@ -326,7 +326,7 @@ def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Itera
 
 
 def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
-    """Return the state of a suspended job: its queue resumes it, or a person does."""
+    """Return the state of a suspended job: its queue resumes it, or a user does."""
     if quota_state is not None:
         return JobState("Starting", done, wanted)
     if job.metadata.labels.get(QUEUE_NAME_LABEL):
@@ -335,7 +335,7 @@ def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: in
 
 
 def _state_elsewhere(job: JobRecord, told: RemoteCounts, quota_state: QuotaState | None, wanted: int) -> JobState:
-    """Return the state of a job that another cluster runs, from that cluster's counts."""
+    """Return the state of a job that runs in another cluster, from that cluster's counts."""
     done = told.succeeded + told.ready
     if quota_state is None or not quota_state.cluster:
         return JobState("Starting", done, wanted, _NO_CLUSTER, blocked=True)
@@ -346,7 +346,7 @@ def _state_elsewhere(job: JobRecord, told: RemoteCounts, quota_state: QuotaState
 
 
 def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
-    """Return the state of a job without a live pod.
+    """Return the state of a job without a running pod.
 
     No pod exists yet, all pods have ended, or failed pods will be replaced.
     """
@@ -365,7 +365,7 @@ def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: 
     return JobState("Retrying", done, wanted, f"the next comes after a pause; {describe_failures_so_far(job, pods)}")
 
 
-# As the command timeout has it.
+# The exit code of the command `timeout`.
 _OUT_OF_TIME = 124
 
 
@@ -380,14 +380,15 @@ class Ending:
 def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
     """Return exit code 0, the code of the worker that failed first, or 124 for a job that ran out of time.
 
-    The code is 1 where neither a pod nor the history knows. late: the pods that had not started when the group gave up.
+    The code is 1 if neither a pod nor the history has one. late: the pods that had not started when the group timed
+    out.
     """
     state = find_job_state(job, pods)
     if state.word == "Completed":
         return Ending(0)
     if job.is_cancelled:
         return Ending(1, "cancelled")
-    if job.end is not None and job.end.out_of_time and job.gathering is None:  # else it is the start that took too long
+    if job.end is not None and job.end.out_of_time and job.gathering is None:  # otherwise the start took too long
         return Ending(_OUT_OF_TIME, f"failed: {state.reason}")
     culprits = find_culprits(job, job.end, pods) if job.end is not None else []
     code = culprits[0].code if culprits else 1

@@ -1,4 +1,4 @@
-"""The progress of a job's workers, in numbers. Pure."""
+"""Count a job's workers by state. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from muster.insight.record import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many of the wanted workers run, are ready (and run, too), and are done."""
+    """How many of the wanted workers run, are ready (those run, too), and have finished."""
 
     wanted: int
     running: int
@@ -20,12 +20,12 @@ class Tally:
     @property
     def sentence(self) -> str:
         """`3 of 4 workers run, 2 are ready, 1 is done`."""
-        said = [f"{self.running} of {self.wanted} workers run"]
+        parts = [f"{self.running} of {self.wanted} workers run"]
         if self.ready != self.running:
-            said.append(f"{self.ready} {_be(self.ready)} ready")
+            parts.append(f"{self.ready} {_be(self.ready)} ready")
         if self.done:
-            said.append(f"{self.done} {_be(self.done)} done")
-        return ", ".join(said)
+            parts.append(f"{self.done} {_be(self.done)} done")
+        return ", ".join(parts)
 
 
 def _be(number: int) -> str:
@@ -33,9 +33,9 @@ def _be(number: int) -> str:
 
 
 def count_workers(job: JobRecord, pods: Iterable[Pod]) -> Tally:
-    """Return the tally of a job from its present pods, or from the counts of the cluster that runs it."""
-    if (told := job.remote_counts) is not None:
-        return Tally(job.wanted, max(told.active, told.ready), told.ready, told.succeeded)
+    """Return the counts of a job's workers from its pods, or from the status of the cluster that runs it."""
+    if (counts := job.remote_counts) is not None:
+        return Tally(job.wanted, max(counts.active, counts.ready), counts.ready, counts.succeeded)
     live = [pod for pod in pods if not is_finished(pod)]
     running = sum(pod.status.phase == "Running" for pod in live)
     return Tally(job.wanted, running, sum(map(is_ready, live)), job.succeeded)

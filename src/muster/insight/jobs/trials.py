@@ -1,4 +1,4 @@
-"""The progress of a sweep, and what each of its trials does. Pure."""
+"""The progress of a sweep, and the state of each of its trials. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _MOST_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class TrialCount:
-    """How many trials have succeeded, have failed for good, run now, are still to come, and were cancelled."""
+    """How many trials have succeeded, have failed for good, run now, have not started, and were cancelled."""
 
     done: int
     failed: int
@@ -49,7 +49,7 @@ class TrialCount:
 
 
 def count_trials(job: JobRecord, pods: Sequence[Pod]) -> TrialCount:
-    """Return the count of a sweep's trials: pods show an end before the Job's status does."""
+    """Return the count of a sweep's trials; pods show an end before the Job's status does."""
     done = job.succeeded_trials | _indexes_in_phase(pods, "Succeeded")
     failed, cancelled = job.failed_trials, job.cancelled_trials - done
     running = Indexes() if job.end is not None else _indexes_in_phase(pods, "Running")
@@ -63,29 +63,30 @@ def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
 
 
 def describe_sweep(job: JobRecord, count: TrialCount) -> str:
-    """Return what to say of a sweep that goes on, beside how many trials are done."""
+    """Return the sentence about a running sweep, beyond the number of finished trials."""
     parts = {"running": count.running, "to go": count.left}
-    told = [f"{number} {what}" for what, number in parts.items() if number]
+    counts = [f"{number} {what}" for what, number in parts.items() if number]
     lost = describe_failed_trials(job, job.failed_trials) if count.failed else ""
     cancelled, happened = describe_cancelled_trials(job), describe_interruptions_and_restarts(job)
-    return "; ".join(filter(None, (", ".join(told), lost, cancelled, happened)))
+    return "; ".join(filter(None, (", ".join(counts), lost, cancelled, happened)))
 
 
 def rank_of_trial(job: JobRecord, index: str) -> str:
     """Return the rank of the trial with this index. Raises `ValueError` if the job has no such trial."""
     if job.array is None:
         raise ValueError(f"{job.metadata.name} is no sweep: its workers have ranks")
-    known = index.isascii() and index.isdecimal() and len(index) <= _MOST_DIGITS
-    rank = job.array.completion(int(index)) if known else None
+    is_index = index.isascii() and index.isdecimal() and len(index) <= _MOST_DIGITS
+    rank = job.array.completion(int(index)) if is_index else None
     if rank is None:
         raise ValueError(f"{job.metadata.name} has no trial {index}: they are {shorten_indexes(str(job.array))}")
     return str(rank)
 
 
 def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[dict[str, Any]]:
-    """Return what each trial of a sweep does, by rank; of a trial that was tried again, the last try.
+    """Return the state of each trial of a sweep, by rank; for a retried trial, of its last attempt.
 
-    seconds: how long it has run. values: its point of the grid.
+    seconds: how long it has run.
+    values: its parameters in the grid.
     """
     assert job.array is not None, "it is a sweep"
     newest = {completion_index(pod): pod for pod in sorted(pods, key=_age_key)}
@@ -101,16 +102,16 @@ def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[
 
 
 def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
-    """Return what the history knows of a trial whose pod is gone.
+    """Return the recorded node of a trial whose pod is deleted; for a failed trial, also the reason of its failure.
 
-    The first failed trial, and the node if there was one.
+    The history has the node if the job had only one, and the reason only of the first failed trial.
     """
     nodes = job.past.nodes if job.past is not None else ()
     node = nodes[0] if len(nodes) == 1 else ""
     if row["state"] != "Failed":
         return {"node": node}
-    told = job.past.reason.partition(f": trial {row['index']} ")[2] if job.past is not None else ""
-    return {"node": node, "reason": told or "its pod is gone"}
+    reason = job.past.reason.partition(f": trial {row['index']} ")[2] if job.past is not None else ""
+    return {"node": node, "reason": reason or "its pod is gone"}
 
 
 def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> d
 
 
 def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None) -> str:
-    """Return the state of a trial that its Job has not counted as succeeded or failed."""
+    """Return the state of a trial that its Job does not count as succeeded or failed yet."""
     phase = pod.status.phase if pod is not None else ""
     if rank in job.cancelled_trials:
         return "Cancelling" if pod is not None and not is_finished(pod) else "Cancelled"
@@ -132,7 +133,7 @@ def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None) -> str:
         return "Completed"
     if job.is_cancelled and pod is not None and not is_finished(pod):
         return "Cancelling"
-    if job.is_cancelled or job.end is not None:  # the job ends before the trial does
+    if job.is_cancelled or job.end is not None:  # the job ends before the trial finishes
         return "Failed" if phase == "Failed" else "Cancelled"
     if phase == "Failed":
         return "Retrying"

@@ -1,1 +1,1 @@
-"""Queues and quota as people are told of them. Pure."""
+"""Queues and quota as shown to users. Pure."""

@@ -20,7 +20,7 @@ from muster.api.values.quantity import amount
 from muster.insight.quota.state import closed_queue
 from muster.insight.text import format_quantity
 
-# How the condition Active of a ClusterQueue begins, before it names the obstacles.
+# The start of the message of a ClusterQueue's condition Active, before the obstacles.
 _CANNOT_ADMIT = "Can't admit new workloads: "
 
 # Resources that every machine has plenty of, or that nobody requests alone: only `-o wide` shows them.
@@ -28,7 +28,7 @@ _RARELY = ("pods", "ephemeral-storage")
 
 
 def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
-    """Return the row of a ClusterQueue; amounts are in the units of decisions."""
+    """Return the row of a ClusterQueue; amounts are in the units of admission."""
     spec, status = queue.spec, queue.status
     return {
         "name": queue.metadata.name,
@@ -91,7 +91,7 @@ def _state_and_counts(stop_policy: str, status: ClusterQueueStatus | LocalQueueS
 def describe_state(stop_policy: str, conditions: Sequence[Condition]) -> str:
     """Return Active, Stopped, Draining, or why the queue does not admit.
 
-    Unknown before a controller has looked at it.
+    The state is Unknown until a controller has set the condition.
     """
     if stop_policy in (HOLD, HOLD_AND_DRAIN):
         return "Stopped" if stop_policy == HOLD else "Draining"
@@ -104,7 +104,7 @@ def describe_state(stop_policy: str, conditions: Sequence[Condition]) -> str:
 
 
 def describe_resume(name: str, *, cluster: bool) -> str:
-    """Return the command that starts a stopped queue again. cluster: whether it is a ClusterQueue."""
+    """Return the command that resumes a stopped queue. cluster: whether it is a ClusterQueue."""
     return f"muster queue resume {name}{' --cluster' if cluster else ''}"
 
 
@@ -115,7 +115,7 @@ def explain_inactive(conditions: Sequence[Condition]) -> str:
 
 
 def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
-    """Return why a job waits, with why its ClusterQueue is inactive where the reason does not say that.
+    """Return why a job waits, extended by why its ClusterQueue is inactive if `reason` does not say that.
 
     A stopped queue is left out: the user who stopped it knows why, and `muster why` names the command that resumes it.
     queues: by name.
@@ -130,7 +130,7 @@ def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
 def list_resources(rows: Iterable[dict[str, Any]], *, everything: bool = False) -> list[str]:
     """Return the resources that have a column of their own, in the order in which the rows name them.
 
-    Without `everything`, a resource of which there is nothing is left out, as the GPUs of nodes that are gone.
+    Without `everything`, a resource with no quota and no use is left out, such as GPUs of deleted nodes.
     """
     quotas = [quota for row in rows for quota in row["quotas"]]
     names = dict.fromkeys(quota["resource"] for quota in quotas)

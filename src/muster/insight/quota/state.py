@@ -27,25 +27,25 @@ from muster.jobs.interruption import HELD
 from muster.queueing.conditions import PREVIOUSLY
 from muster.queueing.jobframework.slices import waits_to_replace
 
-# The words before the numbers, which say nothing if there is only one podset.
+# The words before the numbers, which are redundant if there is only one podset.
 _PREAMBLE = re.compile(r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )")
 
 
-# The words about the flavors that the siblings of a variant try (Kueue KEP-8691).
+# The phrase about the flavors that the siblings of a variant try (Kueue KEP-8691).
 _OF_SIBLINGS = re.compile(r"(?:, )?skipping flavor [^ ,;]+ due to WorkloadAllowedResourceFlavorAnnotation annotation")
 _ANY_PREAMBLE = re.compile(r"couldn't assign flavors to pod set [^ :]+: ")
 
-# The words about each podset; equal words are shown once.
+# The phrase about each podset; equal phrases are shown once.
 _OF_PODSET = re.compile(r"couldn't assign flavors to pod set ([^ :]+): (.*?)(?=; couldn't assign flavors|$)", re.DOTALL)
 
 # The reason of a held Workload, in a user's words; a release ends it.
 UNTIL_RELEASED = "until it is released"
 _DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 
-# The words of admission about a workload whose ClusterQueue admits nothing.
+# Admission's message about a workload whose ClusterQueue admits nothing.
 _CLOSED = re.compile(r"ClusterQueue (\S+) is inactive")
 
-# Admission's words about a request that can never fit. Only admission knows how its configuration counts resources.
+# Admission's messages about a request that can never fit. Only admission knows how its configuration counts resources.
 _FINAL = ("> maximum capacity (", "unavailable in ClusterQueue")
 
 
@@ -54,15 +54,18 @@ Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted",
 
 @dataclass(frozen=True, slots=True)
 class QuotaState:
-    """A Workload as its queue sees it.
+    """A Workload's state in its queue.
 
-    reason: why it is not further, in the queue's words; "" if the queue has said nothing yet.
-    queue: its LocalQueue. cluster_queue: the ClusterQueue whose quota it holds; "" if it holds none.
-    position: its place from 1 among all that wait for the same ClusterQueue; None if the server does not serve it.
-    since: when this state began. cluster: the other cluster that runs it, or "".
-    evictions: how often it lost quota, except by a user's hold. last_eviction: why it did last, where it has quota
-    again.
-    asked, granted: the number of pods that it asked for, and that an admission gave quota to; 0 without one.
+    reason: what it waits for, in the queue's words; "" if the queue has reported nothing yet.
+    queue: its LocalQueue.
+    cluster_queue: the ClusterQueue whose quota it holds; "" if it holds none.
+    position: its position, from 1, among all workloads that wait for the same ClusterQueue; None if the server does not
+    serve it.
+    since: when this state began.
+    cluster: the other cluster that runs it, or "".
+    evictions: how often it lost quota, except by a user's hold.
+    last_eviction: why it last lost quota, if it has quota again.
+    asked, granted: the number of pods requested, and the number admitted; 0 without an admission.
     """
 
     word: Stage
@@ -90,7 +93,7 @@ class QuotaState:
 
     @property
     def final(self) -> bool:
-        """Whether its queue has said that it sees no way to admit it."""
+        """Whether its queue has reported that it can never be admitted."""
         return self.waits and any(words in self.reason for words in _FINAL)
 
     @property
@@ -152,7 +155,7 @@ def _count_evictions(status: WorkloadStatus) -> int:
 
 
 def _describe_last_eviction(status: WorkloadStatus) -> str:
-    """Return why a Workload that has quota lost it before; "" if it never did, or waits."""
+    """Return why a Workload that has quota lost it before; "" if it never did, or waits now."""
     evicted = find(status.conditions, EVICTED)
     if evicted is None or evicted.status == "True" or not is_true(status.conditions, QUOTA_RESERVED):
         return ""
@@ -160,9 +163,9 @@ def _describe_last_eviction(status: WorkloadStatus) -> str:
 
 
 def shorten_eviction(message: str) -> str:
-    """Return why a job lost its quota, for people.
+    """Return why a job lost its quota, for users.
 
-    The message of a move to a better flavor names Workloads that nobody knows.
+    The message of a move to a better flavor is replaced, because it names variants, which users do not know.
     """
     if message == DEACTIVATED_MESSAGE:
         return HELD
@@ -170,24 +173,24 @@ def shorten_eviction(message: str) -> str:
 
 
 def _shorten_reason(workload: Workload, reason: str) -> str:
-    """Return a queue's message about a Workload without the parts that tell people nothing."""
-    if is_parent(workload):  # says of each variant what that says
+    """Return a queue's message about a Workload without the parts that users cannot use."""
+    if is_parent(workload):  # the message names each variant
         own = _OF_SIBLINGS.sub("", reason).replace(": , ", ": ")
         return _ANY_PREAMBLE.sub("", own) if len(workload.spec.pod_sets) < 2 else own
     return _PREAMBLE.sub("", reason, count=1) if len(workload.spec.pod_sets) < 2 else say_once(reason)
 
 
 def say_once(message: str) -> str:
-    """Return a queue's message about podsets, with what it says of several podsets alike said once."""
+    """Return a queue's message about podsets, in which equal phrases about several podsets occur once."""
     parts = [(part[1], part[2]) for part in _OF_PODSET.finditer(message)]
-    said = group_alike(parts)
-    if len(said) == len(parts):
+    groups = group_alike(parts)
+    if len(groups) == len(parts):
         return message
-    return "; ".join(f"couldn't assign flavors to pod sets {names}: {text}" for names, text in said)
+    return "; ".join(f"couldn't assign flavors to pod sets {names}: {text}" for names, text in groups)
 
 
 def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
-    """Return the word, the reason, and when it began."""
+    """Return the state as a word, its reason, and when it began."""
     conditions, created = workload.status.conditions, workload.metadata.creation_timestamp
     if (finished := find_true(conditions, FINISHED)) is not None:
         if finished.reason == FAILED:
@@ -197,8 +200,8 @@ def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
     if evicted is not None and is_true(conditions, QUOTA_RESERVED):
         return "Evicting", evicted.message, evicted.last_transition_time
     if not workload.spec.active:
-        said = evicted.message if evicted else DEACTIVATED_MESSAGE
-        return "Held", said, evicted.last_transition_time if evicted else created
+        message = evicted.message if evicted else DEACTIVATED_MESSAGE
+        return "Held", message, evicted.last_transition_time if evicted else created
     if (admitted := find_true(conditions, ADMITTED)) is not None:
         return "Admitted", "", admitted.last_transition_time
     if (reserved := find_true(conditions, QUOTA_RESERVED)) is not None:
@@ -219,18 +222,18 @@ def _describe_checks(workload: Workload) -> str:
     waiting = [check for check in workload.status.admission_checks if check.state != CHECK_READY]
     if not waiting:
         return "waiting for its admission"
-    said = (f"{check.name} ({check.state}{f': {check.message}' if check.message else ''})" for check in waiting)
-    return f"waiting for admission checks: {', '.join(said)}"
+    sentences = (f"{check.name} ({check.state}{f': {check.message}' if check.message else ''})" for check in waiting)
+    return f"waiting for admission checks: {', '.join(sentences)}"
 
 
 def find_nominated_clusters(status: WorkloadStatus) -> tuple[tuple[str, ...], str]:
-    """Return the clusters that may still take a Workload, and why other nominated clusters cannot."""
-    said = next((check.message for check in status.admission_checks if barred_in(check.message)), "")
-    return tuple(name for name in status.nominated_cluster_names if name not in barred_in(said)), said
+    """Return the clusters that may still admit a Workload, and why other nominated clusters cannot."""
+    message = next((check.message for check in status.admission_checks if barred_in(check.message)), "")
+    return tuple(name for name in status.nominated_cluster_names if name not in barred_in(message)), message
 
 
 def display_name(meta: ObjectMeta, namespace: str) -> str:
-    """Return what people call a Workload: the name of its job, with its namespace if that is another."""
+    """Return the display name of a Workload: its job's name, with its namespace if that differs from the user's."""
     owners = meta.owner_references
     name = owners[0].name if len(owners) == 1 else meta.name
     return name if meta.namespace == namespace else f"{meta.namespace}/{name}"

@@ -1,1 +1,1 @@
-"""Reads what the rest of `insight` is made from, through the API of any cluster and with the rights of the user."""
+"""Read the inputs of `insight` through the API of any cluster, with the rights of the user."""

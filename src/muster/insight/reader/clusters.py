@@ -1,4 +1,4 @@
-"""The reader of a manager's worker clusters. A cluster without MultiKueue has none."""
+"""Read a manager's worker clusters. A cluster without MultiKueue has none."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -29,7 +29,7 @@ from muster.runtime.transport import Request
 
 
 async def clusters_of(client: Client) -> list[ClusterState] | None:
-    """Return the states of all worker clusters, or None if the user may not list them or there is no such kind."""
+    """Return the states of all worker clusters, or None if the user may not list them or the kind is not served."""
     with ignoring(*UNSEEN):
         return await all_clusters(client)
     return None
@@ -81,7 +81,7 @@ async def engine_namespace(client: Client) -> str:
 
 
 async def origin(client: Client) -> str:
-    """Return the origin with which the manager marks its objects in workers, or the default if unknown."""
+    """Return the origin label's value on the manager's objects in workers, or the default if unknown."""
     return await _configured(client, origin_of, MultiKueue().origin)
 
 

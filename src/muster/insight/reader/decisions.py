@@ -1,4 +1,4 @@
-"""The reader of the engine's decisions, and of the life of one job."""
+"""Read the engine's decisions, and the life of one job."""
 
 from collections.abc import AsyncIterator
 
@@ -19,10 +19,10 @@ NO_DECISIONS = "this cluster keeps no record of decisions; the engine logs them 
 
 
 async def read_decisions(client: Client, namespace: str, name: str = "") -> AsyncIterator[Decision]:
-    """Yield the decisions about the jobs of a namespace ("": of all), the newest first. name: of the jobs.
+    """Yield the decisions about the jobs of a namespace ("" for all), the newest first. name: of the jobs.
 
     Raises:
-        ApiError: the user may not list these jobs, or the cluster keeps no decisions (404).
+        ApiError: the user may not list these jobs, or the cluster records no decisions (404).
         TransportError: the server does not answer.
     """
     query = {key: value for key, value in (("namespace", namespace), ("name", name)) if value}
@@ -57,7 +57,7 @@ async def read_life(client: Client, namespace: str, name: str) -> Life | None:
 
 
 async def _find_facts(client: Client, namespace: str, name: str) -> Facts | None:
-    """Return the facts of a job, with its end as the history has it; None if it neither exists nor is recorded."""
+    """Return the facts of a job, with its end from the history; None if it neither exists nor is recorded."""
     try:
         record = await record_named(client, name, namespace)
         pods = await list_or_none(client, POD, namespace, labels=record.pod_selector) or ()

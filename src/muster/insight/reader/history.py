@@ -1,4 +1,4 @@
-"""The reader of past runs: from the history of a Muster server, or else from existing objects and Events."""
+"""Read past runs: from the history of a Muster server, or else from existing objects and Events."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -97,7 +97,7 @@ async def _kept(client: Client, wanted: RunQuery, limit: int) -> tuple[list[Run]
 
 
 def _query(wanted: RunQuery) -> dict[str, str]:
-    said = {
+    parameters = {
         "namespace": wanted.namespace,
         "names": ",".join(wanted.names),
         "owner": wanted.owner,
@@ -106,4 +106,4 @@ def _query(wanted: RunQuery) -> dict[str, str]:
         "since": str(int(wanted.since.timestamp())) if wanted.since is not None else "",
         "until": str(int(wanted.until.timestamp())) if wanted.until is not None else "",
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in parameters.items() if value}

@@ -1,7 +1,7 @@
-"""The reader of all facts about one job, through the API of any cluster.
+"""Read all facts about one job, through the API of any cluster.
 
-`investigate` reads the job, its pods and its Workload, and for a job that waits also the queues. Deciding what the
-facts mean is left to `insight.why` and `insight.forecasts`.
+`investigate` reads the job, its pods and its Workload, and for a waiting job also the queues. `insight.why` and
+`insight.forecasts` interpret the facts.
 """
 
 from collections.abc import Awaitable
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class JobAndWorkload:
-    """A job and its Workload. Both are None if there is neither.
+    """A job and its Workload. Both are None if neither exists.
 
     unseen: the error because of which no Workload is visible; None if they are visible.
     """
@@ -102,8 +102,8 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         state = find_job_state(job, pods, stands)
         if state.word == "Pending" and not pods:
             refused = await refused_pods(client, namespace)
-            said = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
-            state = replace(state, reason=next(said, state.reason))
+            refusals = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
+            state = replace(state, reason=next(refusals, state.reason))
         if state.outside:
             state = state.with_refusal((await uncomposed(client, namespace)).get(job.metadata.uid, ""))
     elif workload is not None:
@@ -144,5 +144,5 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
 
 
 def _is_kept_apart(pod: Pod) -> bool:
-    """Return whether a scheduler found no node for the pod because of pods that must be apart."""
+    """Return whether a scheduler found no node for the pod because of anti-affinity."""
     return not pod.spec.node_name and "anti-affinity rules" in why_unplaced([pod])

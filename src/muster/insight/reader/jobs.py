@@ -1,7 +1,7 @@
-"""The reader of the jobs of a cluster and their states, for `muster ps` and `muster status`.
+"""Read the jobs of a cluster and their states, for `muster ps` and `muster status`.
 
-`job_rows` reads jobs, pods, Workloads and Events, and gives a line for each job. The states themselves are decided in
-`insight.jobs` and `insight.quota`.
+`job_rows` reads jobs, pods, Workloads and Events, and returns a line for each job. `insight.jobs` and `insight.quota`
+decide the states themselves.
 """
 
 from collections import defaultdict
@@ -153,7 +153,7 @@ def _recall_row(
 
 
 async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
-    """Return the UIDs of the jobs that are in no queue. On a cluster without queues there are none.
+    """Return the UIDs of the jobs that are in no queue; on a cluster without queues, an empty set.
 
     queued: the UIDs of the jobs that have a Workload.
     """
@@ -162,7 +162,7 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
 
 
 async def _explain_closed_queues(client: Client, standings: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
-    """Return the states, with the reason why its ClusterQueue admits nothing for each job that waits for that."""
+    """Return the states; for each job whose ClusterQueue admits nothing, with the reason."""
     if not any(stand is not None and stand.closed for _, _, stand in standings):
         return standings
     queues = {one.metadata.name: one for one in await list_or_none(client, CLUSTER_QUEUE) or ()}
@@ -219,7 +219,7 @@ async def plain_pods(
 
 
 def pods_of(workload: Workload, plain: Iterable[Pod]) -> list[Pod]:
-    """Return the pods, alone or in a group, for which this Workload queues."""
+    """Return the pods, single or in a group, that this Workload queues for."""
     if not _is_of_pods(workload):
         return []
     meta, owners = workload.metadata, owner_uids(workload)
@@ -277,11 +277,17 @@ def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
 
 def past_row(run: Run, now: datetime) -> dict[str, Any]:
     """Return the line of a job whose objects no longer exist."""
-    said = {"namespace": run.namespace, "name": run.name, "state": run.state, "queue": run.queue, "reason": run.reason}
+    fields = {
+        "namespace": run.namespace,
+        "name": run.name,
+        "state": run.state,
+        "queue": run.queue,
+        "reason": run.reason,
+    }
     pods = {"ready": run.workers if run.state == "Completed" else 0, "wanted": run.workers, "nodes": list(run.nodes)}
     nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": ""}
     times = {"submitted": run.submitted, "started": run.started, "ended": run.ended, "runSeconds": run.run_seconds}
-    return said | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
+    return fields | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
 
 
 def _row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:

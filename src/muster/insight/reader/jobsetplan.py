@@ -70,15 +70,15 @@ async def _pods(lists: Lists, role: ReplicatedJob, jobs: list[Job]) -> list[Pod]
     for job in jobs:
         template, indexed = PodTemplate(job), Terms.of(job).indexed
         for number in range(pods_of_job(role)):
-            made = template.pod(Creation(number if indexed else None))
+            pod = template.pod(Creation(number if indexed else None))
             if first is None:
-                first = await lists.client.create(POD, made, job.metadata.namespace, dry_run=True)
+                first = await lists.client.create(POD, pod, job.metadata.namespace, dry_run=True)
             meta = changed(
-                made.metadata,
+                pod.metadata,
                 name=f"{job.metadata.name}-{number}",
                 uid=f"{job.metadata.uid}-{number}",
                 creation_timestamp=job.metadata.creation_timestamp,
-                labels=made.metadata.labels | {POD_SET_LABEL: role.name},
+                labels=pod.metadata.labels | {POD_SET_LABEL: role.name},
             )
             pods.append(changed(first, metadata=meta))
     return pods

@@ -1,4 +1,4 @@
-"""The lists of a cluster for one question, each read once, however many parts of the answer need it."""
+"""Read the lists of a cluster for one question, each once, however many parts of the answer need it."""
 
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Lists:
-    """The lists that one question needs, as of the moment when each was read."""
+    """The lists that one question needs. Each is as of the time when it was first read."""
 
     client: Client
     _read: dict[str, list[Any] | None] = field(default_factory=dict)
@@ -36,9 +36,9 @@ class Lists:
         return self._read[path]
 
     def lacking(self, *kinds: Kind[Any]) -> str:
-        """Return a sentence which of these kinds could not be read in all namespaces and why.
+        """Return a sentence that says which of these kinds could not be read in all namespaces and why.
 
-        Returns "" if none was refused.
+        Return "" if none was refused.
         """
         refused = {kind.resource: self._refused[kind.path()] for kind in kinds if kind.path() in self._refused}
         forbidden = [name for name, error in refused.items() if error.code == 403]

@@ -16,18 +16,18 @@ from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, PodSet, Workload, WorkloadSpec
 from muster.api.meta import ObjectMeta
 
-# No member of an object is called so.
+# No field of an object has this name.
 _UNREAD = "-"
 
 
 class MetaLine(ObjectMeta):
-    """Without its managers."""
+    """Metadata without managed fields."""
 
     managed_fields: tuple[dict[str, Any], ...] = msgspec.field(name=_UNREAD, default=())
 
 
 class PodLine(Pod):
-    """A pod."""
+    """A pod without managed fields."""
 
     metadata: MetaLine = MetaLine()
 
@@ -39,7 +39,7 @@ class JobSpecLine(JobSpec):
 
 
 class JobLine(Job):
-    """A Job."""
+    """A Job without managed fields and pod template."""
 
     metadata: MetaLine = MetaLine()
     spec: JobSpecLine = JobSpecLine()
@@ -58,7 +58,7 @@ class _JobSetSpecLine(JobSetSpec):
 
 
 class JobSetLine(JobSet):
-    """A JobSet."""
+    """A JobSet without managed fields and pod templates."""
 
     metadata: MetaLine = MetaLine()
     spec: _JobSetSpecLine = _JobSetSpecLine()
@@ -73,7 +73,7 @@ class _WorkloadSpecLine(WorkloadSpec):
 
 
 class WorkloadLine(Workload):
-    """A Workload."""
+    """A Workload without managed fields and pod templates."""
 
     metadata: MetaLine = MetaLine()
     spec: _WorkloadSpecLine = _WorkloadSpecLine()

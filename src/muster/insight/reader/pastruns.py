@@ -1,4 +1,4 @@
-"""The reader of past runs on a cluster without a history: from its existing objects and its Events."""
+"""Read past runs on a cluster without a history: from its existing objects and its Events."""
 
 from collections.abc import Callable, Iterable
 
@@ -24,17 +24,17 @@ async def still_there(client: Client, wanted: RunQuery, say: Callable[[str], Non
     jobs = await all_records(client, namespace)
     pods = await pods_by_job(client, namespace)
     runs = [run_of(job, pods[job.metadata.uid]) for job in jobs]
-    known = {uid for job in jobs for uid in (job.metadata.uid, *(one.metadata.uid for one in job.jobs))}
-    others = [one for one in await workloads_of(client, namespace, say) if not owner_uids(one) & known]
+    existing_uids = {uid for job in jobs for uid in (job.metadata.uid, *(one.metadata.uid for one in job.jobs))}
+    others = [one for one in await workloads_of(client, namespace, say) if not owner_uids(one) & existing_uids]
     runs += [run_of_workload(one, [pod for uid in owner_uids(one) for pod in pods[uid]]) for one in others]
     events = await list_or_none(client, EVENT, namespace) or []
-    told = [run for run in told_by_events(events) if run.uid not in known]
-    matching = [run for run in (*runs, *_wholes(told, jobs)) if run is not None and wanted.matches(run)]
+    from_events = [run for run in told_by_events(events) if run.uid not in existing_uids]
+    matching = [run for run in (*runs, *_wholes(from_events, jobs)) if run is not None and wanted.matches(run)]
     return sorted(matching, key=lambda run: (run.ended, run.uid), reverse=True)
 
 
 def _wholes(told: Iterable[Run], jobs: Iterable[JobRecord]) -> list[Run]:
-    """Return the runs without those of Jobs of JobSets, whose names begin with the name of their JobSet."""
+    """Return the runs without those of a JobSet's Jobs, which are recognized by the prefix of their names."""
     runs = list(told)
     sets = {(run.namespace, run.name) for run in runs if run.kind == JOB_SET.kind}
     sets |= {(job.metadata.namespace, job.metadata.name) for job in jobs if job.kind == JOB_SET}

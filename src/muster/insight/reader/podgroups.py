@@ -1,4 +1,4 @@
-"""The reader of PodGroups in all dialects that a cluster serves, with their pods and Events."""
+"""Read PodGroups in all dialects that a cluster serves, with their pods and Events."""
 
 from collections.abc import Callable
 

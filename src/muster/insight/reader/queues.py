@@ -1,6 +1,6 @@
-"""The reader of queues from any cluster. A cluster may lack queues or the visibility API.
+"""Read queues from any cluster. A cluster may lack queues or the visibility API.
 
-A user may see only a part of the objects. The results then omit the rest and never guess it.
+A user may be allowed to see only a part of the objects. The results then omit the rest and never guess it.
 """
 
 from collections.abc import Callable, Iterable
@@ -96,7 +96,7 @@ async def is_embedded(client: Client) -> bool:
 
 
 async def is_led(client: Client, now: datetime) -> bool:
-    """Return whether an engine works on the queues, as far as this user can see.
+    """Return whether an engine runs in the cluster, as far as this user can see.
 
     The result is False if the cluster forwards the visibility API to an engine that does not answer, and if also no
     engine renews the Lease. The Lease counts because an engine outside the cluster never answers.

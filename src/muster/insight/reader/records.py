@@ -1,4 +1,4 @@
-"""The reader of jobs from any cluster: Jobs, and JobSets if the cluster serves them."""
+"""Read jobs from any cluster: Jobs, and JobSets if the cluster serves them."""
 
 from muster.api.batch import JOB, Job
 from muster.api.jobset import JOB_SET, JobSet

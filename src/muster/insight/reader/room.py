@@ -1,4 +1,4 @@
-"""The reader of all nodes and quotas of a cluster, for the verdict which jobs never fit."""
+"""Read all nodes and quotas of a cluster, for the verdict which jobs never fit."""
 
 from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
@@ -11,8 +11,8 @@ from muster.insight.reader.queues import is_embedded
 async def survey(lists: Lists, namespace: str = "") -> Room:
     """Read the nodes and quotas of a cluster.
 
-    The result lacks what the user may not see, and a verdict then does not consider it. Without numpy the result lacks
-    the nodes, because the placement of pods on nodes needs it.
+    The result omits what the user may not see, and a verdict then does not consider it. Without numpy the result has no
+    nodes, because the placement of pods on nodes needs numpy.
 
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """

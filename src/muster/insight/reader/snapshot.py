@@ -1,4 +1,4 @@
-"""The reader of snapshots: all that scheduling reads, of one moment, as far as the user may see it."""
+"""Read snapshots: all objects that scheduling reads, at one revision, as far as the user may see them."""
 
 from datetime import datetime
 from typing import Any
@@ -32,15 +32,16 @@ class _List(msgspec.Struct):
 
 
 class _RefusedError(Exception):
-    """A list of one revision that the server does not return."""
+    """The server does not return a list at the requested revision."""
 
 
 async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapshot:
     """Read the objects of all kinds at the revision of the first list.
 
-    namespace: where to read what the user may not list in the whole cluster.
+    namespace: where to read kinds that the user may not list in the whole cluster.
 
-    A server that keeps no former revisions, or for too short a time, is read list by list; `exact` is then false.
+    From a server that keeps no former revisions, or not for long enough, the lists are read one by one; `exact` is then
+    false.
 
     Raises:
         ApiError: the server refuses a list for another reason than the user's rights.
@@ -53,9 +54,9 @@ async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapsh
 
 
 async def add_decisions(client: Client, snapshot: Snapshot, namespace: str) -> Snapshot:
-    """Return a snapshot with what was decided so far, and without if the cluster keeps no decisions.
+    """Return the snapshot with the recorded decisions; without them if the cluster records none.
 
-    namespace: whose decisions to read if the user may not read all.
+    namespace: the namespace whose decisions to read if the user may not read all.
 
     Raises:
         ApiError: the user may not read those of the namespace either.

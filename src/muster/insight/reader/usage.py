@@ -1,4 +1,4 @@
-"""Reads what pods use now."""
+"""Read the current usage of pods."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,8 +8,8 @@ from muster.runtime.client import Client
 
 
 async def read_usage(client: Client, namespace: str, say: Callable[[str], None]) -> Sequence[PodMetrics]:
-    """Return the metrics of the pods that run; none if nothing in the cluster measures them.
+    """Return the metrics of the running pods; none if the cluster has no metrics.
 
-    A server that has not measured lately takes a second. say: receives a sentence if the user may not see them.
+    A server without recent measurements takes a second. say: receives a sentence if the user may not see them.
     """
     return await list_or_say(client, POD_METRICS, namespace, say, "uses of CPU and memory") or ()

@@ -1,4 +1,4 @@
-"""A job as people know it, whatever its kind: one record, with a class for each kind of job."""
+"""One record for a job of any kind, with a class for each kind."""
 
 from muster.insight.record.build import record_of, records_of
 from muster.insight.record.pods import container_statuses, has_joined, is_indexed, is_late

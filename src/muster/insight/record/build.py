@@ -1,4 +1,4 @@
-"""Makes the records of jobs from the objects that were read. Pure."""
+"""Make the records of jobs from the objects that were read. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -28,28 +28,28 @@ def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
 def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRecord]:
     """Return the records of all JobSets, and of all Jobs that belong to none.
 
-    sets: None where the user may not see JobSets; their Jobs then count as jobs of their own.
-    A JobSet that was deleted may leave Jobs for a while: together they make one record, with `gone`.
+    sets: None if the user may not see JobSets; their Jobs then count as jobs of their own. A deleted JobSet may leave
+    Jobs for a while: together they make one record, with `gone`.
     """
     by_owner: dict[str, list[Job]] = {}
     for job in jobs:
         for owner in job.metadata.owner_references:
             by_owner.setdefault(owner.uid, []).append(job)
     of_sets = [record_of(one, by_owner.pop(one.metadata.uid, ())) for one in sets or ()]
-    known = {one.metadata.uid for one in of_sets}
+    set_uids = {one.metadata.uid for one in of_sets}
     alone: list[Job] = []
     orphans: dict[str, list[Job]] = {}
     for job in jobs:
         above = controller_of(job.metadata)
-        if sets is not None and above is not None and JOB_SET.is_of(above) and above.uid not in known:
+        if sets is not None and above is not None and JOB_SET.is_of(above) and above.uid not in set_uids:
             orphans.setdefault(above.uid, []).append(job)
-        elif not known & {one.uid for one in job.metadata.owner_references}:
+        elif not set_uids & {one.uid for one in job.metadata.owner_references}:
             alone.append(job)
     return [*of_sets, *map(_record_of_orphans, orphans.values()), *map(record_of, alone)]
 
 
 def _record_of_orphans(jobs: Sequence[Job]) -> JobRecord:
-    """Return the record of a deleted JobSet from the Jobs that are left of it."""
+    """Return the record of a deleted JobSet from its remaining Jobs."""
     first = jobs[0].metadata
     owner = controller_of(first)
     assert owner is not None, "the JobSet is the Jobs' controller"
@@ -61,9 +61,9 @@ def _record_of_orphans(jobs: Sequence[Job]) -> JobRecord:
 
 def _role_of_job(job: Job) -> Role:
     spec, bounds = job.spec, bounds_of(job.metadata.annotations)
-    wanted = spec.completions if spec.completions is not None else spec.parallelism or 0
+    count = spec.completions if spec.completions is not None else spec.parallelism or 0
     most = max(bounds.most if bounds is not None else 1, spec.parallelism or 1, spec.completions or 1)
-    return Role("", 0, 1, most, wanted, spec.completion_mode == INDEXED)
+    return Role("", 0, 1, most, count, spec.completion_mode == INDEXED)
 
 
 def _role_of_replicated_job(replicated_job: ReplicatedJob, first: int) -> Role:

@@ -9,7 +9,7 @@ from muster.jobs.job.conditions import CANCELLED
 
 
 class PlainJobRecord(JobRecord, frozen=True):
-    """A Job that stands for itself."""
+    """A Job that is not part of a JobSet."""
 
     KIND = JOB
     CONTROLLER = JOB_CONTROLLER_NAME
@@ -18,7 +18,7 @@ class PlainJobRecord(JobRecord, frozen=True):
 
     @property
     def workers_by_role(self) -> list[int]:
-        """The Job's parallelism, or less where it has fewer completions."""
+        """The Job's parallelism, or its completions if these are fewer."""
         return [pods_at_once(self.source.spec)]
 
     @property
@@ -33,7 +33,7 @@ class PlainJobRecord(JobRecord, frozen=True):
 
     @property
     def end(self) -> JobEnd | None:
-        """The Job's end as its conditions say it."""
+        """The Job's end, by its conditions."""
         for condition in self.source.status.conditions:
             if condition.status == "True" and condition.type in ("Complete", "Failed"):
                 if condition.reason == CANCELLED:

@@ -15,12 +15,12 @@ from muster.jobs.job.conditions import CANCELLED
 from muster.jobs.jobset.ordering import may_start
 from muster.jobs.jobset.size import pods_of_role
 
-# The reasons of a failed JobSet that failed because its Jobs did: the Jobs' conditions then say why.
+# The reasons of a JobSet that failed because its Jobs did; the Jobs' conditions then say why.
 _FAILED_BY_JOBS = ("FailedJobs", "ReachedMaxRestarts", "FailJobSetFailurePolicyAction")
 
 
 class JobSetRecord(JobRecord, frozen=True):
-    """A JobSet with the Jobs that it consists of now."""
+    """A JobSet with its present Jobs."""
 
     KIND = JOB_SET
     CONTROLLER = names.CONTROLLER_NAME
@@ -29,7 +29,7 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def workers_by_role(self) -> list[int]:
-        """The pods that each replicated job runs side by side."""
+        """The number of pods that each replicated job runs side by side."""
         return list(map(pods_of_role, self.source.spec.replicated_jobs))
 
     @property
@@ -46,8 +46,8 @@ class JobSetRecord(JobRecord, frozen=True):
     def deadline(self) -> int | None:
         """The longest `activeDeadlineSeconds` of the replicated jobs; None if one of them has none."""
         limits = [role.template.spec.active_deadline_seconds for role in self.source.spec.replicated_jobs]
-        known = [limit for limit in limits if limit is not None]
-        return max(known) if known and len(known) == len(limits) else None
+        present = [limit for limit in limits if limit is not None]
+        return max(present) if present and len(present) == len(limits) else None
 
     @property
     def restarts(self) -> int:
@@ -83,13 +83,13 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def held_up(self) -> str:
-        """The message of a conflict over the ConfigMap that releases the group; "" without one."""
+        """The message of a conflict over the ConfigMap that releases the group; "" if there is none."""
         ready = find(self.source.status.conditions, names.GROUP_SCHEDULING_READY)
         return ready.message if ready is not None and ready.reason == names.CONFIG_MAP_CONFLICT else ""
 
     @property
     def waiting(self) -> Mapping[str, str]:
-        """The conditions of `dependsOn` that roles wait for before they may start, by role."""
+        """The conditions of `dependsOn` that roles still wait for, by role."""
         records = {record.name: record for record in self.source.status.replicated_jobs_status}
         roles = {role.name: role for role in self.source.spec.replicated_jobs}
         return {
@@ -120,7 +120,7 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def end(self) -> JobEnd | None:
-        """The JobSet's end; where it failed by its Jobs, in the words of the Job that failed first."""
+        """The JobSet's end; if it failed by its Jobs, in the words of the Job that failed first."""
         conditions = self.source.status.conditions
         if find_true(conditions, names.COMPLETED) is not None:
             return JobEnd("Completed")
@@ -148,13 +148,16 @@ class JobSetRecord(JobRecord, frozen=True):
         return f"{names.JOBSET_NAME}={self.metadata.name}"
 
     def owns(self, pod: Pod) -> bool:
-        """Return whether the pod carries the JobSet's UID: Jobs of a JobSet may be gone before their pods."""
+        """Return whether the pod has the label with the JobSet's UID.
+
+        Owner references do not suffice, because a JobSet's Jobs may be deleted before their pods.
+        """
         return (
             pod.metadata.labels.get(names.JOBSET_UID) == self.metadata.uid and controller_of(pod.metadata) is not None
         )
 
     def rank(self, pod: Pod) -> str:
-        """Return the rank of a pod over all roles, or the last part of its name where it has no index."""
+        """Return the rank of a pod over all roles; the last part of its name if it has no index."""
         if not is_indexed(pod):
             return rank_of(pod)
         index, labels = pod.metadata.annotations[COMPLETION_INDEX], pod.metadata.labels

@@ -1,4 +1,4 @@
-"""Reads from a pod its index, and the group that it starts with. Pure."""
+"""Read from a pod its index, and the group that it starts with. Pure."""
 
 from muster.api.batch import COMPLETION_INDEX
 from muster.api.core import ContainerStatus, Pod
@@ -11,9 +11,9 @@ def is_indexed(pod: Pod) -> bool:
 
 
 def container_statuses(pod: Pod) -> list[ContainerStatus]:
-    """Return the statuses of the user's containers, the initial ones first.
+    """Return the statuses of the user's containers, init containers first.
 
-    The container that waits for the group is left out: JobSet adds it (jobset KEP-498).
+    The container that waits for the group is left out, because JobSet adds it (jobset KEP-498).
     """
     both = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return [status for status in both if status.name != names.GROUP_SCHEDULING_INIT]

@@ -1,8 +1,8 @@
-"""The record of one job: what people are told of it, in the same words for every kind of job. Pure.
+"""The record of one job: what is shown to users, in the same words for every kind of job. Pure.
 
-A `JobRecord` holds the job's object and its Jobs. What differs by kind is a method that the class of the kind defines
-(`job.py`, `jobset.py`); a method with a body here says what holds for a kind that has no such thing. The ranks of a job
-count its workers from 0, over all roles in their order.
+A `JobRecord` holds the job's object and its Jobs. Methods that differ by kind are defined in the class of the kind
+(`job.py`, `jobset.py`). A method with a body here is right for a kind without such a feature. The ranks of a job number
+its workers from 0, over all roles in their order.
 """
 
 from abc import abstractmethod
@@ -44,8 +44,10 @@ if TYPE_CHECKING:
 class Role(Struct, frozen=True):
     """The workers of one replicated job of a JobSet, or all workers of a Job.
 
-    name: "" for a Job. first: the rank of the role's first worker. jobs: the number of its Jobs, each with at most
-    `each` ranks. wanted: how many pods there should be, or how many must succeed.
+    name: "" for a Job.
+    first: the rank of the role's first worker.
+    jobs: the number of its Jobs, each with at most `each` ranks.
+    wanted: the desired number of pods, or of successes.
     """
 
     name: str
@@ -57,16 +59,18 @@ class Role(Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """The rank behind the role's last worker."""
+        """The rank after the role's last worker."""
         return self.first + self.jobs * self.each
 
 
 class JobEnd(Struct, frozen=True):
     """The end of a job.
 
-    reason, message: the cluster's words; where a JobSet failed by its Jobs, those of the Job that failed first.
-    deadline: that Job's time limit in seconds. restarts: how many times the JobSet restarted before.
-    by_pods: whether failed pods may explain the end. job: the name of the Job whose words these are, or "".
+    reason, message: the cluster's words; if a JobSet failed by its Jobs, those of the Job that failed first.
+    deadline: that Job's time limit in seconds.
+    restarts: how many times the JobSet restarted before.
+    by_pods: whether failed pods may explain the end.
+    job: the name of the Job that the words are from, or "".
     """
 
     word: Literal["Completed", "Failed", "Cancelled"]
@@ -79,12 +83,12 @@ class JobEnd(Struct, frozen=True):
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the job ran into its time limit."""
+        """Whether the job exceeded its time limit."""
         return self.reason == "DeadlineExceeded"
 
 
 class RemoteCounts(Struct, frozen=True):
-    """The pods of a job that another cluster runs, as counted in the job's status here."""
+    """The pods of a job that runs in another cluster, as counted in the status of the manager's job."""
 
     active: int
     ready: int
@@ -94,9 +98,11 @@ class RemoteCounts(Struct, frozen=True):
 class JobRecord(Struct, frozen=True):
     """One job, of any kind.
 
-    source: the job's own object. jobs: the Jobs that it consists of now; a Job consists of itself.
-    gone: the job was deleted, and only `jobs` are left of it. array: the index of each rank's trial, for a sweep.
-    past: the job's record in the history, where the job has ended and some of its pods are gone.
+    source: the job's own object.
+    jobs: its present Jobs; a Job consists of itself.
+    gone: the job was deleted, and only `jobs` remain.
+    array: the index of each rank's trial, for a sweep.
+    past: the job's record in the history, if the job has ended and some of its pods are deleted.
     """
 
     KIND: ClassVar[Kind[Any]]
@@ -127,7 +133,7 @@ class JobRecord(Struct, frozen=True):
     @property
     @abstractmethod
     def end(self) -> JobEnd | None:
-        """How the job ended; None while it goes on."""
+        """How the job ended; None before its end."""
 
     @property
     @abstractmethod
@@ -144,7 +150,7 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def may_fail(self) -> int | None:
-        """How many pods may fail; None where no one number says so, or where a failure restarts the job."""
+        """How many pods may fail; None if that is not a single number, or if a failure restarts the job."""
         return self.jobs[0].spec.backoff_limit if len(self.jobs) == 1 and self.array is None else None
 
     @property
@@ -174,12 +180,12 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def held_up(self) -> str:
-        """Why the workers cannot start together until a person helps; "" if they can."""
+        """Why the workers cannot start together until a user helps; "" if they can."""
         return ""
 
     @property
     def waiting(self) -> Mapping[str, str]:
-        """The conditions that roles wait for before they may start, by role."""
+        """The conditions that roles still wait for, by role."""
         return {}
 
     @property
@@ -214,19 +220,19 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def manager(self) -> str:
-        """The outside controller that runs the job and writes its status; "" if Muster does."""
+        """The external controller that runs the job and writes its status; "" if Muster does."""
         name = self.source.spec.managed_by or self.CONTROLLER
         return "" if name in (self.CONTROLLER, MULTI_KUEUE_CONTROLLER) else name
 
     @property
     def has_fixed_size(self) -> bool:
-        """Whether the workers have fixed ranks and a fixed WORLD_SIZE, which another size would make wrong."""
+        """Whether the workers have fixed ranks and a fixed WORLD_SIZE, so that a resize would break them."""
         # Kueue's annotation does not tell: a webhook adds it to every Indexed Job that queues.
         return ELASTIC_ANNOTATION not in self.metadata.annotations and any(map(has_fixed_size, self.templates))
 
     @property
     def wanted(self) -> int:
-        """How many pods there should be, or how many must succeed."""
+        """The desired number of pods, or of successes."""
         return sum(role.wanted for role in self.roles)
 
     @property
@@ -241,7 +247,7 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def remote_counts(self) -> RemoteCounts | None:
-        """The pods' counts if MultiKueue has another cluster run the job, so that its pods are not here; else None."""
+        """The pods' counts if MultiKueue runs the job in another cluster; None if its pods are in this one."""
         return self._count_elsewhere() if self.source.spec.managed_by == MULTI_KUEUE_CONTROLLER else None
 
     @property
@@ -287,12 +293,12 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def interruptions(self) -> int:
-        """How many times the platform interrupted the job, which is no failure of the job."""
+        """How many times the platform interrupted the job; an interruption is not a failure."""
         return count_interruptions(self.source.status.conditions)
 
     @property
     def last_interruption(self) -> str:
-        """The job's latest interruption, in words; "" without one."""
+        """The message of the job's latest interruption; "" without one."""
         return shorten_eviction(last_interruption(self.source.status.conditions))
 
     @property
@@ -305,7 +311,7 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def suspensions(self) -> int:
-        """How many of the interruptions were suspensions, as by the loss of quota, and no restarts."""
+        """How many of the interruptions were suspensions without a restart, such as a loss of quota."""
         return count_suspensions(self.source.status.conditions)
 
     def indexes_of(self, ranks: Iterable[int]) -> Array:
@@ -313,23 +319,23 @@ class JobRecord(Struct, frozen=True):
         return Array.of(sorted(ranks if self.array is None else map(self.array.__getitem__, ranks)))
 
     def ends_with(self, pods: Iterable[Pod]) -> bool:
-        """Return whether one of the job's Jobs ends with the failures of these pods, so that no pod is replaced."""
+        """Return whether these failures end one of the job's Jobs, so that no pod is replaced."""
         failures = Counter(
             owner.uid for pod in pods if pod.status.phase == "Failed" for owner in pod.metadata.owner_references
         )
         return any(_ends(job, failures[job.metadata.uid]) for job in self.jobs)
 
     def is_excused(self, pod: Pod) -> bool:
-        """Return whether the end of a pod is no failure: the platform ended the pod, or its whole Job."""
+        """Return whether the end of a pod is not a failure: the platform ended the pod, or its whole Job."""
         owners = {one.uid for one in pod.metadata.owner_references}
         return is_interrupted(pod) or any(job.metadata.uid in owners and _is_job_interrupted(job) for job in self.jobs)
 
     def rank(self, pod: Pod) -> str:
-        """Return the rank of a pod, or the last part of its name where it has no index."""
+        """Return the rank of a pod; the last part of its name if it has no index."""
         return rank_of(pod)
 
     def kept_rank(self, pod: "KeptPod") -> str:
-        """Return the rank of a pod that is gone and whose logs are kept."""
+        """Return the rank of a deleted pod whose logs are kept."""
         return self._rank_in(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
 
     def _rank_in(self, role_name: str, job_index: str, index: str) -> str:
@@ -340,25 +346,25 @@ class JobRecord(Struct, frozen=True):
         return str(role.first + int(job_index) * role.each + int(index))
 
     def role_of(self, rank: str) -> str:
-        """Return the name of a rank's role; "" where the job has one role."""
+        """Return the name of a rank's role; "" if the job has one role."""
         if len(self.roles) < 2 or not rank.isdecimal():
             return ""
         return next((role.name for role in self.roles if role.first <= int(rank) < role.end), "")
 
     def title_of(self, rank: str) -> str:
-        """Return what marks a worker's lines: `3`, `driver 0` where there are several roles, or a trial's index."""
+        """Return the prefix of a worker's log lines: `3`, `driver 0` if there are several roles, or a trial's index."""
         if self.array is not None:
             return str(self.array[int(rank)])
         return f"{self.role_of(rank)} {rank}".lstrip()
 
     def name_of_pod(self, pod: Pod) -> str:
-        """Return a pod's name for people: `rank 2`, `rank 2 (driver)`, `trial 7`, or `pod NAME` without a rank."""
+        """Return a pod's display name: `rank 2`, `rank 2 (driver)`, `trial 7`, or `pod NAME` without a rank."""
         if not is_indexed(pod):
             return f"pod {pod.metadata.name}"
         return self._name_of_rank(self.rank(pod))
 
     def name_of_gone_pod(self, job_name: str, pod_name: str) -> str:
-        """Return the same as `who` for a pod that is gone, from its name and the name of its Job."""
+        """Return the same as `name_of_pod` for a deleted pod, from its name and the name of its Job."""
         job = next((one for one in self.jobs if one.metadata.name == job_name), None)
         index = pod_name.removeprefix(f"{job_name}-").rpartition("-")[0]
         if job is None or job.spec.completion_mode != INDEXED or not index.isdecimal():
@@ -376,13 +382,13 @@ class JobRecord(Struct, frozen=True):
 
 
 def _is_job_interrupted(job: Job) -> bool:
-    """Return whether a Job ends, or has ended, for an interruption: its JobSet starts it again."""
+    """Return whether a Job ends, or has ended, because of an interruption; its JobSet restarts it."""
     ends = (find_true(job.status.conditions, kind) for kind in (FAILURE_TARGET, "Failed"))
     return any(end is not None and end.reason == INTERRUPTED for end in ends)
 
 
 def _ends(job: Job, failures: int) -> bool:
-    """Return whether a Job with so many failed pods has ended or must end."""
+    """Return whether a Job with this number of failed pods has ended or must end."""
     if any(find_true(job.status.conditions, kind) for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET)):
         return True
     limit = job.spec.backoff_limit

@@ -1,4 +1,4 @@
-"""Why a job does not run: the six levels that it goes through, and where it stands on each."""
+"""Explain why a job does not run, by the six levels that it passes and its state on each."""
 
 from muster.insight.why.levels import describe_levels, join_levels
 from muster.insight.why.readings import JobReadings, Level

@@ -1,4 +1,4 @@
-"""The answer of `muster why` about one job, as lines for people and as a document for programs. Pure."""
+"""The answer of `muster why` about one job, as lines for users and as a document for programs. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,7 +13,7 @@ _MARKS = {"done": "ok", "here": ">>", "later": "", "none": "-"}
 
 
 def render_lines(readings: JobReadings, levels: Sequence[Level]) -> list[str]:
-    """Return the job's state, each level, what failed, and when the job will start, line by line."""
+    """Return the job's state, each level, the failures, and when the job will start, line by line."""
     state = readings.state
     progress = str(state.count) if state.count is not None else f"{state.ready} of {state.wanted} ready"
     count = f" ({progress})" if state.word in ("Running", "Starting") else ""
@@ -34,9 +34,9 @@ def render_lines(readings: JobReadings, levels: Sequence[Level]) -> list[str]:
 
 
 def _render_failures(failures: list[str], state: JobState) -> list[str]:
-    """Return the lines about pods that failed: in a block of their own once the job has ended.
+    """Return the lines about failed pods: as a block of their own once the job has ended.
 
-    Pods of a cancelled job end because the user asked for that.
+    Pods of a cancelled job are left out, because the user ended them.
     """
     if state.word == "Cancelling":
         return []
@@ -46,7 +46,7 @@ def _render_failures(failures: list[str], state: JobState) -> list[str]:
 
 
 def make_document(readings: JobReadings, levels: Sequence[Level]) -> dict[str, Any]:
-    """Return all of the answer as values that JSON can hold."""
+    """Return the whole answer as values for JSON."""
     estimate, quota_state = readings.estimate, readings.quota_state
     starts = (
         {"at": estimate.at, "certainty": str(estimate.certainty), "because": estimate.because} if estimate else None

@@ -1,4 +1,7 @@
-"""The jobs whose pods a waiting pod must be apart from, by a rule of either, as of `muster run --exclusive`. Pure."""
+"""Find the jobs that a waiting pod must not share a node with, by anti-affinity of either pod. Pure.
+
+`muster run --exclusive` sets such a rule.
+"""
 
 from collections.abc import Iterable
 
@@ -9,10 +12,10 @@ from muster.gang.terms import NO_TERMS, Terms, terms_of
 
 
 def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the names of other jobs with pods on nodes that the waiting pod must be apart from, sorted.
+    """Return the names of other jobs with pods on nodes that the waiting pod must avoid, sorted.
 
     A job of another namespace is named `NAMESPACE/NAME`. Labels of namespaces are not known here: a rule that selects
-    namespaces by labels counts only where it selects all.
+    namespaces by labels counts only if it selects all.
     """
     own, rules = job_of(waiting), _read_rules(waiting)
     jobs = set()
@@ -29,7 +32,7 @@ def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:
 def _read_rules(pod: Pod) -> Terms:
     try:
         return terms_of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
-    except SelectorError:  # the scheduler does not follow such a rule either
+    except SelectorError:  # the scheduler ignores such a rule as well
         return NO_TERMS
 
 

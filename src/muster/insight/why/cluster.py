@@ -1,4 +1,4 @@
-"""The level of the cluster: which cluster runs the job, where MultiKueue has several (Kueue KEP-693). Pure."""
+"""The level of the cluster: which cluster runs the job, if MultiKueue has several (Kueue KEP-693). Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from muster.insight.why.readings import JobReadings, Level
 
 
 def describe_cluster(readings: JobReadings) -> Level:
-    """Return which cluster runs the job, or which ones are asked."""
+    """Return which cluster runs the job, or which clusters are nominated."""
     status = readings.workload.status if readings.workload is not None else None
     if status is not None and status.cluster_name:
         return _describe_home(readings, status.cluster_name)
@@ -28,7 +28,7 @@ def describe_cluster(readings: JobReadings) -> Level:
 
 
 def _describe_home(readings: JobReadings, name: str) -> Level:
-    """Return how the cluster that runs the job is reached."""
+    """Return whether the cluster that runs the job is connected."""
     home = next((one for one in readings.clusters if one.name == name), None)
     if home is None or home.word != "Lost":
         return Level("cluster", "done", f"it runs in {name}")

@@ -1,4 +1,4 @@
-"""The scheduling gates of pods: how many pods each gate holds back, and who removes it. Pure."""
+"""The scheduling gates of pods: how many pods each gate holds, and who removes it. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from muster.api.core import Pod
 from muster.api.kueue.names import ADMISSION_GATE, TOPOLOGY_GATE
 from muster.jobs.job.quota import GATE as ELASTIC_GATE
 
-# When the engine takes off a gate of its own.
+# When the engine removes each of its own gates.
 _WHEN: Final = {
     ADMISSION_GATE: "once the workload is admitted",
     TOPOLOGY_GATE: "once the pod's place is known, or at once where none is given",

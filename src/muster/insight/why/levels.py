@@ -20,7 +20,7 @@ _LEVELS: dict[str, Callable[[JobReadings], Level]] = {
 
 
 def describe_levels(readings: JobReadings) -> list[Level]:
-    """Return all levels; those behind the first level that holds the job are "later"."""
+    """Return all levels; those after the first level that holds the job are "later"."""
     levels: list[Level] = []
     held = False
     for name, describe in _LEVELS.items():
@@ -34,6 +34,6 @@ def describe_levels(readings: JobReadings) -> list[Level]:
 
 
 def join_levels(here: Sequence[Level], there: Sequence[Level]) -> list[Level]:
-    """Return the levels of a job that another cluster runs: that cluster knows what becomes of the pods."""
+    """Return the levels of a job that runs in another cluster, with that cluster's levels about pods."""
     of_pods = {level.name: level for level in there if level.name in ("placement", "readiness", "start")}
     return [of_pods.get(level.name, level) for level in here]

@@ -1,4 +1,4 @@
-"""The level of placement: the nodes that the job's pods have, or why they have none. Pure."""
+"""The level of placement: the nodes of the job's pods, or why they have none. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from muster.insight.text import format_age, format_ranges
 from muster.insight.why.gates import find_gates
 from muster.insight.why.readings import JobReadings, Level
 
-# The largest number of nodes that are named one by one; more are counted.
+# The maximum number of nodes that are named; more are counted.
 NODES_NAMED = 16
 
 
@@ -46,7 +46,7 @@ def describe_placement(readings: JobReadings) -> Level:
 
 
 def _name_jobs_apart(readings: JobReadings) -> list[str]:
-    """Return the line about the jobs whose pods the job must be apart from; none without such jobs."""
+    """Return the line about the jobs whose nodes the job must avoid; none without such jobs."""
     if not readings.apart:
         return []
     more = len(readings.apart) - NAMED
@@ -55,7 +55,7 @@ def _name_jobs_apart(readings: JobReadings) -> list[str]:
 
 
 def _name_roles(readings: JobReadings, pods: Sequence[Pod]) -> str:
-    """Return ` (driver)`, the roles of these pods, where the job has several roles."""
+    """Return ` (driver)`, the roles of these pods, if the job has several roles."""
     if readings.job is None or len(readings.job.roles) < 2:
         return ""
     names = {pod.metadata.labels.get(REPLICATED_JOB_NAME, "") for pod in pods}
@@ -63,14 +63,14 @@ def _name_roles(readings: JobReadings, pods: Sequence[Pod]) -> str:
 
 
 def _list_later_roles(readings: JobReadings) -> list[str]:
-    """Return the roles whose pods are created once other roles have come far enough."""
+    """Return the roles whose pods are created only after other roles have reached a state."""
     return (
         [] if readings.job is None else [f"{name}: comes once {until}" for name, until in readings.job.waiting.items()]
     )
 
 
 def _describe_elsewhere(readings: JobReadings) -> Level | None:
-    """Return the level of a job whose pods another cluster runs and counts; None if the pods are here."""
+    """Return the level of a job whose pods run in another cluster; None if the pods are in this one."""
     cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
     if not cluster or readings.job is None or readings.job.remote_counts is None:
         return None

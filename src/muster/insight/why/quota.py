@@ -1,4 +1,4 @@
-"""The level of quota: the job's queue, its place there, what it lacks and who uses that. Pure."""
+"""The level of quota: the job's queue, its position there, the quota that it lacks and who uses that. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def describe_quota(readings: JobReadings) -> Level:
-    """Return where the job stands in its queue."""
+    """Return the job's state in its queue."""
     quota_state, workload = readings.quota_state, readings.workload
     if (deferral := describe_deferral(readings.job)) and (quota_state is None or quota_state.waits):
         return Level("quota", "here", f"held: {deferral}; start it now with: muster release {readings.name}")
@@ -41,7 +41,7 @@ def describe_quota(readings: JobReadings) -> Level:
     if quota_state.word == "Evicting":
         return Level("quota", "here", f"giving its quota back{since}", (quota_state.reason,))
     nominated = workload.status.nominated_cluster_names
-    if quota_state.word == "Checking" and nominated:  # the level of the cluster says more
+    if quota_state.word == "Checking" and nominated:  # the level of the cluster is more precise
         return Level("quota", "done", f"reserved in ClusterQueue {quota_state.cluster_queue}{since}")
     if quota_state.word == "Checking":
         return Level(
@@ -127,7 +127,7 @@ def _describe_usage(flavors: Mapping[str, str], resource: str, total: Any) -> st
 
 
 def _tabulate_needs(readings: JobReadings) -> list[str]:
-    """Return a table of what the job asks for and what its queue has."""
+    """Return a table of the job's requests and the quota of its queue."""
     if not readings.needs:
         return []
     header = ["RESOURCE", "FLAVOR", "ASKED", "QUOTA", "USED", "AVAILABLE", "MISSING"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from muster.insight.forecasts.forecast import Holder, Need
     from muster.queueing.scheduling.estimate import Estimate
 
-# How messages name another workload.
+# The way in which messages name another workload.
 _ANOTHER = re.compile(r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)")
 
 State = Literal["done", "here", "later", "none"]
@@ -27,16 +27,19 @@ State = Literal["done", "here", "later", "none"]
 
 @dataclass(frozen=True, slots=True)
 class JobReadings:
-    """All that was read about one job.
+    """All objects that were read about one job.
 
     ahead: the workloads before it in its queue, in order; None if the server does not serve them.
-    waiting: how many workloads wait in that queue. strict: whether the queue is StrictFIFO. head: why its first waits.
+    waiting: how many workloads wait in that queue.
+    strict: whether the queue is StrictFIFO.
+    head: why the first workload of the queue waits.
     verdict: why the job can never start, or the nodes that it waits for.
-    names: the names of other workloads' jobs, by workload UID. owners: who submitted them, by namespace and name.
-    clusters: the clusters that the job may run in, if MultiKueue runs it elsewhere.
-    needs, holders: what the job asks for, and which workloads use what is missing; empty if the user may not see that.
-    apart: the jobs whose pods a waiting pod of the job must be apart from.
-    stopped: the kind and name of each queue on the job's way that a user stopped.
+    names: the names of other workloads' jobs, by workload UID.
+    owners: who submitted them, by namespace and name.
+    clusters: the clusters that the job may run in, if MultiKueue dispatches it.
+    needs, holders: the job's requests, and which workloads use the missing quota; empty if the user may not see that.
+    apart: the jobs whose nodes a waiting pod of the job must avoid.
+    stopped: the kind and name of each of the job's queues that a user stopped.
     unseen: why Workloads cannot be read; "" if they can.
     """
 
@@ -70,16 +73,16 @@ class JobReadings:
         return [pod for pod in self.pods if not is_finished(pod)]
 
     def name_others(self, message: str) -> str:
-        """Return a message with other workloads called by their jobs' names, where those are known."""
+        """Return the message with other workloads replaced by the names of their jobs, if those are known."""
         return _ANOTHER.sub(lambda match: self.names.get(match[1], match[0]), message)
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One of the six levels that a job goes through.
+    """One of the six levels that a job passes.
 
-    state: done; here, where this level holds the job; later, where the job has not come so far; none, where the level
-    does not concern the job.
+    state: done; here, if this level holds the job; later, if the job has not come so far; none, if the level does not
+    apply to the job.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Puts into sentences what became of a job's pods, and when the job will start. Pure."""
+"""Describe in sentences what happened to a job's pods, and when the job will start. Pure."""
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -16,9 +16,9 @@ _DAY = timedelta(days=1)
 
 
 def describe_failures(readings: JobReadings) -> list[str]:
-    """Return what is known of the pods that failed, then the cluster's own words for it.
+    """Return the known failures of pods, then the cluster's own messages.
 
-    While the job goes on, what the platform interrupted is no failure: `describe_interruptions` tells of it.
+    While the job has not ended, interrupted pods are no failures: `describe_interruptions` describes them.
     """
     if readings.job is None:
         return []
@@ -26,14 +26,14 @@ def describe_failures(readings: JobReadings) -> list[str]:
     ends = find_failures(job, (pod for pod in readings.pods if is_over or not job.is_excused(pod)))
     lines = [str(one) for one in ends[:NAMED]] if len(ends) > 1 or not readings.state.finished else []
     lines += [f"and {len(ends) - NAMED} more"] if len(ends) > NAMED else []
-    said = (one for one in job.failed_conditions if is_over or one.reason != INTERRUPTED)
-    conditions = [": ".join(filter(None, (one.reason, one.message))) for one in said]
+    shown_conditions = (one for one in job.failed_conditions if is_over or one.reason != INTERRUPTED)
+    conditions = [": ".join(filter(None, (one.reason, one.message))) for one in shown_conditions]
     messages = conditions + [f"{one.who}: {one.upstream}" for one in ends[:NAMED]]
     return [*lines, *([f"as the cluster says it: {'; '.join(messages)}"] if messages else [])]
 
 
 def describe_interruptions(readings: JobReadings) -> list[str]:
-    """Return what interrupted a job that goes on: the job's own count, or else what its pods say."""
+    """Return the interruptions of a job that has not ended: the job's own count, or else those of its pods."""
     job = readings.job
     if job is None or readings.state.finished:
         return []
@@ -44,7 +44,7 @@ def describe_interruptions(readings: JobReadings) -> list[str]:
 
 
 def describe_notices(readings: JobReadings) -> str:
-    """Return why the last notice of the job that did not arrive failed; "" if all arrived."""
+    """Return why the job's last undelivered notice failed; "" if all arrived."""
     annotations = readings.job.metadata.annotations if readings.job is not None else {}
     return last_telling_line(annotations.get(NOTIFY_FAILURE_ANNOTATION, ""))
 

@@ -8,11 +8,11 @@ from muster.insight.why.readings import JobReadings, Level
 
 def describe_size(readings: JobReadings) -> Level:
     """Return the number of pods, and the bounds within which it may change."""
-    wanted = readings.state.wanted
-    text = count_of(wanted, "pod")
+    desired = readings.state.wanted
+    text = count_of(desired, "pod")
     partial = _describe_partial_admission(readings.quota_state) if readings.quota_state is not None else ""
     if readings.job is not None and readings.job.array is not None:
-        text = f"{count_of(wanted, 'trial')}, at most {sum(readings.job.workers_by_role)} at a time"
+        text = f"{count_of(desired, 'trial')}, at most {sum(readings.job.workers_by_role)} at a time"
         text = f"{text} ({partial})" if partial else text
         return Level("size", "none", "; ".join(filter(None, (text, describe_cancelled_trials(readings.job)))))
     if partial:
@@ -22,7 +22,7 @@ def describe_size(readings: JobReadings) -> Level:
         return Level("size", "none", f"{text} now, between {annotations[ELASTIC_ANNOTATION].replace(':', ' and ')}")
     if readings.job is None or readings.job.has_fixed_size:
         return Level("size", "none", f"{text}, always")
-    may_be_scaled = is_elastic(annotations) or readings.workload is None  # its queue keeps the size of any other job
+    may_be_scaled = is_elastic(annotations) or readings.workload is None  # the queue keeps the size of any other job
     return Level("size", "none", f"{text}, may be scaled" if may_be_scaled else f"{text}, always")
 
 

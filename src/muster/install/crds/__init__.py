@@ -1,7 +1,7 @@
-"""Makes the CustomResourceDefinitions of Kueue, JobSet and the PodGroups, equal in behaviour to upstream's.
+"""Make the CustomResourceDefinitions of Kueue, JobSet and the PodGroups, equal in behaviour to upstream's.
 
-The schemas are made from the types of `muster.api`, names from the table of what `muster up` serves; `rules` has what a
-schema cannot say, `columns` what `kubectl get` shows.
+The schemas are made from the types of `muster.api`, names from the table of the kinds that `muster up` serves. `rules`
+has the validation that a schema cannot express, `columns` the columns of `kubectl get`.
 """
 
 from muster.install.crds.definitions import FAMILIES, definitions, served_definitions

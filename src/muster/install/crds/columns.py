@@ -1,4 +1,4 @@
-"""Lists what `kubectl get` shows of objects, beside their names: upstream's columns."""
+"""List the columns of `kubectl get`, beside the name: upstream's columns."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,11 +10,11 @@ from muster.api.podgroups import coscheduling, volcano
 
 Column = dict[str, Any]
 
-WIDE: Final = 1  # only in the wide form
+WIDE: Final = 1  # shown only with `-o wide`
 
 
 def columns(kind: Kind[Any]) -> Sequence[Column]:
-    """Return the columns of a version of a kind; none for the age alone."""
+    """Return the columns of a version of a kind; an empty list shows the age alone."""
     if kind.version == OLD_VERSION and kind.resource == kueue.CLUSTER_QUEUE.resource:
         return _cluster_queue(".spec.cohort")
     return [dict(column) for column in _COLUMNS.get(kind.resource, ())]

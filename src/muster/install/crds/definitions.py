@@ -1,4 +1,4 @@
-"""Makes CustomResourceDefinitions from the table of what `muster up` serves."""
+"""Make CustomResourceDefinitions from the table of the kinds that `muster up` serves."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -17,12 +17,12 @@ from muster.install.crds.structure import schema
 
 Document = dict[str, Any]
 
-# Groups that look like Kubernetes' own must say who approved their kinds. These are older than that rule.
+# API groups under `k8s.io` need an annotation that names the approval of their kinds; these are older than that rule.
 _APPROVAL = {"api-approved.kubernetes.io": "unapproved, older than the rule"}
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
-# The families that may be installed separately, as other programs bring some of the kinds.
+# The families that may be installed separately, because other programs bring some of the kinds.
 FAMILIES: Final[Mapping[str, Sequence[Resource]]] = {
     "kueue": KUEUE,
     "jobset": (JOB_SETS,),
@@ -35,15 +35,15 @@ def definitions(
 ) -> list[Document]:
     """Return the definitions, by name.
 
-    conversion: the webhook that converts Kueue's kinds. Without it v1beta1 is not served: an object whose apiVersion
-    alone changes loses the fields that have other names there.
+    conversion: the webhook that converts Kueue's kinds. Without it v1beta1 is not served, because an object whose
+    apiVersion alone changes loses the fields that have other names there.
     """
-    wanted = [resource for family, resources in FAMILIES.items() if family in families for resource in resources]
-    return [_definition(versions, conversion) for versions in _by_kind(wanted)]
+    selected = [resource for family, resources in FAMILIES.items() if family in families for resource in resources]
+    return [_definition(versions, conversion) for versions in _by_kind(selected)]
 
 
 def served_definitions() -> list[Document]:
-    """Return the definitions of what a server serves by itself: all versions, which it converts without a webhook."""
+    """Return the definitions of the kinds that a server serves itself: all versions, converted without a webhook."""
     resources = [resource for family in FAMILIES.values() for resource in family]
     return [_definition(versions, None, converts=True) for versions in _by_kind(resources)]
 

@@ -1,4 +1,4 @@
-"""Lists what the schemas of Kueue's v1beta1 do not require yet, but those of v1beta2 do.
+"""List the constraints in the schemas of Kueue's v1beta2 that those of v1beta1 do not have.
 
 The types of v1beta1 have the limits of both versions. A definition has only those of its own version.
 """

@@ -1,7 +1,7 @@
-"""Makes the schema of a kind for its CustomResourceDefinition.
+"""Make the schema of a kind for its CustomResourceDefinition.
 
-It is the structural one of `muster.api.schema`, with the validation rules at their places, and with what upstream's
-generators make of pods: fewer metadata, more defaults.
+It is the structural schema of `muster.api.schema`, with the validation rules at their paths, and with the changes that
+upstream's generators make to pods: fewer metadata, more defaults.
 """
 
 import copy
@@ -51,19 +51,19 @@ _ATOMIC_WITHIN = frozenset({
     "envFrom[].configMapRef", "envFrom[].secretRef", "sources[].configMap", "sources[].secret", "volumes[].configMap",
 })  # fmt: skip
 
-# `muster up` names the rules of a failure policy before it checks their form; elsewhere a webhook may.
+# `muster up` names the rules of a failure policy before it checks their form; on other servers a webhook may do so.
 _REQUIRED: dict[tuple[str, str], list[str]] = {
     (JOB_SET.resource, ".spec.failurePolicy.rules[]"): ["action", "name"],
 }
 
 # The definitions of these kinds are so old that they keep unknown fields.
 _KEEP_UNKNOWN: Final = (kubebatch.POD_GROUP, sigs.POD_GROUP)
-# The keywords of strategic merge patches, which custom resources do not have.
+# The keywords of strategic merge patches, which do not apply to custom resources.
 _PATCHES: Final = "x-kubernetes-patch-"
 
 
 def schema(kind: Kind[Any]) -> Schema:
-    """Return the schema of a version of a kind; nothing in it is shared."""
+    """Return a new schema of a version of a kind, which shares no part with other schemas."""
     return _Structure(kind).of(structural(kind))
 
 

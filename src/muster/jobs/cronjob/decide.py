@@ -1,4 +1,4 @@
-"""Decides about one CronJob, by rules and words of kube-controller-manager (pkg/controller/cronjob)."""
+"""Decide about one CronJob, with the rules and messages of kube-controller-manager (pkg/controller/cronjob)."""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -30,8 +30,8 @@ def decide(
 ) -> CronJobPlan:
     """Return the work to do for a CronJob.
 
-    jobs: those that it controls.
-    zone: the time zone of a schedule that names none; None for that of the machine.
+    jobs: the Jobs that it controls.
+    zone: the time zone of a schedule that names none; None for the time zone of the machine.
     missing: UIDs of active Jobs that the server no longer has.
     since: when the present schedule was written, if that is known.
     """
@@ -55,7 +55,7 @@ def decide(
 
 
 def add_started(status: CronJobStatus, job: Job, at: datetime) -> CronJobStatus:
-    """Return the status once the server has the Job of a start."""
+    """Return the status after the server created the Job of a start."""
     meta = job.metadata
     active = status.active
     if finish(job) is None and all(each.uid != meta.uid for each in active):
@@ -72,9 +72,9 @@ def add_started(status: CronJobStatus, job: Job, at: datetime) -> CronJobStatus:
 
 
 def make_job(cron_job: CronJob, at: datetime) -> Job:
-    """Return the Job of a start. Its name tells the minute, so that no start makes two Jobs.
+    """Return the Job for a start. Its name contains the minute, so that no start creates two Jobs.
 
-    The submitter of the CronJob is that of its Jobs, whatever the template says.
+    The Job's submitter is the submitter of the CronJob, whatever the template says.
     """
     meta, template = cron_job.metadata, cron_job.spec.job_template
     zone = find_zone(cron_job.spec.time_zone) if cron_job.spec.time_zone is not None else UTC
@@ -97,7 +97,7 @@ def make_job(cron_job: CronJob, at: datetime) -> Job:
 def _observe(
     status: CronJobStatus, jobs: Sequence[Job], missing: Collection[str]
 ) -> tuple[CronJobStatus, tuple[Note, ...]]:
-    """Return the status as the Jobs are now, and the events about those that ended or went."""
+    """Return the status updated from the Jobs, and the events about Jobs that ended or were deleted."""
     by_uid = {job.metadata.uid: job for job in jobs}
     active, notes = [], []
     for each in status.active:
@@ -117,7 +117,7 @@ def _observe(
 
 
 def _plan_start(cron_job: CronJob, status: CronJobStatus, jobs: Sequence[Job], at: datetime) -> Start | None:
-    """Return what to start; None if a running Job forbids it."""
+    """Return the Job to create for a start, and the Jobs to delete for it; None if a running Job forbids the start."""
     policy = cron_job.spec.concurrency_policy
     if policy == "Forbid" and status.active:
         return None
@@ -127,16 +127,16 @@ def _plan_start(cron_job: CronJob, status: CronJobStatus, jobs: Sequence[Job], a
 
 
 def _list_unexpected(cron_job: CronJob, jobs: Sequence[Job], start: Start | None) -> Iterator[Note]:
-    """Yield events about running Jobs that the stored status does not know.
+    """Yield events about running Jobs that the stored status does not list.
 
-    A controller that was killed may have created the Job of the start already, before it stored the status.
+    A controller that was killed may have created the Job of this start before it stored the status.
     """
-    known = {each.uid for each in cron_job.status.active}
+    active_uids = {each.uid for each in cron_job.status.active}
     expected = start.job.metadata.name if start is not None else ""
     for job in jobs:
         meta = job.metadata
         runs = finish(job) is None and meta.deletion_timestamp is None
-        if runs and meta.uid not in known and meta.name != expected:
+        if runs and meta.uid not in active_uids and meta.name != expected:
             sentence = f"Saw a job that the controller did not create or forgot: {meta.name}"
             yield Note("Warning", "UnexpectedJob", sentence)
 

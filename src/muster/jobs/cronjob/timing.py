@@ -1,6 +1,7 @@
-"""Finds the start of a CronJob that is due, by rules and words of kube-controller-manager (pkg/controller/cronjob).
+"""Find the start of a CronJob that is due, with the rules and messages of kube-controller-manager.
 
-Only the last missed start counts: a controller that was away for a week starts one Job, not one for each day.
+Only the last missed start counts: a controller that was down for a week starts one Job, not one for each day.
+Source: pkg/controller/cronjob.
 """
 
 from datetime import datetime, timedelta, tzinfo
@@ -14,16 +15,16 @@ from muster.api.values.schedules import Schedule, ScheduleError, find_zone, pars
 # More missed starts than this show that a clock or a deadline is wrong, and are reported.
 MANY_MISSED = 100
 
-# A clock that was set back by more than this was wrong before, as cron takes it: what it said then counts no more.
+# If a clock was set back by more than this, cron takes the earlier time as wrong, and ignores what was recorded then.
 _FURTHEST_BACK = timedelta(hours=3)
 
 _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
 
 
 class Timing(Struct, frozen=True):
-    """The starts of a CronJob, as its schedule has them now.
+    """The due start and the next start of a CronJob, by its present schedule.
 
-    due: the start to make up for; None if there is none.
+    due: the missed start to catch up on; None if there is none.
     following: the next start; None if the schedule cannot be followed.
     """
 
@@ -33,10 +34,10 @@ class Timing(Struct, frozen=True):
 
 
 def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: datetime | None = None) -> Timing:
-    """Return what the schedule of a CronJob says.
+    """Return the due start and the next start of a CronJob.
 
     zone: the time zone of a schedule that names none.
-    since: when the present schedule was written, if that is known: earlier starts were never meant.
+    since: when the present schedule was written, if that is known; earlier starts do not count as missed.
     """
     spec = cron_job.spec
     if spec.time_zone is not None:
@@ -59,14 +60,14 @@ def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: da
         return Timing(following=following)
     deadline = spec.starting_deadline_seconds
     if deadline is not None and (now - latest).total_seconds() > deadline:
-        return Timing(following=following)  # upstream looks back no further than the deadline, and tells nothing
+        return Timing(following=following)  # upstream looks back no further than the deadline, and reports nothing
     if deadline is not None and deadline < (now - begin).total_seconds():
         begin = now - timedelta(seconds=deadline)
     return Timing(latest, following, _warn_of_missed(schedule, begin, now))
 
 
 def _find_begin(cron_job: CronJob, schedule: Schedule, now: datetime, since: datetime | None) -> datetime:
-    """Return the moment after which a start counts as missed."""
+    """Return the time after which a start counts as missed."""
     meta, status = cron_job.metadata, cron_job.status
     begin = status.last_schedule_time or meta.creation_timestamp or now
     if since is not None:
@@ -75,7 +76,7 @@ def _find_begin(cron_job: CronJob, schedule: Schedule, now: datetime, since: dat
 
 
 def _warn_of_missed(schedule: Schedule, begin: datetime, now: datetime) -> tuple[Note, ...]:
-    """Return a warning if many starts were missed, as estimated by the distance of the first two."""
+    """Return a warning if many starts were missed, estimated from the interval between the first two."""
     first = schedule.next(begin)
     second = schedule.next(first) if first is not None else None
     if first is None or second is None or (now - first) // (second - first) < MANY_MISSED:

@@ -1,1 +1,1 @@
-"""The Job algorithm: decides from a Job and its pods what to create, delete and write. Pure."""
+"""The Job algorithm: decide from a Job and its pods what to create, delete and write. Pure."""

@@ -1,12 +1,13 @@
-"""Counts the pods that have ended, once each, whatever crashes.
+"""Count each ended pod exactly once, even if the controller crashes.
 
 A pod is created with a finalizer, so it cannot vanish uncounted. It is counted in three steps:
 1. Its UID is added to `uncountedTerminatedPods` and that status is stored. A succeeded pod of an Indexed Job is added
-   to `completedIndexes` instead.
+to `completedIndexes` instead.
 2. Its finalizer is removed.
 3. A later status drops the UID and raises the counter.
 
-At any moment the true count is counter + UIDs + pods that still have the finalizer and are in neither.
+At any moment the true count is the counter, plus the listed UIDs, plus the ended pods that still have the finalizer and
+are not listed.
 """
 
 from collections.abc import Mapping
@@ -24,20 +25,20 @@ from muster.jobs.job.census import Census, Member, failures_of_index
 from muster.jobs.job.pod_failure_policy import FAIL_INDEX, judge
 from muster.jobs.job.terms import Terms
 
-# The most pods that one decision counts (upstream's number), which keeps the status small and one pass short.
+# The maximum number of pods that one decision counts (upstream's number), to keep the status small and one pass short.
 MAX_UNCOUNTED = 500
 
 
 class Tally(Struct, frozen=True):
-    """The counts with every pod that has ended.
+    """The counts including every pod that has ended.
 
     succeeded: for an Indexed Job the number of `completed`.
     failed: failures without those that the podFailurePolicy ignores.
     completed: indexes in range that have succeeded; empty for a NonIndexed Job.
     failed_indexes: indexes in range that have failed for good or were cancelled; None without a back-off limit per
-        index.
+    index.
     new_succeeded, new_failed: ended pods that the stored status does not count yet (including ignored failures).
-    awaiting: by index, the failed pod that stays until its replacement has taken over its count of failures.
+    awaiting: by index, the failed pod that is kept until its replacement has copied its count of failures.
     """
 
     succeeded: int
@@ -50,13 +51,13 @@ class Tally(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """The changes that one decision makes to the accounts.
+    """The changes that one decision makes to the counts.
 
     release: pods whose finalizer is removed once the status is stored.
     more: there are more such pods than one decision handles.
     judged: the podFailurePolicy's actions on the pods of this decision.
     interrupted: pods that the platform ended, which do not count as failures. Pods that a suspension ended are left
-    out, as the suspension is recorded as one interruption.
+    out, because the suspension is recorded as one interruption.
     """
 
     status: JobStatus
@@ -67,7 +68,7 @@ class Entry(Struct, frozen=True):
 
 
 def settled(status: JobStatus, census: Census) -> JobStatus:
-    """Return the status with the UIDs of pods that lost their finalizer turned into counts."""
+    """Return the status with the UIDs of pods without a finalizer removed and added to the counters."""
     uncounted = status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {member.uid for member in census.tracked}
     succeeded = tuple(uid for uid in uncounted.succeeded if uid in tracked)
@@ -81,7 +82,7 @@ def settled(status: JobStatus, census: Census) -> JobStatus:
 
 
 def tally(status: JobStatus, terms: Terms, census: Census) -> Tally:
-    """Count the pods that have ended. `status` must be settled."""
+    """Count the pods that have ended. `status` must be the result of `settled`."""
     uncounted = _read_uncounted(status)
     counted_uids = {*uncounted.succeeded, *uncounted.failed}
     ours = [member for member in census.tracked if terms.has_index(member.index)]
@@ -109,7 +110,7 @@ def _read_uncounted(status: JobStatus) -> UncountedTerminatedPods:
 def _collect_completed(status: JobStatus, terms: Terms, ours: list[Member]) -> Indexes:
     if not terms.indexed:
         return Indexes()
-    # Level-triggered: an index that left the range and came back between two decisions is still completed.
+    # The index is still completed if it left the range and came back between two decisions.
     stored = Indexes.parse(status.completed_indexes, terms.completions or 0)
     # A pod that was counted as failed stays failed, whatever its phase is now.
     failed = frozenset(_read_uncounted(status).failed)
@@ -143,7 +144,7 @@ def _fails_index(terms: Terms, member: Member) -> bool:
 def _find_awaiting(
     terms: Terms, census: Census, ours: list[Member], completed: Indexes, failed_indexes: Indexes
 ) -> dict[int, Member]:
-    """Return for each index to be retried the failed pod with the highest count, and among equals the last one."""
+    """Return for each index to be retried the failed pod with the highest count; of equal counts, the latest pod."""
     active = {member.index for member in census.active}
     awaiting: dict[int, Member] = {}
     for member in ours:
@@ -185,10 +186,10 @@ def record(
     let_all_go: bool,
     count_all_failed: bool,
 ) -> Entry:
-    """Record ended pods in the status, and choose the pods whose finalizer may go.
+    """Record ended pods in the status, and choose the pods whose finalizer may be removed.
 
     untracked: UIDs of pods that lose their finalizer elsewhere (surplus ones, which never count).
-    let_all_go: the Job ends or is being deleted, so that no pod keeps its finalizer for any reason.
+    let_all_go: the Job ends or is being deleted, so that every pod may lose its finalizer.
     count_all_failed: the Job fails, so that pods that have not ended count as failed.
     """
     uncounted = _read_uncounted(status)

@@ -1,10 +1,10 @@
-"""Decides when a failed pod may be replaced.
+"""Decide when a failed pod may be replaced.
 
 10 s after the first failure, doubling with each further one, up to 10 min.
 
-Without a limit per index the failures of the whole Job since its last success count (`Backoff`, kept in memory between
+Without a limit per index, all failures of the Job since its last success count (`Backoff`, kept in memory between
 decisions and rebuilt from the remaining pods after a restart). With a limit, each index counts its own failures. That
-count travels in annotations from a failed pod to its replacement, so only deleting the pod loses it.
+count is copied in annotations from a failed pod to its replacement, so only deleting the pod loses it.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class Backoff(Struct, frozen=True):
     last_failure: datetime | None = None
 
     def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> "Backoff":
-        """Return the record after some more pods ended. A success clears all failures that did not come after it."""
+        """Return the failures after more pods ended. A success resets all failures that are not later than it."""
         successes = [finish_time(pod) for pod in succeeded]
         failures = [finish_time(pod) for pod in failed]
         if not successes:
@@ -48,7 +48,7 @@ class Backoff(Struct, frozen=True):
 
 
 def delay(failures: int) -> timedelta:
-    """Return how long to wait after the last of so many failures."""
+    """Return how long to wait after the last of this number of failures."""
     if failures <= 0:
         return timedelta(0)
     doublings = min(failures - 1, 6)  # 10 s * 2^6 is past the longest delay
@@ -61,9 +61,9 @@ def index_until(last_failed: Pod) -> datetime:
 
 
 def finish_time(pod: Pod) -> datetime:
-    """Return when a pod ended, by the best evidence available.
+    """Return when a pod ended, from the first of these times that is known.
 
-    In this order: the end of its last container, the end of its readiness, its deletion request, its creation.
+    The end of its last container, the end of its readiness, its deletion request, its creation.
     """
     return (
         _find_containers_end(pod)

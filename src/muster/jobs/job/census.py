@@ -1,7 +1,7 @@
-"""Reads the pods of one Job, each pod once, and sorts them by state.
+"""Read the pods of one Job, each pod once, and sort them by state.
 
-`Member` is what the algorithm needs to know of a pod; `Census` sorts members by state. Pods that ended and lost the
-tracking finalizer are counted in the status already, and appear nowhere here.
+`Member` has the fields that the algorithm needs of a pod; `Census` sorts members by state. Pods that ended and lost the
+tracking finalizer are counted in the status already, and are left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,7 @@ class Member(Struct, frozen=True):
 
     @property
     def ended(self) -> bool:
-        """Whether no container runs any more, nor ever will."""
+        """Whether all containers have ended and none will start."""
         return self.succeeded or self.failed
 
     def counts_failed(self, replace_only_failed: bool) -> bool:

@@ -1,8 +1,8 @@
-"""Reads the conditions of a Job, and changes one without affecting the others.
+"""Read the conditions of a Job, and change one without affecting the others.
 
-A Job ends in two steps. The interim condition (SuccessCriteriaMet or FailureTarget) is written when the end is
-decided. The terminal condition (Complete or Failed) copies its reason and message once no pod is left to count. All
-four conditions are final: kube-apiserver refuses to remove one.
+A Job ends in two steps. The interim condition (SuccessCriteriaMet or FailureTarget) is written when the end is decided.
+The terminal condition (Complete or Failed) copies its reason and message once all pods are counted. All four conditions
+are final: kube-apiserver refuses to remove one.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ Conditions = tuple[JobCondition, ...]
 
 
 class Verdict(Struct, frozen=True):
-    """The decision how the Job ends, and why."""
+    """The decided end of a Job: success or failure, with reason and message."""
 
     success: bool
     reason: str
@@ -66,23 +66,26 @@ ALL_CANCELLED = Verdict(False, CANCELLED, "All its indexes were cancelled")
 
 
 def backoff_limit_verdict(evidence: str) -> Verdict:
-    """Return the verdict that too many pods failed. evidence: how they ended, if no failed pod stays to show it."""
+    """Return the verdict that too many pods failed.
+
+    evidence: how they ended, if no failed pod remains that shows it.
+    """
     message = "Job has reached the specified backoff limit"
     return Verdict(False, "BackoffLimitExceeded", f"{message}: {evidence}" if evidence else message)
 
 
 def pod_failure_verdict(message: str) -> Verdict:
-    """Return that a pod matched a FailJob rule."""
+    """Return the verdict for a pod that matched a FailJob rule."""
     return Verdict(False, POD_FAILURE_POLICY, message)
 
 
 def interrupted_verdict(message: str) -> Verdict:
-    """Return that the platform ended a pod, so that the Job's JobSet restarts all pods."""
+    """Return the verdict for a Job with a pod that the platform ended; the Job's JobSet then restarts all pods."""
     return Verdict(False, INTERRUPTED, message)
 
 
 def success_policy_verdict(message: str) -> Verdict:
-    """Return that the succeeded indexes satisfy a rule of the success policy."""
+    """Return the verdict for succeeded indexes that satisfy a rule of the success policy."""
     return Verdict(True, "SuccessPolicy", message)
 
 

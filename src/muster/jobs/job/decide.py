@@ -1,4 +1,4 @@
-"""The Job algorithm: decides from a Job and its pods what to create, delete and write.
+"""The Job algorithm: decide from a Job and its pods what to create, delete and write.
 
 `decide` is a pure function of the observed state. The shell carries out the plan's work on pods. If some of that work
 fails, the shell calls `decide` again with the `Outcome`, and the same observation gives the status and finalizers for
@@ -43,8 +43,8 @@ def decide(
     """Return what to do about the Job now.
 
     backoff: the last plan's; None after a restart, when it is rebuilt from the remaining pods.
-    outcome: which of this decision's work on pods succeeded; None before the work was tried, which assumes all
-    succeeds.
+    outcome: which of this decision's work on pods succeeded; None before the work was tried, which assumes that all of
+    it succeeds.
     closing: whether the Job's namespace is being deleted, so that no pod can be created any more.
     """
     if conditions.finish(job) is not None:
@@ -56,7 +56,7 @@ def decide(
 
 
 class _Decision(Struct, frozen=True):
-    """The counted state of a Job, before anything is decided about its pods."""
+    """The counted state of a Job, from which a decision is made."""
 
     job: Job
     terms: Terms
@@ -88,7 +88,7 @@ class _Decision(Struct, frozen=True):
             change = resize(terms, census, count, new_backoff, now)
             wake_at = _find_earliest(change.wake_at, _compute_deadline(status, terms))
             if change.create and is_true(job.status.conditions, conditions.SUSPENDED):
-                # The condition says resumed before pods exist, so that a later suspension waits for them to go.
+                # The condition says "resumed" before pods exist, so that a later suspension waits for their end.
                 change = replace(change, create=(), more=True)
         return cls(job, terms, census, status, count, new_backoff, verdict, change, moment, wake_at)
 
@@ -103,7 +103,8 @@ class _Decision(Struct, frozen=True):
         verdict = self.verdict
         if verdict is None and self._is_complete(active):
             verdict = conditions.COMPLETIONS_REACHED
-        # A failure is only announced until every pod is deleted, as the pods that prove it may be gone by then.
+        # A failure is only announced until every pod is deleted, because the pods that caused it may be deleted by
+        # then.
         ends = verdict is not None and (verdict.success or active <= 0)
         entry = record(
             self.status,
@@ -143,7 +144,7 @@ class _Decision(Struct, frozen=True):
     def _plan_deletion(self, member: Member, *, untrack: bool) -> Deletion:
         """Return how to delete a pod. A pod of a cancelled index never counts.
 
-        A trial that ran when its Job is suspended stays until the next pod has taken over its counts.
+        With a back-off limit per index, a pod that a suspension ends is kept until the next pod has copied its counts.
         """
         if member.index in self.terms.cancelled:
             return Deletion(member.pod, untrack=True)
@@ -152,7 +153,7 @@ class _Decision(Struct, frozen=True):
         return Deletion(member.pod, untrack and not suspended, suspended)
 
     def _find_untracked(self) -> tuple[Pod, ...]:
-        """Return the running pods that lack the tracking finalizer and should stay, so that they get it again.
+        """Return the running pods that lack the tracking finalizer and should stay, so that it is added again.
 
         A controller that crashed may have removed the finalizer and not deleted the pod. Without the finalizer the pod
         would run and never count.
@@ -174,15 +175,17 @@ class _Decision(Struct, frozen=True):
         return self.tally.succeeded >= self.terms.completions
 
     def _write_end(self, status: JobStatus, verdict: Verdict, *, last: bool) -> tuple[JobStatus, tuple[Note, ...]]:
-        """Return the status with the interim condition, and with the terminal one once nothing is left to wait for."""
+        """Return the status with the interim condition, and with the terminal one if `last`."""
         uncounted = status.uncounted_terminated_pods
         new_conditions = status.conditions
         if not is_true(new_conditions, verdict.interim):
             new_conditions = self._ensure_condition(
                 new_conditions, verdict.interim, "True", verdict.reason, verdict.message
             )[0]
-        left = status.active or status.terminating or (uncounted and (uncounted.succeeded or uncounted.failed))
-        if left or not last:
+        has_unfinished = (
+            status.active or status.terminating or (uncounted and (uncounted.succeeded or uncounted.failed))
+        )
+        if has_unfinished or not last:
             return msgspec.structs.replace(status, conditions=new_conditions), ()
         new_conditions = self._ensure_condition(
             new_conditions, verdict.terminal, "True", verdict.reason, verdict.message
@@ -222,7 +225,7 @@ class _Decision(Struct, frozen=True):
     def _has_run(self) -> bool:
         """Return whether pods ran when the Job was suspended.
 
-        A controller before this one may have observed the last of them.
+        An earlier instance of the controller may have observed the last of them.
         """
         return bool(self.job.status.ready) or any(map(has_run, (*self.census.active, *self.census.terminating)))
 
@@ -232,14 +235,14 @@ class _Decision(Struct, frozen=True):
         return conditions.ensure(before, type, status, reason, message, self.now)
 
 
-# Thirty years, longer than any real deadline; a date plus more might overflow.
+# Thirty years, longer than any real deadline; adding more to a date might overflow.
 _LONGEST_DEADLINE_SECONDS = 10**9
 
 
 def _set_start(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
-    """Return the status with the start of the current active period.
+    """Return the status with the start time of the current active period.
 
-    Suspending clears the start, so a resume sets it anew.
+    A suspension clears the start time, so a resume sets it again.
     """
     if terms.suspended or status.start_time is not None:
         return status
@@ -247,7 +250,7 @@ def _set_start(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
 
 
 def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, count: Tally) -> Backoff:
-    """Return the failures that delay replacements. Excused failures delay none."""
+    """Return the failures that delay replacements. Excused failures do not delay any."""
     if last is not None:
         failed = [pod for pod in count.new_failed if not judge(terms.pod_failure_policy, pod).excused]
         return last.after(count.new_succeeded, failed)
@@ -267,7 +270,7 @@ def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, cou
 def _find_verdict(
     status: JobStatus, terms: Terms, census: Census, count: Tally, pods: Sequence[Pod], now: datetime
 ) -> Verdict | None:
-    """Return the first reason to end the Job, apart from having all its completions."""
+    """Return the first reason to end the Job, other than having all its completions."""
     if message := fails_job(terms.pod_failure_policy, _list_failed(pods, terms)):
         return conditions.pod_failure_verdict(message)
     satisfied = success_policy.match(terms.success_policy, terms.completions or 0, count.completed)
@@ -304,7 +307,7 @@ def _list_failed(pods: Sequence[Pod], terms: Terms) -> list[Pod]:
 def _restarted_too_often(terms: Terms, census: Census) -> bool:
     """Return whether restarts in place exceed the limit.
 
-    They count with `>=` instead of `>`: any restart exceeds a limit of 0.
+    They are compared with `>=` instead of `>`: any restart exceeds a limit of 0.
     """
     if not terms.restarts_in_place:
         return False

@@ -1,7 +1,7 @@
-"""Finds what happened to pods that are deleted with their evidence, so that the failed Job's condition can tell. Pure.
+"""Find out how deleted pods ended, so that the failed Job's condition can say it. Pure.
 
-Failed pods stay, and their own status tells how they failed. Pods whose containers restarted in place are deleted when
-the Job ends, and pods that a user deletes are gone at once.
+Failed pods are kept, and their own status says how they failed. But pods whose containers restarted in place are
+deleted when the Job ends, and pods that a user deletes are gone at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,9 +17,10 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def last_words(pods: Iterable[Pod], failed: Sequence[Pod]) -> str:
-    """Return how the first failed container that was restarted ended, else which pod was deleted; "" for neither.
+    """Return how the first failed and restarted container ended, else which pod was deleted; "" for neither.
 
-    pods: all pods of the Job. failed: the pods that make the Job fail now. A failed pod that stays needs no evidence.
+    pods: all pods of the Job.
+    failed: the pods that make the Job fail now. The result is "" if one of these is kept.
     """
     if any(pod.status.phase == "Failed" and not is_deleting(pod) for pod in failed):
         return ""
@@ -46,7 +47,7 @@ def describe_interruption(pods: Iterable[Pod], policy: PodFailurePolicy | None, 
 
 
 def _list_ends(pod: Pod) -> Iterable[tuple[datetime, str]]:
-    """Yield when containers of a pod failed, and how, in the words of a podFailurePolicy."""
+    """Yield when and how containers of a pod failed, in the words of a podFailurePolicy."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         for ended in (status.state.terminated, status.last_state.terminated):
             if status.restart_count and ended is not None and ended.exit_code:

@@ -1,8 +1,8 @@
 """The work that one decision about a Job requests from the shell, and the shell's report on it.
 
 The order matters. First pods are created and deleted, then the status is stored. Only if the status was stored are
-finalizers removed, because the status must count a pod before its finalizer goes. A crash between any two of these
-writes neither loses a pod nor counts it twice.
+finalizers removed, because the status must count a pod before its finalizer is removed. A crash between any two of
+these writes neither loses a pod nor counts it twice.
 """
 
 from datetime import datetime
@@ -19,9 +19,8 @@ class Creation(Struct, frozen=True):
     """A pod to create.
 
     index: its completion index; None in a NonIndexed Job.
-    failures, ignored_failures: counts of the earlier pods of its index, with a back-off limit per index; else None and
-    0.
-    interruptions: the count of interruptions of the earlier pods of its index, likewise.
+    failures, ignored_failures: counts of the earlier pods of its index; None and 0 without a back-off limit per index.
+    interruptions: the count of interruptions of the earlier pods of its index; 0 without such a limit.
     """
 
     index: int | None = None
@@ -33,9 +32,9 @@ class Creation(Struct, frozen=True):
 class Deletion(Struct, frozen=True):
     """A pod to delete.
 
-    untrack: remove the finalizer first, so that the pod never counts (surplus pods). Otherwise the finalizer goes when
-        the status counts the pod.
-    suspended: mark the pod first as one that ran when its Job was suspended.
+    untrack: remove the finalizer first, so that the pod never counts (surplus pods). Otherwise the finalizer is removed
+    after the status counts the pod.
+    suspended: first mark the pod as one that ran when its Job was suspended.
     """
 
     pod: Pod
@@ -59,7 +58,7 @@ class JobPlan(Struct, frozen=True):
     create, delete: pods, in order; never both.
     status: the status to store if it differs from the stored one.
     release: pods whose finalizer is removed once `status` is stored.
-    track: pods that lack the finalizer and need it: its removal was begun, and is no longer wanted.
+    track: pods to which the finalizer is added again, because they shall count after all.
     notes: events to record once `status` is stored.
     wake_at: when to decide again even if nothing changes.
     backoff: the back-off to pass to the next decision once `status` is stored.

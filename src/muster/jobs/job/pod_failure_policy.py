@@ -1,8 +1,8 @@
-"""Judges one failed pod by its Job's podFailurePolicy: the first rule that matches decides.
+"""Judge one failed pod by its Job's podFailurePolicy: the first rule that matches decides.
 
 If no rule matches, the failure counts, unless the platform ended or withdrew the pod (`muster.jobs.interruption`).
 Rules by exit code are not applied to such a pod, because its program was stopped. A rule by `DisruptionTarget` with the
-action Count selects Kubernetes' own counting.
+action Count restores the counting of Kubernetes.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Judgement(Struct, frozen=True):
 
     action: the matching rule's action; "" if none matches, so that the failure counts unless it is excused.
     message: for FailJob, the message of the Job's condition.
-    excused: the platform ended or withdrew the pod, and no rule makes that count; its replacement does not wait.
+    excused: the platform ended or withdrew the pod, and no rule counts it as a failure; its replacement does not wait.
     """
 
     action: str = ""
@@ -56,7 +56,7 @@ def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
 
 
 def _find_evidence(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
-    """Return what about the pod matches the rule, in upstream's words; None if nothing does."""
+    """Return how the pod matches the rule, in upstream's words; None if it does not."""
     where = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         requirement = rule.on_exit_codes

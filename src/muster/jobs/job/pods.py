@@ -1,4 +1,4 @@
-"""Makes the pods of a Job from its template."""
+"""Make the pods of a Job from its template."""
 
 import msgspec
 
@@ -29,7 +29,7 @@ _INDEX_ENV = EnvVar(
 
 
 class PodTemplate:
-    """A maker of the pods of one Job, which computes the shared parts once."""
+    """A maker of one Job's pods. It computes the common parts once."""
 
     def __init__(self, job: Job) -> None:
         template = job.spec.template
@@ -76,7 +76,7 @@ def _add_index_variable(spec: PodSpec) -> PodSpec:
 
 
 def _add_variable(container: Container) -> Container:
-    """Return the container with the variable, unless the user has set one of that name."""
+    """Return the container with the index variable, unless the user has set a variable of that name."""
     if any(variable.name == INDEX_VARIABLE for variable in container.env):
         return container
     return msgspec.structs.replace(container, env=(*container.env, _INDEX_ENV))

@@ -1,8 +1,8 @@
-"""Decides which pods of a Job with a queue may run on the granted quota.
+"""Decide which pods of a Job with a queue may run on the granted quota.
 
-The other pods carry a scheduling gate from their creation: pods of elastic Jobs beyond the grant, and all pods of a Job
-that another program resumed before Kueue admitted it. Of an Indexed Job the lowest indexes run. Pods without an index
-are interchangeable: they wait while the Job wants more pods than granted, and their gates are removed one by one.
+The other pods are created with a scheduling gate. These are the pods of elastic Jobs beyond the grant, and all pods of
+a Job that another program resumed before Kueue admitted it. Of an Indexed Job the lowest indexes run. Pods without an
+index are interchangeable: they wait while the Job wants more pods than granted, and their gates are removed one by one.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def is_gated(pod: Pod) -> bool:
 
 
 def add_gate(spec: dict[str, Any]) -> None:
-    """Add the gate to the spec of a new pod, unless it is there.
+    """Add the gate to the spec of a new pod, unless the spec has it.
 
     The template of an elastic Job that Kueue admitted has it.
     """
@@ -41,7 +41,7 @@ def must_wait(pod: Pod, terms: Terms, granted: int) -> bool:
 
 
 def may_go(pods: Iterable[Pod], terms: Terms, granted: int) -> list[Pod]:
-    """Return the pods of a Job, oldest first, that need not wait for quota any longer."""
+    """Return the pods of a Job, oldest first, whose gate is to be removed."""
     pods = [pod for pod in pods if is_active(pod)]
     waiting = [pod for pod in pods if is_gated(pod)]
     if terms.indexed:

@@ -1,7 +1,7 @@
-"""Decides how many pods should run, which pods are deleted, and which indexes get a new pod.
+"""Decide how many pods should run, which pods are deleted, and which indexes get a new pod.
 
 A decision either deletes or creates, never both, and at most `MAX_PODS` at once. Scaling an Indexed Job down removes
-exactly the pods at or above the new size. Lowering only its parallelism removes the pods with the least to lose,
+exactly the pods at or above the new size. Lowering only its parallelism removes the pods whose removal loses least,
 whatever their index.
 """
 
@@ -20,14 +20,16 @@ from muster.jobs.job.plan import Creation
 from muster.jobs.job.pod_failure_policy import judge
 from muster.jobs.job.terms import Terms
 
-# The most pods that one decision creates or deletes (upstream's number), so that other Jobs need not wait for long.
+# The maximum number of pods that one decision creates or deletes (upstream's number), so that other Jobs do not wait
+# long.
 MAX_PODS = 500
 
 
 class Resize(Struct, frozen=True):
-    """A change in pods.
+    """The pods to create or delete.
 
-    more: there is more to change than one decision does. wake_at: the end of a back-off that delays some pods.
+    more: there is more to change than one decision does.
+    wake_at: the end of a back-off that delays some pods.
     """
 
     delete: tuple[Member, ...] = ()
@@ -37,7 +39,7 @@ class Resize(Struct, frozen=True):
 
 
 def resize(terms: Terms, census: Census, tally: Tally, backoff: Backoff, now: datetime) -> Resize:
-    """Return what to change in the pods of a Job that goes on."""
+    """Return which pods to create or delete for a Job that has not ended."""
     if terms.suspended:
         return Resize(delete=census.active)
     active_target = wanted_active(terms, len(census.active), tally.succeeded)
@@ -63,9 +65,9 @@ def wanted_active(terms: Terms, active: int, succeeded: int) -> int:
 
 
 def _find_surplus(terms: Terms, active: tuple[Member, ...], tally: Tally, at_least: int) -> list[Member]:
-    """Return the active pods to remove: all invalid pods, then those with the least to lose.
+    """Return the active pods to remove: all invalid pods, then those whose removal loses least.
 
-    A pod is invalid if its index is missing or out of range, or if an earlier pod of its index has succeeded after all.
+    A pod is invalid if its index is missing or out of range, or if an earlier pod of its index has succeeded.
     """
     over = tally.completed | (tally.failed_indexes or Indexes())
     surplus: list[Member] = []
@@ -92,7 +94,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def _rank_pod(member: Member) -> tuple[bool, int, bool, int, int, int]:
-    """Return the sort key of a pod by what its removal would lose, least first: upstream's order for all controllers.
+    """Return the sort key of a pod by how much its removal loses, least first: upstream's order for all controllers.
 
     The order: not on a node, pending, not ready, ready for the shortest time, restarted most often, newest.
     """
@@ -109,7 +111,7 @@ def _rank_pod(member: Member) -> tuple[bool, int, bool, int, int, int]:
 
 
 def _to_micros(moment: datetime | None) -> int:
-    """Return microseconds since 1970; an unknown moment counts as in the future."""
+    """Return microseconds since 1970; None counts as the far future."""
     return (moment - _EPOCH) // timedelta(microseconds=1) if moment else 2**62
 
 

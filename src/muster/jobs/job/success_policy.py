@@ -1,4 +1,4 @@
-"""Decides whether the succeeded indexes satisfy the Job's successPolicy."""
+"""Decide whether the succeeded indexes satisfy the Job's successPolicy."""
 
 from muster.api.batch import SuccessPolicy, SuccessPolicyRule
 from muster.api.values.indexes import Indexes

@@ -1,4 +1,4 @@
-"""Reads a Job's spec once, with the API server's defaults for missing fields.
+"""Read a Job's spec once, with the API server's defaults for missing fields.
 
 A Job without defaults (an old object, another server) is read as if it had them. 0 and absent differ everywhere:
 `completions` 0 is done at once; without `completions` the Job is a work queue.
@@ -25,12 +25,13 @@ class Terms(Struct, frozen=True):
     """The fields of a JobSpec that the algorithm reads.
 
     completions: how many successes are needed; None for a work queue (one success and all pods ended). Always set for
-        an Indexed Job.
-    replace_only_failed: a pod being deleted keeps its place until it has ended (podReplacementPolicy Failed).
+    an Indexed Job.
+    replace_only_failed: a pod being deleted is replaced only after it has ended (podReplacementPolicy Failed).
     restarts_in_place: containers restart inside their pod (restartPolicy OnFailure).
     is_of_jobset: a JobSet created the Job, and counts the suspensions of all its Jobs.
     restarts_whole: the Job's JobSet restarts all pods when one is interrupted.
-    cancelled: the indexes that a user cancelled. They need a limit per index, as only then an index may end by itself.
+    cancelled: the indexes that a user cancelled. They need a limit per index, because only then an index may end by
+    itself.
     """
 
     indexed: bool
@@ -51,7 +52,7 @@ class Terms(Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Return the terms of a Job with a known completion mode."""
+        """Return the terms of a Job whose completion mode is known."""
         spec = job.spec
         indexed = spec.completion_mode == INDEXED
         parallelism = spec.parallelism if spec.parallelism is not None else 1
@@ -83,7 +84,7 @@ class Terms(Struct, frozen=True):
     def has_index(self, index: int) -> bool:
         """Return whether a pod of this index counts.
 
-        Always in a NonIndexed Job, in an Indexed Job if the index is in range.
+        In a NonIndexed Job every pod counts; in an Indexed Job, those whose index is in range.
         """
         return not self.indexed or 0 <= index < (self.completions or 0)
 
@@ -94,10 +95,10 @@ def _is_of_jobset(job: Job) -> bool:
 
 
 def _restarts_whole(job: Job, backoff_limit: int) -> bool:
-    """Return whether the pods of a JobSet's Job are only useful together.
+    """Return whether the pods of a JobSet's Job are only useful together, so that losing one pod loses all.
 
-    They are if they start together, if they are placed together with pods of other Jobs, and if the Job tolerates no
-    failure of a pod: then losing one pod loses all.
+    That holds if they start together, if they are placed together with pods of other Jobs, and if the Job tolerates no
+    failure of a pod.
     """
     template = job.spec.template.metadata.annotations
     if not _is_of_jobset(job):
@@ -108,7 +109,7 @@ def _restarts_whole(job: Job, backoff_limit: int) -> bool:
 def managed_by(job: Job) -> str:
     """Return the controller that reconciles the Job, by default the built-in one.
 
-    No other controller may write anything.
+    No other controller may write to the Job or its pods.
     """
     return job.spec.managed_by or JOB_CONTROLLER_NAME
 

@@ -1,4 +1,4 @@
-"""Decides when a finished Job is deleted: `ttlSecondsAfterFinished` after its end (kubernetes KEP-592)."""
+"""Decide when a finished Job is deleted: `ttlSecondsAfterFinished` after its end (kubernetes KEP-592)."""
 
 from datetime import datetime, timedelta
 
@@ -7,7 +7,7 @@ from muster.jobs.job.conditions import finish
 
 
 def expiry(job: Job) -> datetime | None:
-    """Return the time from which the Job is to be deleted; None if it has not ended, or stays."""
+    """Return the time from which the Job is to be deleted; None if it has not ended or has no TTL."""
     end = finish(job)
     ttl = job.spec.ttl_seconds_after_finished
     if end is None or ttl is None or job.metadata.deletion_timestamp is not None:

@@ -1,9 +1,10 @@
-"""Tracks the world of an elastic Job: the number of workers, and how often it has changed.
+"""Track the *world* of an elastic Job: the number of workers, and how often that number has changed (the epoch).
 
-The Job keeps its world in an annotation. Its pods copy the annotation, and their processes read it from a file. Workers
-rely on two rules: the epoch that they read only grows, and each epoch has one size. So a world is never taken back, and
-every world that a pod may have read counts as much as the Job's. The Job's annotation may have been lost
-(`kubectl replace`), or have been out of date when a pod was created.
+The Job stores its world in an annotation. Its pods copy the annotation, and their processes read it from a file.
+Workers
+rely on two rules: the epoch that they read only grows, and each epoch has one size. So a world is never withdrawn, and
+every world that a pod may have read counts as much as the Job's. The Job's annotation may have been lost (`kubectl
+replace`), or may have been out of date when a pod was created.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,16 +25,16 @@ from muster.jobs.job.quota import is_gated
 # On a pod: the size of the world when the pod was placed, as a bare number, for a variable like WORLD_SIZE.
 FIRST_SIZE_ANNOTATION = "muster.dev/world-size"
 
-# Readers of JSON agree on integers up to this one.
+# Readers of JSON agree on integers up to this value.
 _MOST = 2**53 - 1
 # The longest text that is parsed; every world is shorter.
 _LONGEST_TEXT = 100
 
 
 class Announcement(Struct, frozen=True):
-    """A world to be written to annotations.
+    """A world to write into annotations.
 
-    on_job: write it on the Job, which happens before any pod gets it.
+    on_job: write it on the Job first, before any pod gets it.
     on_pods: the pods that stay and have another world in their annotation.
     """
 
@@ -43,7 +44,7 @@ class Announcement(Struct, frozen=True):
 
 
 def announce(job: Job, pods: Sequence[Pod]) -> Announcement | None:
-    """Return the world that the Job or its pods lack; None if they have it, or the Job has no world (any more)."""
+    """Return the world to write on the Job or its pods; None if they have it, or the Job has no world (any more)."""
     if not has_world(job) or finish(job) is not None or job.metadata.deletion_timestamp is not None:
         return None
     active = [pod for pod in pods if is_active(pod)]
@@ -57,7 +58,7 @@ def announce(job: Job, pods: Sequence[Pod]) -> Announcement | None:
 
 
 def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
-    """Return whether the Job's additional pods have no quota yet, so that its workers go on as before."""
+    """Return whether the Job's additional pods have no quota yet, so that its workers keep their world."""
     recorded_world = world_of(job.metadata)
     if (
         recorded_world is None
@@ -70,7 +71,7 @@ def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
 
 
 def has_world(job: Job) -> bool:
-    """Return whether the Job is elastic: Indexed and marked by the user, or a copy of such a Job with a world.
+    """Return whether the Job is elastic: Indexed, and marked by the user or copied from such a Job with a world.
 
     A copy has no bounds: its size is that of the Job.
     """
@@ -82,8 +83,8 @@ def has_world(job: Job) -> bool:
 
 
 def current(job: Job, pods: Iterable[Pod] = ()) -> World:
-    """Return the world of an elastic Job: the newest that it or its pods record, or the next if the size differs."""
-    # A pod that waits for quota carries a world that may never take effect, and no worker has read it.
+    """Return the world of an elastic Job: the newest recorded on it or its pods, or the next if the size differs."""
+    # A pod that waits for quota has a world that may never take effect, and no worker has read it.
     metas_of_pods = (pod.metadata for pod in pods if not is_gated(pod))
     worlds = [world for meta in (job.metadata, *metas_of_pods) if (world := world_of(meta))]
     epoch = max((world.epoch for world in worlds), default=0)
@@ -112,7 +113,7 @@ def annotations(world: World) -> dict[str, str]:
 def pod_annotations(pod: Pod, world: World) -> dict[str, str]:
     """Return the annotations that record a world on a pod.
 
-    A pod without a node has not started, and starts with this world.
+    A pod without a node has not started, so it starts in this world.
     """
     return annotations(world) if pod.spec.node_name else birth_annotations(world)
 

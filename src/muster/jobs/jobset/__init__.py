@@ -1,4 +1,4 @@
-"""The JobSet algorithm.
+"""The JobSet algorithm: decide which Jobs exist, when they start, and how the JobSet ends. Pure.
 
-Decides which Jobs exist, when they start, and how the JobSet ends. Pure; the rules are upstream's.
+The rules are upstream's.
 """

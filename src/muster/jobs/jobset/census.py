@@ -1,4 +1,4 @@
-"""Sorts a JobSet's Jobs by state.
+"""Sort a JobSet's Jobs by state.
 
 A Job is identified by its name, and belongs to the JobSet by its controller's UID.
 """
@@ -15,7 +15,7 @@ from muster.jobs.jobset.terms import place
 
 
 class Member(Struct, frozen=True):
-    """A Job with its role and index."""
+    """A Job of a JobSet, with its replicated job (*role*) and its index there."""
 
     job: Job
     role: str
@@ -28,10 +28,10 @@ class Member(Struct, frozen=True):
 
 
 class Census(Struct, frozen=True):
-    """The Jobs of a JobSet, without Jobs whose names the JobSet does not give.
+    """The Jobs of a JobSet, without Jobs whose names the JobSet would not create.
 
     active, successful, failed: Jobs of the current attempt.
-    previous: Jobs of an earlier attempt, or of an unreadable one.
+    previous: Jobs of an earlier attempt, or whose attempt is unreadable.
     surplus: Jobs beyond the desired replicas.
     """
 

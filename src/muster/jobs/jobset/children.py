@@ -1,4 +1,4 @@
-"""Makes the Jobs of a JobSet, byte for byte as upstream makes them."""
+"""Make the Jobs of a JobSet, exactly as upstream makes them."""
 
 from collections.abc import Iterable
 from hashlib import sha1
@@ -20,7 +20,7 @@ from muster.jobs.jobset.terms import attempt_of, has_dns_names, is_suspended
 
 
 class Children:
-    """A maker of the Jobs of one JobSet, which computes the shared parts once."""
+    """A maker of one JobSet's Jobs. It computes the common parts once."""
 
     def __init__(self, jobset: JobSet, start: GroupScheduling = DEFAULT) -> None:
         self._jobset = jobset
@@ -80,7 +80,7 @@ class Children:
         return gated(job_template, jobset, epoch_of(jobset), self._start)
 
     def _make_labels(self, role: ReplicatedJob, index: int) -> dict[str, str]:
-        """Return the keys that the Job and its pods carry both as labels and as annotations."""
+        """Return the entries that the Job and its pods get both as labels and as annotations."""
         jobset = self._jobset
         name = job_name(jobset, role.name, index)
         first, first_in_group = self._first[role.name]
@@ -104,7 +104,7 @@ class Children:
         return marks
 
     def _read_placement(self, role: ReplicatedJob) -> dict[str, str]:
-        """Return the annotations about exclusive placement: the JobSet's, overridden by its role's."""
+        """Return the annotations for exclusive placement: the JobSet's, overridden by its role's."""
         placement: dict[str, str] = {}
         for annotations in (self._jobset.metadata.annotations, role.template.metadata.annotations):
             if names.EXCLUSIVE_TOPOLOGY in annotations:
@@ -113,7 +113,7 @@ class Children:
         return placement
 
     def _list_volumes(self, spec: PodSpec) -> Iterable[Volume]:
-        """Yield the volumes for the claims that a container mounts."""
+        """Yield a volume for each claim that a container mounts."""
         mounted = {mount.name for container in _list_containers(spec) for mount in container.volume_mounts}
         for policy in self._jobset.spec.volume_claim_policies:
             for claim in policy.templates:
@@ -123,7 +123,7 @@ class Children:
 
 
 def job_key(namespace: str, name: str) -> str:
-    """Return a hash that identifies the Job where its name may be too long."""
+    """Return a hash that identifies the Job in labels, where its name may be too long."""
     return sha1(f"{namespace}/{name}".encode(), usedforsecurity=False).hexdigest()
 
 
@@ -132,7 +132,7 @@ def _list_containers(spec: PodSpec) -> tuple[Container, ...]:
 
 
 def _select_own_nodes(spec: PodSpec, job: str) -> PodSpec:
-    """Return the pod spec restricted to the nodes that were set apart for the Job beforehand."""
+    """Return the pod spec restricted to the nodes that an administrator reserved for the Job by label."""
     toleration = Toleration(key=names.NO_SCHEDULE_TAINT, operator="Exists", effect="NoSchedule")
     return replace(
         spec,

@@ -1,4 +1,4 @@
-"""Makes what a JobSet owns besides Jobs: the Service that gives its pods host names, and its volume claims."""
+"""Make the other objects of a JobSet: the Service that gives its pods host names, and its volume claims."""
 
 from collections.abc import Iterator
 

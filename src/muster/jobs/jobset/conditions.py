@@ -1,4 +1,4 @@
-"""Records the status of a JobSet and the events of each change: conditions, reasons and messages."""
+"""Record the status of a JobSet and the events of each change: conditions, reasons and messages."""
 
 from datetime import datetime
 from typing import Self
@@ -12,12 +12,15 @@ from muster.api.notes import Note
 from muster.jobs.interruption import INTERRUPTED, INTERRUPTIONS, add_interruptions
 from muster.jobs.jobset.start.decide import StartPlan
 
-# Setting one of these two True makes the other one False, and changes nothing else about it.
+# Setting one of these two True makes the other False, and changes nothing else of it.
 _EXCLUSIVE = {names.STARTUP_IN_PROGRESS: names.STARTUP_COMPLETED, names.STARTUP_COMPLETED: names.STARTUP_IN_PROGRESS}
 
 
 class Record(Struct, frozen=True):
-    """A status under decision, and the events to record once it is stored. now: whole seconds, as the API keeps it."""
+    """A status under construction, and the events to record once it is stored.
+
+    now: whole seconds, as the API keeps it.
+    """
 
     status: JobSetStatus
     now: datetime
@@ -60,16 +63,16 @@ class Record(Struct, frozen=True):
         return record.not_restarting("JobSetFailed", "jobset failed").ended(names.FAILED)
 
     def suspended(self) -> Self:
-        """Return the record with the condition that no pods are to run."""
+        """Return the record with the condition that the JobSet is suspended."""
         message = "jobset is suspended"
         return self.set(names.SUSPENDED, "SuspendedJobs", message).not_restarting("JobSetSuspended", message)
 
     def resumed(self) -> Self:
-        """Return the record with the condition that pods are to run again."""
+        """Return the record with the condition that the JobSet is resumed."""
         return self.set(names.SUSPENDED, "ResumeJobs", "jobset is resumed", true=False)
 
     def all_ready(self) -> Self:
-        """Return the record once all Jobs are ready, or have succeeded."""
+        """Return the record with the condition that all Jobs are ready or have succeeded."""
         return self.not_restarting("JobsReady", "all jobs are ready")
 
     def restarting(self, reason: str, message: str) -> Self:
@@ -77,7 +80,7 @@ class Record(Struct, frozen=True):
         return self.set(names.RESTARTING, reason, message, warns=True)
 
     def interrupted(self, message: str, *, by_suspension: bool = False) -> Self:
-        """Return the record with the count of interruptions raised, after the platform ended pods of the JobSet."""
+        """Return the record with one more interruption, after the platform ended pods of the JobSet."""
         message = add_interruptions(self.status.conditions, 1, message, by_suspension=by_suspension)
         return replace(self.set(INTERRUPTIONS, INTERRUPTED, message), notes=self.notes)
 
@@ -96,7 +99,7 @@ class Record(Struct, frozen=True):
         return self.set(names.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", message)
 
     def starting(self, plan: StartPlan) -> Self:
-        """Return the record with the state of the group's start, whose condition is added as False from the first."""
+        """Return the record with the condition of the group's start, which is added even as False."""
         status, new = self.status, plan.condition
         if new is not None:
             conditions = tuple(new if each.type == new.type else each for each in status.conditions)

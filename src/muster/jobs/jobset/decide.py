@@ -1,4 +1,4 @@
-"""The JobSet algorithm: decides from a JobSet and its Jobs what to create, change, delete and write.
+"""The JobSet algorithm: decide from a JobSet and its Jobs what to create, change, delete and write.
 
 `decide` is a pure function of the observed state, which must include the shell's own earlier writes. The rules and
 their order are those of JobSet's own controller.
@@ -52,9 +52,11 @@ def decide(
 ) -> JobSetPlan:
     """Return what to do about the JobSet now.
 
-    jobs: the Jobs that the JobSet controls. group: which pods of its group have started. start: how they wait for each
-    other.
-    pods: how often pods restarted in place. refused: how often in a row the server refused to write a Job, by its name.
+    jobs: the Jobs that the JobSet controls.
+    group: which pods of its group have started.
+    start: the settings for how pods wait for each other.
+    pods: how often pods restarted in place.
+    refused: how often in a row the server refused to write a Job, by its name.
     disturbed: the pods of the JobSet, if a Job has failed.
     """
     if jobset.metadata.deletion_timestamp is not None:
@@ -63,7 +65,7 @@ def decide(
 
 
 class _Missing(Struct, frozen=True):
-    """A Job to be created."""
+    """A Job to create."""
 
     name: str
     role: ReplicatedJob
@@ -71,7 +73,7 @@ class _Missing(Struct, frozen=True):
 
 
 class _Decision(Struct, frozen=True):
-    """The counted state of a JobSet, before anything is decided."""
+    """The counted state of a JobSet, from which a decision is made."""
 
     jobset: JobSet
     census: Census
@@ -117,7 +119,7 @@ class _Decision(Struct, frozen=True):
     def _plan_after_end(self) -> JobSetPlan:
         """Return the plan of an ended JobSet.
 
-        Ended Jobs stay, other Jobs are deleted, and the JobSet itself once its TTL is over.
+        Ended Jobs are kept and other Jobs deleted. The JobSet itself is deleted once its TTL is over.
         """
         jobset, census = self.jobset, self.census
         at = expiry(jobset)
@@ -162,7 +164,7 @@ class _Decision(Struct, frozen=True):
         )
 
     def _record_suspension(self, record: Record) -> Record:
-        """Return the record with the suspension, which interrupts a JobSet whose pods ran."""
+        """Return the record with the suspension, which is an interruption if pods ran."""
         jobset = self.jobset
         if not is_true(jobset.status.conditions, names.SUSPENDED) and self._has_run():
             record = record.interrupted(describe_suspension(jobset.metadata), by_suspension=True)
@@ -176,15 +178,15 @@ class _Decision(Struct, frozen=True):
     def _list_missing(self, roles: Sequence[ReplicatedJob]) -> Iterator[_Missing]:
         """Yield the Jobs to create.
 
-        A name is in use until its Job is gone; some Jobs wait until all old ones are gone.
+        A name can be reused only when its old Job is gone; some Jobs wait until all old Jobs are gone.
         """
         if self.census.previous and restart_strategy(self.jobset) == names.BLOCKING_RECREATE:
             return
-        taken = self.census.names
+        existing_names = self.census.names
         for role in roles:
             for index in range(role.replicas):
                 name = job_name(self.jobset, role.name, index)
-                if name not in taken:
+                if name not in existing_names:
                     yield _Missing(name, role, index)
 
     def _delete_members(self, plan: JobSetPlan, members: Sequence[Member]) -> JobSetPlan:

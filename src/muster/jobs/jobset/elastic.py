@@ -1,4 +1,4 @@
-"""Changes running Jobs of a role: their time limit, and the parallelism and completions of Indexed Jobs together."""
+"""Change running Jobs of a role: their time limit, and the parallelism and completions of Indexed Jobs together."""
 
 from msgspec.structs import replace
 
@@ -6,7 +6,7 @@ from muster.api.batch import INDEXED, JobSpec
 
 
 def adjusted(spec: JobSpec, wanted: JobSpec) -> JobSpec:
-    """Return a Job's spec with the size and the time limit that its role wants now."""
+    """Return a Job's spec with the size and the time limit of its role."""
     if spec.active_deadline_seconds != wanted.active_deadline_seconds:
         spec = replace(spec, active_deadline_seconds=wanted.active_deadline_seconds)
     size = wanted.completions

@@ -1,9 +1,9 @@
-"""Places Jobs exclusively: the pods of a Job share a place (a rack, a node pool) with no pods of another Job.
+"""Place Jobs exclusively: no two Jobs have pods in the same topology domain (a rack, a node pool).
 
-Upstream draws the first pod of a Job to its place by affinity. It refuses the other pods until the first has a node,
-and then sends them after it by a node selector, because its scheduler computes affinity slowly. Muster places all pods
-of a Job at once, so each pod has the same terms: to be with the others of its Job, and away from every other Job.
-No pod is refused, the chosen place has room for all pods, and a recreated pod runs where the others run.
+Upstream places the first pod of a Job by affinity. It refuses the other pods until the first has a node, and then gives
+them a node selector for that domain, because its scheduler computes affinity slowly. Muster places all pods of a Job at
+once, so each pod has the same terms: affinity to the pods of its Job, and anti-affinity to every other Job. No pod is
+refused, the chosen domain has room for all pods, and a recreated pod runs where the others run.
 """
 
 from msgspec.structs import replace
@@ -14,22 +14,22 @@ from muster.api.meta import LabelSelector, LabelSelectorRequirement
 
 
 def is_placed_by_us(pod: Pod) -> bool:
-    """Return whether a pod belongs to a JobSet that has not set its nodes apart beforehand."""
+    """Return whether Muster's affinity places a pod of a JobSet, because no nodes are reserved for it by label."""
     annotations = pod.metadata.annotations
     return names.JOBSET_NAME in annotations and names.NODE_SELECTOR_STRATEGY not in annotations
 
 
 def priority_label(pod: Pod) -> dict[str, str]:
-    """Return the label of a pod's priority.
+    """Return the label with a pod's priority.
 
-    Only Jobs of equal priority repel each other, so that others can preempt them.
+    Anti-affinity applies only between Jobs of equal priority, so that others can preempt them.
     """
     priority = pod.spec.priority
     return {} if priority is None else {names.PRIORITY_LABEL: str(priority)}
 
 
 def exclusive_affinity(pod: Pod) -> Affinity | None:
-    """Return the affinity that the pod needs; None if it is not placed exclusively."""
+    """Return the affinity for exclusive placement; None if the pod is not placed exclusively."""
     place = pod.metadata.annotations.get(names.EXCLUSIVE_TOPOLOGY)
     key = pod.metadata.labels.get(names.JOB_KEY)
     if place is None or key is None:

@@ -1,12 +1,12 @@
-"""Decides what failed Jobs mean for their JobSet.
+"""Decide the consequence of failed Jobs for their JobSet, by its failure policy.
 
 The first matching rule applies; without one, all Jobs are recreated.
 
-A Job whose pod the platform ended has not failed. Then all Jobs are recreated, whatever else failed in the same
-attempt, and `maxRestarts` does not count that. A rule that restarts such a Job alone applies.
+A Job with a pod that the platform ended has not failed. Then all Jobs are recreated, whatever else failed in the same
+attempt, and `maxRestarts` does not count that. But if a rule restarts such a Job alone, that rule applies.
 
-A restart only raises a number in the status. The next decision deletes the Jobs with a lower number, so a controller
-that is killed in between goes on with the same restart.
+A restart only raises a number in the status. The next decision deletes the Jobs with a lower number. So a controller
+that is killed in between continues the same restart.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,7 +62,7 @@ def find_interruption(
     Jobs whose conditions record an interruption come before Jobs with an interrupted pod.
 
     pods: the JobSet's pods, if a Job has failed. The Job of an interrupted pod may not have its condition yet.
-    in_place: whether pods restart in place. Then each recorded interruption of a Job counts, also if the Job goes on.
+    in_place: whether pods restart in place. Then each recorded interruption of a Job counts, also if the Job continues.
     """
     members = (*census.active, *census.failed)
     for member in members:
@@ -87,16 +87,19 @@ def _find_interrupted_end(member: Member) -> str | None:
 
 
 def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
-    """Return how the platform ended a pod of a Job; "" if the Job goes on without the pod. or_fails: see `evidence`."""
+    """Return how the platform ended a pod of a Job; "" if the Job continues without the pod.
+
+    or_fails: see `evidence`.
+    """
     terms = Terms.of(member.job)
     return describe_interruption((pod,), terms.pod_failure_policy, or_fails=or_fails) if terms.restarts_whole else ""
 
 
 def excuses(jobset: JobSet) -> bool:
-    """Return whether a rule restarts the JobSet, without counting, for a Job that fails by its podFailurePolicy.
+    """Return whether a rule restarts the JobSet, uncounted, for a Job that fails by its podFailurePolicy.
 
-    Users write that rule where the Job controller is Kubernetes' own. There, too, another Job may fail before the Job
-    with the interrupted pod does.
+    Users write that rule for the Job controller of Kubernetes. There, too, another Job may fail before the Job with the
+    interrupted pod does.
     """
     rules = jobset.spec.failure_policy.rules if jobset.spec.failure_policy is not None else ()
     return any(
@@ -106,7 +109,7 @@ def excuses(jobset: JobSet) -> bool:
 
 
 def restart_interrupted(jobset: JobSet, record: Record, member: Member, message: str) -> Record:
-    """Restart all Jobs without counting, or the interrupted one alone if a rule restarts it alone."""
+    """Restart all Jobs uncounted, or the interrupted one alone if a rule restarts it alone."""
     policy, record = jobset.spec.failure_policy, record.interrupted(message)
     rule = next((rule for rule in policy.rules if _is_for_role(rule, member)), None) if policy is not None else None
     if rule is not None and rule.action in (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX):
@@ -115,13 +118,16 @@ def restart_interrupted(jobset: JobSet, record: Record, member: Member, message:
 
 
 def _is_for_role(rule: FailurePolicyRule, member: Member) -> bool:
-    """Return whether a rule covers every end of the Jobs of a role."""
+    """Return whether a rule covers a Job by its role alone, whatever the reason of its failure."""
     ends = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns
     return not ends and (not rule.target_replicated_jobs or member.role in rule.target_replicated_jobs)
 
 
 def matching(rules: Iterable[FailurePolicyRule], failed: Sequence[Member]) -> tuple[FailurePolicyRule | None, Member]:
-    """Return the first rule that a failed Job matches, with the Job that failed first among those that match it."""
+    """Return the first rule that a failed Job matches, with the first of the Jobs that match it to fail.
+
+    If no rule matches, the Job is the one that failed first.
+    """
     for rule in rules:
         if met := [member for member in failed if meets(rule, member)]:
             return rule, first(met)
@@ -147,7 +153,7 @@ def first(failed: Sequence[Member]) -> Member:
 
 
 def restarts_so_far(jobset: JobSet, record: Record) -> int:
-    """Return how many restarts count, of all Jobs together and of each Job alone."""
+    """Return the number of counted restarts, of all Jobs together and of each Job alone."""
     own = sum(sum(role.job_restarts_count_towards_max) for role in record.status.replicated_jobs_status)
     return jobset.status.restarts_count_towards_max + own
 
@@ -160,7 +166,7 @@ def _find_failure_time(member: Member) -> datetime:
 def _has_match(pattern: str, message: str) -> bool:
     """Return whether a pattern matches.
 
-    The server refuses invalid patterns, but did not always; they match nothing.
+    Old objects may contain invalid patterns, which the server now refuses; they match nothing.
     """
     try:
         return compile_pattern(pattern)(message)

@@ -1,8 +1,9 @@
-"""Decides which pods of a JobSet form one gang: on request all of them, across its Jobs. Pure.
+"""Decide which pods of a JobSet form one gang: on request all of them, across its Jobs. Pure.
 
 A JobSet requests that by the annotation `muster.dev/gang: "true"`. Without it each of its Jobs is a gang of its own. If
 a group starts together (`groupSchedulingConfig`), the pods of the group are the gang. Roles that wait for other roles
-do not count yet: roles that wait for the same condition are a stage, and are placed together.
+are
+not part of it yet: roles that wait for the same condition form a stage, and are placed together.
 """
 
 from collections.abc import Mapping
@@ -17,12 +18,12 @@ WHOLE = "true"
 
 
 def pod_annotations(jobset: JobSet, role: ReplicatedJob) -> dict[str, str]:
-    """Return the annotations by which the scheduler places the pods of a role together with those of other roles."""
+    """Return the annotations that make the scheduler place the pods of a role together with other roles."""
     return {GANG_ANNOTATION: WHOLE} if _asks(jobset) and _is_member(jobset, role) else {}
 
 
 def stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
-    """Return by role the members that start at the same time."""
+    """Return, for each role of the gang, the roles that start at the same time."""
     members = [role for role in jobset.spec.replicated_jobs if _is_member(jobset, role)]
     roles_by_stage: dict[object, list[ReplicatedJob]] = {}
     for role in members:
@@ -31,7 +32,7 @@ def stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
 
 
 def is_one_gang(jobset: JobSet) -> bool:
-    """Return whether all pods of the JobSet get nodes at once, or none: on request, or if the JobSet is one Job."""
+    """Return whether all pods of the JobSet are placed together: on request, or if the JobSet has a single Job."""
     roles = jobset.spec.replicated_jobs
     if _asks(jobset):
         stage = stages(jobset)
@@ -43,7 +44,7 @@ def is_one_gang(jobset: JobSet) -> bool:
 def at_once(jobset: JobSet) -> frozenset[str]:
     """Return the roles whose pods must all have nodes at the same time.
 
-    These are the roles of one gang, or of a group that waits for it.
+    These are the roles of one gang, or of a group that starts together.
     """
     if is_one_gang(jobset):
         return frozenset(role.name for role in jobset.spec.replicated_jobs)

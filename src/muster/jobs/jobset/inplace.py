@@ -1,10 +1,8 @@
-"""Decides restarts in place.
+"""Decide restarts in place: containers restart in their pods, and all wait for each other (jobset KEP-467). Pure.
 
-Containers restart in their pods, and none proceeds before all have (jobset KEP-467). Pure.
-
-An agent in each pod counts its own starts in an annotation, and holds its worker back until the JobSet's status says
-that this attempt proceeds. If the status says that the agent's attempt is over, the agent exits and the node restarts
-its container.
+An agent in each pod counts its own starts in an annotation. It does not start its worker until the JobSet's status says
+that this attempt runs. If the status says that the agent's attempt is over, the agent exits and the node restarts its
+container.
 """
 
 from collections.abc import Mapping
@@ -20,7 +18,7 @@ _MOST = 2**31 - 1
 
 
 class PodAttempt(Struct, frozen=True):
-    """The known number of a pod's restarts in place.
+    """The restarts in place of one pod.
 
     attempt: the count of its agent; None before the agent has written it.
     restarts: the restart count of its most restarted container.
@@ -31,9 +29,10 @@ class PodAttempt(Struct, frozen=True):
 
 
 class InPlaceStanding(Struct, frozen=True):
-    """The attempts of a JobSet's pods.
+    """The restarts in place of a JobSet's pods.
 
-    attempts: how many pods are in each attempt. restarts: the restart count of the most restarted container.
+    attempts: how many pods are in each attempt.
+    restarts: the restart count of the most restarted container.
     """
 
     attempts: Mapping[int, int]
@@ -57,9 +56,9 @@ def attempt_of(pod: Pod) -> PodAttempt:
 
 
 def next_attempts(jobset: JobSet, standing: InPlaceStanding) -> tuple[int | None, int | None] | None:
-    """Return the last attempt that is over and the one that proceeds; None if there were too many.
+    """Return the last attempt that is over and the attempt that runs; None if there were too many attempts.
 
-    The first number never falls, because a pod in a later attempt may be gone for the moment.
+    The first number never decreases, because a pod in a later attempt may be missing for a moment.
     """
     status, policy = jobset.status, jobset.spec.failure_policy
     over, going = status.previous_in_place_restart_attempt, status.current_in_place_restart_attempt
@@ -76,7 +75,7 @@ def next_attempts(jobset: JobSet, standing: InPlaceStanding) -> tuple[int | None
 
 
 def in_place(jobset: JobSet, record: Record, standing: InPlaceStanding) -> Record:
-    """Return the record with the attempts that the agents read."""
+    """Return the record with the attempts that the agents read from the status."""
     attempts = next_attempts(jobset, standing)
     if attempts is None:
         return record.failed("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
@@ -89,13 +88,13 @@ def in_place(jobset: JobSet, record: Record, standing: InPlaceStanding) -> Recor
 def _is_over_limit(jobset: JobSet, policy: FailurePolicy, latest: int, restarts: int) -> bool:
     """Return whether the restarts of the JobSet exceed the limit of its failure policy.
 
-    The restart count of the containers matters, too: an agent does not count the restarts of a container that fails
-    at once.
+    The restart count of the containers matters, too: an agent does not count the restarts of a container that fails at
+    once.
     """
     uncounted = jobset.status.restarts - jobset.status.restarts_count_towards_max
     return max(restarts, latest - uncounted) > policy.max_restarts
 
 
 def _count_pods(jobset: JobSet) -> int:
-    """Return how many pods there should be: each has its own index, as completions equal parallelism."""
+    """Return how many pods the JobSet has: each has its own index, because completions equal parallelism."""
     return sum(role.replicas * (role.template.spec.parallelism or 0) for role in jobset.spec.replicated_jobs)

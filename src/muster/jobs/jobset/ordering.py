@@ -1,4 +1,4 @@
-"""Decides which roles may start: by their dependencies, or one after the other."""
+"""Decide which roles may start: by their dependencies, or one after the other."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,10 @@ from muster.jobs.jobset.terms import is_in_order, is_suspended
 
 
 class Startup(Struct, frozen=True):
-    """The roles whose Jobs may be created, and those that may run. waits: whether the order waits for a role."""
+    """The roles whose Jobs may be created, and the roles that may run.
+
+    waits: whether the startup order waits for a role.
+    """
 
     roles: tuple[ReplicatedJob, ...]
     waits: bool = False

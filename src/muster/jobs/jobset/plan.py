@@ -1,8 +1,8 @@
 """The work that one decision about a JobSet requests from the shell.
 
-The shell carries out all the work, and then stores the status. Only the change to running is stored before the first
-Job runs. Events are recorded once the status is stored. After a crash between any two writes the next decision can go
-on.
+The shell carries out all the work, and then stores the status. Only the condition that says "resumed" is stored before
+the first Job runs. Events are recorded once the status is stored. After a crash between any two writes the next
+decision can continue.
 """
 
 from datetime import datetime

@@ -1,8 +1,8 @@
-"""Decides which pods of a JobSet with a queue wait for quota. Pure.
+"""Decide which pods of a JobSet with a queue wait for quota. Pure.
 
-Pods that are created while their role wants more than it was granted carry a scheduling gate, and the gates of as many
-pods as were granted are removed. Which pods these are does not matter, because the Jobs of a role are alike. Quota that
-ended pods gave back is not granted again, as others may have it.
+Pods that are created while their role wants more pods than it was granted get a scheduling gate. The gates of as many
+pods as were granted are removed, no matter which, because the Jobs of a role are alike. Quota that ended pods gave back
+is not granted again, because other workloads may have it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ def must_wait(jobset: JobSet, role: str, granted: int) -> bool:
 
 
 def may_go(pods: Iterable[Pod], granted: int) -> list[Pod]:
-    """Return the pods of a role, oldest first, that need not wait for quota any longer."""
+    """Return the pods of a role, oldest first, whose gate is to be removed."""
     there = [pod for pod in pods if is_active(pod)]
     waiting = [pod for pod in there if is_gated(pod)]
     return waiting[: max(0, granted - (len(there) - len(waiting)))]

@@ -1,4 +1,4 @@
-"""Counts the pods that a JobSet runs at the same time. Pure."""
+"""Count the pods that a JobSet runs at the same time. Pure."""
 
 from muster.api.batch import pods_at_once
 from muster.api.jobset import ReplicatedJob

@@ -1,7 +1,7 @@
-"""Chooses the slice of a JobSet's Jobs that one decision creates, changes or deletes.
+"""Choose the slice of a JobSet's Jobs that one decision creates, changes or deletes.
 
-A slice is bounded, so that other JobSets have their turns before the next one. Jobs whose writes the server refuses
-come after all others, the most often refused last, so that they do not keep other Jobs from being tried.
+A slice is bounded, so that other JobSets get a turn before the next one. Jobs whose writes the server refuses come
+after all others, the most often refused last, so that they do not keep other Jobs from being tried.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Rest(NamedTuple):
-    """The Jobs that one slice of the work leaves to the next. has_new: whether some of them were never refused."""
+    """The Jobs that are left for the next slice. has_new: whether some of them were never refused."""
 
     is_empty: bool
     has_new: bool
@@ -22,9 +22,10 @@ class Rest(NamedTuple):
 def take_slice(
     things: Iterable[T], name_of: Callable[[T], str], refused: Mapping[str, int]
 ) -> tuple[tuple[T, ...], Rest]:
-    """Return at most `MAX_JOBS` things, and the rest.
+    """Return the first `MAX_JOBS` items, and the rest.
 
-    name_of: the name of the Job that a thing concerns. refused: how often in a row the server refused a Job, by name.
+    name_of: returns the name of the Job that an item concerns.
+    refused: how often in a row the server refused a Job, by name.
     """
     new: list[T] = []
     tried: list[T] = []

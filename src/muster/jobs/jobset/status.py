@@ -1,4 +1,4 @@
-"""Counts how far each role is: `status.replicatedJobsStatus`, in the order of the spec."""
+"""Count the Jobs of each role by state: `status.replicatedJobsStatus`, in the order of the spec."""
 
 from msgspec.structs import replace
 
@@ -9,7 +9,7 @@ from muster.jobs.jobset.census import Census
 
 
 def roles_status(jobset: JobSet, census: Census) -> tuple[ReplicatedJobStatus, ...]:
-    """Return the counts of each role, with the restarts of single Jobs taken over from before."""
+    """Return the counts of each role, with the restarts of single Jobs copied from the old status."""
     before = {record.name: record for record in jobset.status.replicated_jobs_status}
     counts = {role.name: [0, 0, 0, 0, 0] for role in jobset.spec.replicated_jobs}
     for member in census.active:
@@ -25,12 +25,12 @@ def roles_status(jobset: JobSet, census: Census) -> tuple[ReplicatedJobStatus, .
 
 
 def is_ready(job: Job) -> bool:
-    """Return whether all pods that should run at once are ready or have succeeded; a suspended Job should run none."""
+    """Return whether all pods that should run at once are ready or have succeeded; false for a suspended Job."""
     return not job.spec.suspend and job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
 def has_started(record: ReplicatedJobStatus, replicas: int) -> bool:
-    """Return whether all Jobs of a role were ready once: they are ready, or have ended."""
+    """Return whether all Jobs of a role are ready or have ended."""
     return record.failed + record.ready + record.succeeded == replicas
 
 
@@ -41,7 +41,7 @@ def all_ready(jobset: JobSet, records: tuple[ReplicatedJobStatus, ...]) -> bool:
 
 
 def says_it_runs(status: JobSetStatus) -> bool:
-    """Return whether the status allows pods: its Jobs were counted, and not suspended since.
+    """Return whether the status says that pods may run: its Jobs were counted, and not suspended since.
 
     The status says so before the first Job runs, and until the last one is suspended: quota is held for as long.
     """

@@ -1,7 +1,7 @@
-"""Decides the desired state of existing Jobs: their size, their time limit, their suspension, and later changes.
+"""Decide the desired state of existing Jobs: their size, their time limit, their suspension, and later changes.
 
-While a JobSet is suspended, its pod placement may change. A Job gets that change when it is resumed. Its template is
-then what a new Job would have, with nothing left of earlier changes.
+While a JobSet is suspended, its pod placement may change. A Job gets that change when it is resumed. Its template then
+equals that of a new Job, without any earlier change.
 """
 
 from collections.abc import Collection, Iterator
@@ -29,7 +29,7 @@ from muster.jobs.jobset.plan import Change, JobSetPlan
 from muster.jobs.jobset.start.group import is_of_earlier_start
 from muster.jobs.jobset.terms import is_suspended
 
-# Pod labels that the server sets, by which the Job's selector matches.
+# Pod labels that the server sets, and that the Job's selector matches.
 _SERVERS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, LEGACY_JOB_NAME_LABEL)
 
 
@@ -52,7 +52,7 @@ def changes(
 
 
 def without_suspension(plan: JobSetPlan, jobset: JobSet) -> JobSetPlan:
-    """Return the plan for when a Job could not be suspended: the status does not say yet that no pods are to run."""
+    """Return the plan after a Job could not be suspended: the status does not say yet that the JobSet is suspended."""
     return replace(plan, status=replace(plan.status, conditions=jobset.status.conditions), notes=())
 
 
@@ -87,8 +87,9 @@ def _overwrite_template(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTem
 
 
 def _has_no_pods(job: Job) -> bool:
-    """Return whether no pod is left and none will come, because the Job says that it is resumed before it creates any.
+    """Return whether the Job has no pods and none is about to be created.
 
-    A missing start time proves less: it is cleared on a Job whose last pods could not be deleted yet.
+    The condition proves it, because a Job says that it is resumed before it creates pods. A missing start time proves
+    less: it is cleared on a Job whose last pods could not be deleted yet.
     """
     return is_true(job.status.conditions, SUSPENDED) and job.status.active == 0

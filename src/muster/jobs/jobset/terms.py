@@ -1,4 +1,4 @@
-"""Reads a JobSet's spec, with defaults for missing fields."""
+"""Read a JobSet's spec, with defaults for missing fields."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from muster.api.jobset import JobSet, ReplicatedJob, names
 from muster.api.meta import Condition
 from muster.jobs.interruption import count_suspensions
 
-# The most digits of an index; a longer number in a name is none.
+# The maximum number of digits of an index in a name.
 _LONGEST_INDEX = 10
 
 
@@ -17,7 +17,7 @@ def managed_by(jobset: JobSet) -> str:
 
 
 def is_suspended(jobset: JobSet) -> bool:
-    """Return whether no pods are to run."""
+    """Return whether the JobSet is suspended."""
     return bool(jobset.spec.suspend)
 
 
@@ -28,7 +28,10 @@ def finish(jobset: JobSet) -> Condition | None:
 
 
 def attempt_of(jobset: JobSet) -> int:
-    """Return how often the pods started anew: with all Jobs recreated, or after a suspension, which keeps the Jobs."""
+    """Return how often the pods were started again.
+
+    Either all Jobs were recreated, or a suspension ended the pods and kept the Jobs.
+    """
     return jobset.status.restarts + count_suspensions(jobset.status.conditions)
 
 
@@ -45,7 +48,7 @@ def is_in_order(jobset: JobSet) -> bool:
 
 
 def restart_strategy(jobset: JobSet) -> str:
-    """Return how Jobs are recreated."""
+    """Return the restart strategy of the failure policy."""
     policy = jobset.spec.failure_policy
     return policy.restart_strategy if policy is not None else names.RECREATE
 

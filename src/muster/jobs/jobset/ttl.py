@@ -1,4 +1,4 @@
-"""Decides when a finished JobSet is deleted: `ttlSecondsAfterFinished` after its end."""
+"""Decide when a finished JobSet is deleted: `ttlSecondsAfterFinished` after its end."""
 
 from datetime import datetime, timedelta
 
@@ -7,7 +7,7 @@ from muster.jobs.jobset.terms import finish
 
 
 def expiry(jobset: JobSet) -> datetime | None:
-    """Return the time from which the JobSet is to be deleted; None if it has not ended, or stays."""
+    """Return the time from which the JobSet is to be deleted; None if it has not ended or has no TTL."""
     end, ttl = finish(jobset), jobset.spec.ttl_seconds_after_finished
     if end is None or end.last_transition_time is None or ttl is None:
         return None

@@ -1,1 +1,1 @@
-"""PodGroups of every dialect: reads pods' references and groups' specs, and decides groups' standing. Pure."""
+"""PodGroups of every dialect: read pods' references and groups' specs, and decide the state of groups. Pure."""

@@ -1,6 +1,4 @@
-"""Makes the disruption budget of a PodGroup that asks for one, and the labels by which it selects the group's pods.
-
-Pure.
+"""Make the disruption budget of a PodGroup that requests one, and the labels with which it selects pods. Pure.
 
 A selector matches only labels, but most dialects name the group in an annotation or a field. Pods of those dialects get
 an equivalent label when they are created.

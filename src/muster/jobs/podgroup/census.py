@@ -9,10 +9,11 @@ from muster.api.pods import why_unplaced
 
 
 class Census(Struct, frozen=True):
-    """The number of a group's pods in each state. Pods that are being deleted are no members any more.
+    """The number of a group's pods in each state. Pods that are being deleted do not count.
 
-    pending: pods without a node. gated: pending pods with scheduling gates. admitted: pods with a node that have not
-    ended.
+    pending: pods without a node.
+    gated: pending pods with scheduling gates.
+    admitted: pods with a node that have not ended.
     running: admitted pods that run.
     told: the scheduler's last message on pods without a node; "" if there is none.
     owners: the controllers of the pods, as `namespace/name`.

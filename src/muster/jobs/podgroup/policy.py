@@ -1,8 +1,8 @@
-"""Decides what to do about a started group with fewer running pods than its minimum (scheduler KEP-34's controller).
+"""Decide what to do about a started group with fewer running pods than its minimum (scheduler KEP-34's controller).
 
-A restart or a failure is written into the group's status first. From then on it concerns the pods that were created up
-to `restartedUntil`, so a controller that comes back after a kill goes on with the remaining pods. Succeeded pods count
-as running, and stay. A restart after an interruption does not count, and does not wait. Pure.
+A restart or a failure is first written into the group's status. It then covers the pods that were created up to
+`restartedUntil`, so a controller that restarts continues with the remaining pods. Succeeded pods count as running, and
+are kept. A restart after an interruption is not counted, and is not delayed. Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ class Step(Struct, frozen=True):
     """The next step for a group: store the status if it changed, else delete these pods.
 
     blameless: the pods are deleted to be recreated, and their Job must not count that as a failure.
-    again: after how long to decide again even if nothing changes.
+    again: the delay after which to decide again even if nothing changes.
     note: the event to record with the new status.
     """
 
@@ -49,8 +49,8 @@ def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> Step:
     if status.completion_time is not None:
         failed = is_true(status.conditions, FAILED)
         return Step(status, tuple(pod for pod in of_old if is_active(pod)) if failed else ())
-    if left := [pod for pod in of_old if not is_deleting(pod)]:
-        return Step(status, tuple(left), blameless=True)
+    if running := [pod for pod in of_old if not is_deleting(pod)]:
+        return Step(status, tuple(running), blameless=True)
     uids_of_old = {pod.metadata.uid for pod in of_old}
     members = [pod for pod in pods if pod.metadata.uid not in uids_of_old]
     census = count(members)
@@ -66,7 +66,7 @@ def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> Step:
 
 
 def _is_of_earlier_start(pod: Pod, until: datetime | None) -> bool:
-    """Return whether a pod is older than the last restart, and has not succeeded."""
+    """Return whether a pod was created before the last restart, and has not succeeded."""
     created = pod.metadata.creation_timestamp
     return until is not None and created is not None and created <= until and pod.status.phase != "Succeeded"
 
@@ -91,9 +91,9 @@ def _act_below_minimum(
     if not interrupted and policy.max_restarts is not None and status.restarts >= policy.max_restarts:
         return _fail_group(group, pods, now, "MaxRestartsExceeded", f"{why}, after {status.restarts} restarts")
     since = status.below_min_time or now
-    left = since + backoff(policy, status.restarts) - now
-    if left > timedelta() and not interrupted:
-        return Step(replace(status, below_min_time=since), again=left)
+    remaining = since + backoff(policy, status.restarts) - now
+    if remaining > timedelta() and not interrupted:
+        return Step(replace(status, below_min_time=since), again=remaining)
     if lost := _find_uncontrolled(pods):
         return _fail_group(group, pods, now, "NoController", f"{why}, and pod {lost} has no controller to recreate it")
     number = status.restarts + (not interrupted)
@@ -135,6 +135,6 @@ def _find_newest(pods: Iterable[Pod]) -> datetime | None:
 
 
 def _find_uncontrolled(pods: Iterable[Pod]) -> str:
-    """Return the name of a pod that a restart would lose; "" if there is none."""
+    """Return the name of a pod that a restart would lose because it has no controller; "" if there is none."""
     lost = (pod.metadata for pod in pods if pod.status.phase != "Succeeded")
     return min((meta.name for meta in lost if controller_of(meta) is None), default="")

@@ -1,4 +1,4 @@
-"""Decides when the pods of a group are enough to start (scheduler KEP-34)."""
+"""Decide when enough pods of a group exist to start (scheduler KEP-34)."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Reads PodGroups of every dialect into one record."""
+"""Read PodGroups of every dialect into one record."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -17,18 +17,19 @@ from muster.jobs.podgroup.reference import By
 
 
 class PodGroup(Struct, frozen=True):
-    """The requests of a PodGroup of any kind.
+    """The fields of a PodGroup of any dialect.
 
-    kind: the kind of the object. by: how pods name the group.
-    min_members: the number of pods that start together, or none; 0: each pod alone.
+    kind: the kind of the object.
+    by: how pods name the group.
+    min_members: the number of pods that start together; 0: each pod alone.
     roles: the number of pods of each task; empty if the group names none, or more than the minimum.
     queue, priority_class: the names that the group gives; "" for none.
-    total_resources: the part of the namespace's quota that is set aside for the group.
+    total_resources: the part of the namespace's quota that is reserved for the group.
     min_resources: the resources that must exist before the group is considered; the pods' own requests are more
     precise.
     required_topology, preferred_topology: the label of the level of which one domain must, or should, hold all pods.
-    schedule_timeout_seconds: how long a half of the group may stay after a crash; None: as long as for any gang.
-    policy: what to do when fewer pods run than the minimum; None: that is left to the controllers of the pods.
+    schedule_timeout_seconds: how long a partly placed group may stay after a crash; None: as long as for any gang.
+    policy: what to do when fewer pods run than the minimum; None: the controllers of the pods decide.
     failed: why nothing of the group starts any more; "" unless it has failed.
     taken_back: which of its pods were deleted when the rest found no room; "" if none, or if the group has started
     since.
@@ -127,12 +128,12 @@ def _read_native(kind: Kind[Any], group: native.PodGroup) -> PodGroup:
 
 
 def _make_record(kind: Kind[Any], meta: ObjectMeta, by: By, minimum: int, **more: Any) -> PodGroup:
-    asked = {
+    requests = {
         "required_topology": meta.annotations.get(POD_SET_REQUIRED_TOPOLOGY, ""),
         "preferred_topology": meta.annotations.get(POD_SET_PREFERRED_TOPOLOGY, ""),
         "taken_back": meta.annotations.get(TAKEN_BACK_ANNOTATION, ""),
     }
-    return PodGroup(kind=kind, meta=meta, by=by, min_members=max(minimum, 0), **(asked | more))
+    return PodGroup(kind=kind, meta=meta, by=by, min_members=max(minimum, 0), **(requests | more))
 
 
 def _pick_nonzero(one: int | None, other: int | None) -> int:
@@ -140,7 +141,7 @@ def _pick_nonzero(one: int | None, other: int | None) -> int:
 
 
 NATIVE = native.POD_GROUP
-# In the order in which a name without a kind is looked up.
+# In the order in which a name without a kind is resolved.
 KINDS: tuple[Kind[Any], ...] = (
     kep.POD_GROUP,
     volcano.POD_GROUP,

@@ -1,4 +1,4 @@
-"""Finds the PodGroup that a pod names, which is always in the pod's own namespace."""
+"""Find the PodGroup that a pod names, which is always in the pod's own namespace."""
 
 from collections.abc import Collection, Iterator
 from enum import StrEnum
@@ -14,7 +14,7 @@ from muster.api.podgroups.names import (
 
 
 class By(StrEnum):
-    """The way in which a pod names its group; each way leads to its own kinds of groups."""
+    """The way in which a pod names its group; each way names its own kinds of groups."""
 
     FIELD = "scheduling-group"  # for Kubernetes' own PodGroup
     LABEL = "pod-group"  # for the coscheduling plugin's PodGroup
@@ -60,7 +60,7 @@ def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> Reference | None
 
 
 def _names_no_group(pod: Pod) -> bool:
-    """Return whether a pod names no group, as most pods do; a cheap check before the full one."""
+    """Return whether a pod names no group, like most pods; a cheap check before the full one."""
     meta = pod.metadata
     return (
         pod.spec.scheduling_group is None

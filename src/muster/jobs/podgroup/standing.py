@@ -1,6 +1,6 @@
-"""Decides the standing of a group.
+"""Decide the state of a group: whether enough of its pods have a node, and if not, why.
 
-Whether enough of its pods have a node, and if not, why. The same for all dialects.
+The rules are the same for all dialects.
 """
 
 from enum import StrEnum
@@ -18,12 +18,12 @@ class Stage(StrEnum):
     EMPTY = "empty"  # the group has no pods
     WAITING = "waiting"  # not enough pods have a node yet
     READY = "ready"  # enough pods have a node, or have succeeded
-    BROKEN = "broken"  # some pods run, and too few are left unless new ones are created
+    BROKEN = "broken"  # some pods run, but fewer than the minimum remain unless new ones are created
     DONE = "done"  # enough pods have succeeded, and none is left
 
 
 class Standing(Struct, frozen=True):
-    """The standing of a group. reason, message: why it cannot be scheduled; "" if nothing prevents it."""
+    """The state of a group. reason, message: why it cannot be scheduled; "" if nothing prevents it."""
 
     stage: Stage
     census: Census
@@ -32,7 +32,7 @@ class Standing(Struct, frozen=True):
 
 
 def standing(group: PodGroup, census: Census) -> Standing:
-    """Return the standing of a group, from its pods."""
+    """Return the state of a group, from its pods."""
     least, placed = group.min_members, census.admitted + census.succeeded
     if not census.members:
         return Standing(Stage.EMPTY, census)

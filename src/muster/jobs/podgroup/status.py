@@ -1,4 +1,4 @@
-"""Writes the status of a PodGroup in the words of its dialect."""
+"""Write the status of a PodGroup in the words of its dialect."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -100,7 +100,7 @@ def _find_coscheduling_phase(group: coscheduling.PodGroup, standing: Standing) -
 
 
 def _write_native(group: native.PodGroup, standing: Standing, now: datetime) -> native.PodGroupStatus:
-    """Return the status of Kubernetes' own PodGroup, which once scheduled remains so."""
+    """Return the status of Kubernetes' own PodGroup; a group that was scheduled once stays scheduled."""
     conditions, make = group.status.conditions, _make_standard(now)
     if is_true(conditions, INITIALLY_SCHEDULED):
         return group.status
@@ -122,7 +122,7 @@ def _make_standard(now: datetime) -> _Make[Condition]:
 
 
 def _make_older(group: kubebatch.PodGroup | volcano.PodGroup, now: datetime) -> _Make[PodGroupCondition]:
-    # The version that a change starts from identifies it, because no other change can start from that version.
+    # The resource version before a change identifies the change, because only one change can start from a version.
     def make(type_: str, status: str, reason: str, message: str) -> PodGroupCondition:
         return PodGroupCondition(
             type=type_,

@@ -1,1 +1,1 @@
-"""The algorithm of Volcano's Jobs: decides from a Job and its pods what to do. Pure."""
+"""The algorithm of Volcano's Jobs: decide from a Job and its pods what to do. Pure."""

@@ -1,7 +1,4 @@
-"""Makes a Job's objects beside its pods.
-
-Its PodGroup, and a Service, a ConfigMap and claims for its plugins and volumes.
-"""
+"""Make the other objects of a Job: its PodGroup, and a Service, a ConfigMap and claims for its plugins and volumes."""
 
 from collections.abc import Iterator
 
@@ -16,7 +13,7 @@ from muster.jobs.volcano.pods import claim_name, hosts, hosts_name, pod_group_na
 
 
 class Children(Struct, frozen=True):
-    """The desired objects of a Job beside its pods."""
+    """The desired objects of a Job other than its pods."""
 
     pod_group: PodGroup
     service: Service | None = None
@@ -25,7 +22,7 @@ class Children(Struct, frozen=True):
 
 
 def children(job: Job) -> Children:
-    """Return the objects that the Job has beside its pods."""
+    """Return the objects that the Job needs other than its pods."""
     group = PodGroup(
         metadata=_make_meta(job, pod_group_name(job), labels=job.metadata.labels), spec=_make_group_spec(job)
     )
@@ -44,7 +41,7 @@ def children(job: Job) -> Children:
 
 
 def minimum_of(task: TaskSpec) -> int:
-    """Return how many pods of a task start together, or none."""
+    """Return how many pods of a task must start together."""
     return task.replicas if task.min_available is None else task.min_available
 
 

@@ -1,4 +1,4 @@
-"""Decides what to do about one of Volcano's Jobs: from the Job and its pods to a plan.
+"""Decide what to do about one of Volcano's Jobs: from the Job and its pods to a plan.
 
 The phases and their transitions are those of Volcano's controller (volcano-sh/volcano, pkg/controllers/job/state). One
 thing differs: a restart of the whole Job creates no pod before all old pods are gone.
@@ -44,7 +44,7 @@ from muster.jobs.volcano.ttl import expiry
 _ENDS: Final = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATED}
 _STOPS: Final = {ABORT_JOB: ABORTING, COMPLETE_JOB: COMPLETING, TERMINATE_JOB: TERMINATING}
 
-# The most pods that one decision creates, and deletes, so that other Jobs have their turn in between.
+# The maximum number of pods that one decision creates, and deletes, so that other Jobs get a turn in between.
 AT_MOST: Final = 256
 
 EXHAUSTED: Final = "RetriesExhausted"
@@ -54,7 +54,8 @@ REPLACED: Final = "PodsReplaced"
 def decide(job: Job, pods: Iterable[Pod], *, now: datetime, lost: Iterable[Pod] = ()) -> VolcanoJobPlan:
     """Return the plan for a Job.
 
-    pods: the pods that the Job controls. lost: its pods that were deleted at once, which no cache shows any more.
+    pods: the pods that the Job controls.
+    lost: its pods that were deleted at once, so that they are no longer in `pods`.
     """
     plan = _decide_phase(job, members(pods), members(lost), now)
     if len(plan.create) <= AT_MOST and len(plan.delete) <= AT_MOST:
@@ -107,7 +108,7 @@ def _plan_running(
     if verdict.occurrence is not None:
         return _act(job, counted, present, verdict.action, verdict.occurrence, now)
     retry = job.status.retry_count + 1
-    # The marks have served their purpose, and the retry is not stored.
+    # The annotations have served their purpose, and the retry is not stored yet.
     if any(member.retry == retry for member in there):
         return VolcanoJobPlan(in_phase(job, replace(counted, retry_count=retry), RESTARTING, now, REPLACED))
     return _sync(job, counted, there, present, verdict, now)
@@ -116,7 +117,7 @@ def _plan_running(
 def _act(
     job: Job, counted: JobStatus, present: Sequence[Member], action: str, occurrence: Occurrence, now: datetime
 ) -> VolcanoJobPlan:
-    """Return the plan for a policy's action."""
+    """Return the plan for the action of a policy."""
     status, why = counted, f"{occurrence.message}: {action}"
     if action in _STOPS:
         status = replace(status, version=status.version + 1)
@@ -135,7 +136,7 @@ def _act(
     targets = [member for member in present if _is_target(member, action, occurrence)]
     if unmarked := tuple(member.pod for member in targets if member.retry < retry):
         return VolcanoJobPlan(job.status, replaced=unmarked, retry=retry)
-    # All pods are marked, or the pod is gone already.
+    # All pods are annotated, or the pod is gone already.
     return _change_phase(in_phase(job, replace(status, retry_count=retry), RESTARTING, now, occurrence.event, why))
 
 
@@ -153,7 +154,7 @@ def _sync(
     verdict: Verdict,
     now: datetime,
 ) -> VolcanoJobPlan:
-    """Return the plan of a Job without occurrences: its missing pods, and its phase."""
+    """Return the plan of a Job without new events: its missing pods and its phase."""
     if not counted.state.phase:
         counted = in_phase(job, counted, PENDING, now)
     phase, message = next_phase(job, counted)
@@ -165,7 +166,7 @@ def _sync(
         status,
         children=children(job),
         delete=_list_remaining(member for member in there if member.pod.metadata.uid not in kept_uids),
-        # One more shows that there are more.
+        # One more than the maximum shows that there are more.
         create=tuple(islice(make_pods(job, _list_missing(job, there)), AT_MOST + 1)),
         wake_at=verdict.wake_at,
     )
@@ -215,5 +216,5 @@ def _list_alive(there: Iterable[Member]) -> tuple[Pod, ...]:
 
 
 def _list_remaining(there: Iterable[Member]) -> tuple[Pod, ...]:
-    """Return the pods that are not being deleted yet."""
+    """Return the pods that are not being deleted."""
     return tuple(member.pod for member in there if not member.is_going)

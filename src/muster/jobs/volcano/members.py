@@ -1,4 +1,4 @@
-"""Reads the pods of a Job by their annotations, and sorts them as decisions need."""
+"""Read the pods of a Job by their annotations, and sort them by state."""
 
 from collections.abc import Iterable
 
@@ -25,7 +25,7 @@ class Member(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[str, int]:
-        """The task and index of the pod."""
+        """The task and index that identify the pod's position."""
         return self.task, self.index
 
     @property
@@ -62,7 +62,7 @@ def members(pods: Iterable[Pod]) -> list[Member]:
 
 
 def is_stale(member: Member, job: Job) -> bool:
-    """Return whether a stored restart already replaces the pod."""
+    """Return whether a restart in the stored status replaces the pod."""
     status = job.status
     return member.version < status.version or 0 < member.retry <= status.retry_count
 

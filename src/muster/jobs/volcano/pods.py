@@ -1,4 +1,4 @@
-"""Makes the pods of a Job from the templates of its tasks, with the additions of its plugins."""
+"""Make the pods of a Job from the templates of its tasks, with the additions of its plugins."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -50,7 +50,7 @@ def hosts_name(job: Job) -> str:
 
 
 def claim_name(job: Job, place: int) -> str:
-    """Return the name of the claim for a volume, by the volume's place in the list."""
+    """Return the name of the claim for a volume. place: the volume's position in the list."""
     return job.spec.volumes[place].volume_claim_name or f"{job.metadata.name}-volume-{place}"
 
 
@@ -70,7 +70,7 @@ class _Common(Struct, frozen=True):
 
 
 def make_pods(job: Job, places: Iterable[tuple[TaskSpec, int]]) -> Iterator[Pod]:
-    """Yield the pods to create at some places, given by task and index."""
+    """Yield the pods to create for these tasks and indexes."""
     common = _compute_common(job)
     for task, index in places:
         yield _make_pod(job, task, index, common)
@@ -127,7 +127,7 @@ def _make_spec(job: Job, task: TaskSpec, index: int, common: _Common) -> PodSpec
 
 
 def _compute_common(job: Job) -> _Common:
-    """Return the plugins' additions that all pods share, whose cost grows with the number of tasks."""
+    """Return the plugins' additions that all pods share. The cost grows with the number of tasks, not of pods."""
     common = _Common()
     if SVC in job.spec.plugins and svc_arguments(job).inject_hosts_env:
         names = (name for task in job.spec.tasks for name in _name_variables(task))
@@ -167,7 +167,7 @@ def _name_variables(task: TaskSpec) -> tuple[str, str]:
 
 
 def _add_hosts(job: Job, spec: PodSpec, name: str, variables: Sequence[EnvVar]) -> PodSpec:
-    """Return the spec with a host name that other pods can resolve, and with theirs."""
+    """Return the spec with a resolvable host name for the pod, and with the host names of the other pods."""
     spec = replace(spec, hostname=spec.hostname or name, subdomain=spec.subdomain or job.metadata.name)
     source = ConfigMapVolumeSource(name=hosts_name(job))
     return _add_volume(_add_variables(spec, variables), Volume(name=_HOSTS_VOLUME, config_map=source), _HOSTS_PATH)
@@ -179,7 +179,7 @@ def _make_host_variable(job: Job, name: str) -> EnvVar:
 
 
 def _add_ranks(job: Job, common: _Common) -> _Common:
-    """Return the additions with the environment that torch.distributed needs."""
+    """Return the additions with the environment variables of torch.distributed."""
     arguments = pytorch_arguments(job)
     tasks = {each.name: each for each in job.spec.tasks}
     master = tasks[arguments.master]

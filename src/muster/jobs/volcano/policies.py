@@ -1,7 +1,7 @@
-"""Finds what happened to a Job's pods, and which action its policies request.
+"""Find the events of a Job's pods, and the action that its policies request.
 
-Events are read from the state of the pods, not from changes, so a controller that restarts finds them again. Handled
-events concern pods that no longer count: they are stale, or the Job is in another phase.
+Events are read from the state of the pods, not from changes, so a controller that restarts finds them again. After an
+event was handled, its pods no longer count: they are stale, or the Job is in another phase.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ class Occurrence(Struct, frozen=True):
     task: the task that it happened to; "" for the whole Job.
     pod: the pod that it happened to; "" if no single pod.
     exit_code: the exit code of the first container of a failed pod; 0 if unknown.
-    since: when it began, where that counts.
+    since: when it began, for events with a timeout.
     interrupted: the platform ended the pod, so that restarting the Job or that pod uses up no retry.
     """
 
@@ -49,7 +49,7 @@ class Occurrence(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The action that the policies request. action: "" for none now. wake_at: when a timeout passes."""
+    """The action that the policies request. action: "" for none now. wake_at: when the next timeout ends."""
 
     action: str = ""
     occurrence: Occurrence | None = None
@@ -57,7 +57,7 @@ class Verdict(Struct, frozen=True):
 
 
 def occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> Iterator[Occurrence]:
-    """Yield what happened to the existing pods, and to those that were deleted at once.
+    """Yield the events of the existing pods, and of those that were deleted at once.
 
     present: the pods that no restart replaces yet.
     """
@@ -70,7 +70,7 @@ def occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> 
 
 
 def judge(job: Job, happened: Iterable[Occurrence], now: datetime) -> Verdict:
-    """Return the action of the first occurrence with a policy."""
+    """Return the action for the first event that a policy covers."""
     tasks = {task.name: task.policies for task in job.spec.tasks}
     wake_at: datetime | None = None
     for occurrence in happened:
@@ -113,7 +113,7 @@ def _list_pod_occurrences(member: Member) -> Iterator[Occurrence]:
     name, phase = member.pod.metadata.name, member.pod.status.phase
     if member.was_stopped:  # stopped with the whole cluster: the pod is recreated, and no policy applies
         return
-    if is_interrupted(member.pod):  # the exit codes of its containers are not their own
+    if is_interrupted(member.pod):  # the exit codes were caused by the platform
         yield _make_eviction(member)
         return
     if member.is_going and phase != "Succeeded":
@@ -150,7 +150,7 @@ def _list_task_occurrences(task: TaskSpec, there: Sequence[Member]) -> Iterator[
 
 
 def _list_job_occurrences(job: Job, present: Sequence[Member]) -> Iterator[Occurrence]:
-    """Yield an occurrence if some pods run while other pods that the Job needs find no node."""
+    """Yield an event if some pods run while other pods that the Job needs find no node."""
     placed = [member for member in present if member.pod.spec.node_name and member.pod.status.phase != "Failed"]
     runs = any(member.pod.status.phase == "Running" for member in placed)
     waiting = sum(member.is_unschedulable for member in present)

@@ -1,4 +1,4 @@
-"""Computes the status of a Job: the counts of its pods, and its phases."""
+"""Compute the status of a Job: the counts of its pods, and its phase."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ FINISHED = frozenset({COMPLETED, FAILED, ABORTED, TERMINATED})
 
 
 def with_counts(job: Job, members: Iterable[Member]) -> JobStatus:
-    """Return the Job's status with the counts of its pods; pods that are being deleted are counted apart."""
+    """Return the Job's status with the counts of its pods; pods that are being deleted are counted separately."""
     numbers, tasks = Counter[str](), defaultdict[str, Counter[str]](Counter)
     for member in members:
         if member.is_going or member.was_interrupted:  # these pods are recreated
@@ -68,7 +68,7 @@ def in_phase(job: Job, status: JobStatus, phase: str, now: datetime, reason: str
 
 
 def next_phase(job: Job, status: JobStatus) -> tuple[str, str]:
-    """Return the phase of a Job that waits or runs, by the counts of its pods, and a reason for its end."""
+    """Return the phase of a pending or running Job, by the counts of its pods, and a reason for its end."""
     spec = job.spec
     if status.state.phase == PENDING:
         return (RUNNING if status.running + status.succeeded + status.failed >= spec.min_available else PENDING), ""

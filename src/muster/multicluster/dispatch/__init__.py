@@ -1,1 +1,1 @@
-"""Decides about one workload that goes to another cluster. Pure."""
+"""Decide about one workload that is dispatched to another cluster. Pure."""

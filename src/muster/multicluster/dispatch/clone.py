@@ -1,4 +1,4 @@
-"""The clone of a workload in a worker cluster (Kueue's `cloneForCreate`). Pure."""
+"""Build the clone of a workload for a worker cluster (Kueue's `cloneForCreate`). Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,9 +17,9 @@ from muster.queueing.jobframework.equivalence import equivalent
 
 
 def clone(workload: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """Return the clone to create. It has no owner: its job comes later, if at all.
+    """Return the clone to create. It has no owner, because its job is created later, if at all.
 
-    workload: the whole document, so that a worker gets the fields of which this manager knows nothing.
+    workload: the whole document, so that the clone keeps fields that this manager does not know.
     """
     meta = workload["metadata"]
     labels = {name: value for name, value in meta.get("labels", {}).items() if name != JOB_UID_LABEL}
@@ -34,18 +34,19 @@ def clone(workload: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 
 def is_ours(meta: ObjectMeta, origin: str) -> bool:
-    """Return whether an object in a worker has the mark of the manager with that origin."""
+    """Return whether an object in a worker has the origin label of this manager."""
     return meta.labels.get(MULTI_KUEUE_ORIGIN_LABEL) == origin
 
 
 def is_another(workload: Workload, there: Workload) -> bool:
-    """Return whether a clone differs from its workload so much that `resized` and `promoted` cannot make it equal.
+    """Return whether a clone differs from its workload so much that it must be replaced.
 
-    A clone that is not elastic cannot get more pods once it has quota. The podsets are compared as upstream compares a
-    job with its workload: other fields differ, because a worker sets its own defaults.
+    `resized` and `promoted` can only change its size and priority, and a clone that is not elastic cannot get more pods
+    once it has quota. The podsets are compared as upstream compares a job with its workload, because a worker sets its
+    own defaults in other fields.
     """
     here = workload.spec
-    if here is there.spec:  # as in a simulation
+    if here is there.spec:  # in a simulation both are the same object
         return False
     if (here.queue_name, here.maximum_execution_time_seconds) != (
         there.spec.queue_name,
@@ -63,12 +64,12 @@ def is_another(workload: Workload, there: Workload) -> bool:
 
 
 def differs(workload: Workload, there: Workload) -> bool:
-    """Return whether a clone has another size or priority."""
+    """Return whether a clone has another size or priority than its workload."""
     return bool(promoted(workload.spec, there.spec) or resized(workload, there))
 
 
 def promoted(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a clone the priority from here."""
+    """Return the JSON patch that gives a clone the priority of its workload."""
     patch: list[dict[str, Any]] = []
     if here.priority is not None and here.priority != there.priority:
         patch.append({"op": "add", "path": "/spec/priority", "value": here.priority})
@@ -78,7 +79,7 @@ def promoted(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
 
 
 def resized(workload: Workload, there: Workload) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a clone the size for which there is quota here."""
+    """Return the JSON patch that gives a clone the size for which the workload has quota."""
     return [
         {"op": "add", "path": f"/spec/podSets/{i}/count", "value": mine}
         for i, (mine, its) in enumerate(_counts(afforded(workload), there.spec.pod_sets))
@@ -87,13 +88,13 @@ def resized(workload: Workload, there: Workload) -> list[dict[str, Any]]:
 
 
 def grows(workload: Workload, there: Workload) -> bool:
-    """Return whether a clone that has quota should get more."""
+    """Return whether a clone with quota should get more quota."""
     larger = any(mine > its for mine, its in _counts(afforded(workload), there.spec.pod_sets))
     return larger and is_true(there.status.conditions, QUOTA_RESERVED)
 
 
 def lacking(workload: Workload, there: Workload) -> int:
-    """Return how many pods of an elastic workload have quota here and none there yet."""
+    """Return how many pods of an elastic workload have quota in the manager and not yet in the worker."""
     if not is_elastic(workload.metadata.annotations):
         return 0
     return sum(max(0, mine - its) for mine, its in _counts(afforded(workload), afforded(there)))

@@ -1,14 +1,15 @@
 """The state machine of one workload that runs in another cluster (Kueue KEP-693). Pure.
 
-Clones of the workload try to get quota in several clusters; clones have no pods. A cluster that admits its clone
-becomes the workload's home, which is stored with the workload first. Then the other clones go, and the job is created
-at home, once no other reachable cluster has a job of it that may run. So a job is in at most one cluster: it is created
-only at home, and a home is given up only when nothing is left there, or when it has been lost for longer than the
-settings allow. A job that has ended stays where it ran, with its output, as long as the workload exists: it cannot run
-again.
+Clones of the workload compete for quota in several clusters; clones have no pods. The first cluster that admits its
+clone becomes the workload's *home*, which is stored with the workload first. Then the other clones are deleted. The job
+is created at home, once no other reachable cluster has a job of the workload that may run.
 
-The order of the rules is upstream's (`reconcileGroup`), with two differences: the home is a fact of its own that
-outlives an eviction, and jobs elsewhere are gone before the job is created.
+So a job is in at most one cluster. It is created only at home, and a home is given up only when none of the workload's
+objects remain there, or when the cluster has been lost for longer than the settings allow. A job that has ended stays
+where it ran, with its output, as long as the workload exists, because it cannot run again.
+
+The order of the rules is upstream's (`reconcileGroup`), with two differences: the home is stored separately and
+survives an eviction, and jobs in other clusters are deleted before the job is created.
 """
 
 from collections.abc import Iterable
@@ -39,10 +40,10 @@ from muster.queueing.elastic.growth import lowered
 
 EVENT = "MultiKueue"
 
-# A cluster whose engine does not stop a job in so long has it taken away.
+# If a cluster's engine does not stop a job within this time, the job is deleted.
 STOPPING = timedelta(minutes=5)
 
-# After its start a manager has tried to connect to each cluster within so long, whatever comes of it.
+# Within this time after its start, a manager has attempted to connect to each cluster.
 TRYING = timedelta(seconds=60)
 
 LOST = "Admitting remote lost"
@@ -56,8 +57,8 @@ def decide(view: DispatchView, settings: DispatchSettings, now: datetime) -> Dis
     if _is_over(view.workload):
         return _plan_withdrawal(plan, view, settings, now)
     if state == CHECK_REJECTED:
-        return plan  # it is deactivated, which begins all checks anew
-    if not view.check and not view.home:  # it is not sent any more
+        return plan  # the workload is being deactivated, which resets all checks
+    if not view.check and not view.home:  # the workload is no longer dispatched
         return replace(
             plan, status=replace(status, nominated_cluster_names=()), remove=_list_occupied_clusters(view.remotes)
         )
@@ -67,7 +68,7 @@ def decide(view: DispatchView, settings: DispatchSettings, now: datetime) -> Dis
         return _plan_at_home(plan, view, settings, now)
     if is_true(status.conditions, EVICTED) or state == CHECK_RETRY:
         return replace(plan, remove=_list_occupied_clusters(view.remotes), stopped=True)
-    if state == CHECK_READY:  # upstream's guard: ready, and it is not known where
+    if state == CHECK_READY:  # upstream's guard: the check is ready, but the home is unknown
         return _set_check(plan, view, CHECK_RETRY, GONE, now)
     if winner := _choose_home(view):
         known_at = _known_at(view, settings)
@@ -76,7 +77,7 @@ def decide(view: DispatchView, settings: DispatchSettings, now: datetime) -> Dis
 
 
 def _is_over(workload: Workload) -> bool:
-    """Return whether the workload has no claim to run anywhere now."""
+    """Return whether the workload must not run anywhere now."""
     status = workload.status
     return (
         workload.metadata.deletion_timestamp is not None
@@ -86,35 +87,37 @@ def _is_over(workload: Workload) -> bool:
 
 
 def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Return the plan that removes the workload everywhere, except where it has ended.
+    """Return the plan that removes the workload from all clusters, except the one where it has ended.
 
-    Lost clusters follow once they are back.
+    Lost clusters are cleaned up once they are back.
     """
-    kept, home = _find_end_cluster(view), _find_home(view)
-    plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not kept))
-    if kept is not None and plan.status.cluster_name is None:  # it ended before that was written
-        return _name_home(plan, kept)
+    end_cluster, home = _find_end_cluster(view), _find_home(view)
+    plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not end_cluster))
+    if end_cluster is not None and plan.status.cluster_name is None:  # it ended before that was written
+        return _name_home(plan, end_cluster)
     if home is None:
         return plan
     if home.lost_since is None:
         if is_clear(view.workload, home):
             return replace(plan, home="")
-        return replace(plan, mirror=home.cluster) if home is kept else plan  # what else is there goes
+        # remove everything else in that cluster
+        return replace(plan, mirror=home.cluster) if home is end_cluster else plan
     given_up_at = _given_up_at(home, home.lost_since, settings)
     return replace(plan, home="") if given_up_at <= now else replace(plan, wake_at=given_up_at)
 
 
 def _given_up_at(home: Remote, lost_since: datetime, settings: DispatchSettings) -> datetime:
-    """Return when a lost cluster is given up: not before this manager has tried to connect."""
+    """Return when a lost cluster is given up: not before this manager has attempted to connect to it."""
     given_up_at = lost_since + settings.lost_timeout
     return given_up_at if home.is_tried else max(given_up_at, settings.began + TRYING)
 
 
 def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
-    """Return when it is known where a workload runs.
+    """Return when the manager knows in which cluster a workload runs.
 
-    A workload from before this manager's start may run in a cluster that was not found yet, also where the store here
-    was restored from a time that did not know the home.
+    A workload that is older than this manager's start may run in a cluster that is not connected yet, even if no home
+    is
+    stored: the manager's store may have been restored from a backup.
     """
     created = view.workload.metadata.creation_timestamp
     is_new = created is not None and created > settings.began
@@ -123,15 +126,15 @@ def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
 
 
 def is_clear(workload: Workload, remote: Remote) -> bool:
-    """Return whether nothing of a workload can run in a cluster any more.
+    """Return whether no pod of a workload can run in a cluster any more.
 
-    Either nothing of it is there, or it has ended in that cluster and here.
+    Either the cluster has none of its objects, or the workload has ended both there and in the manager.
     """
     return remote.is_empty or (_is_finished(workload) and remote.is_over)
 
 
 def _find_end_cluster(view: DispatchView) -> Remote | None:
-    """Return the cluster in which the workload ended; None if it has not ended, or should go."""
+    """Return the cluster in which the workload ended; None if it has not ended, or is being deleted."""
     if not _is_finished(view.workload):
         return None
     name = view.home or view.workload.status.cluster_name
@@ -140,12 +143,12 @@ def _find_end_cluster(view: DispatchView) -> Remote | None:
 
 
 def _is_finished(workload: Workload) -> bool:
-    """Return whether the workload has ended and is sent nowhere any more."""
+    """Return whether the workload has ended and is not being deleted."""
     return is_true(workload.status.conditions, FINISHED) and workload.metadata.deletion_timestamp is None
 
 
 def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Return the plan for a workload with a home: it runs there, is about to, or must be removed from there."""
+    """Return the plan for a workload with a home: it runs there, is about to run, or must be removed."""
     home = _find_home(view)
     assert home is not None
     plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not home))
@@ -155,7 +158,7 @@ def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSett
     if is_true(view.workload.status.conditions, EVICTED):
         return _plan_stop(plan, view, home, now)
     if _find_check_state(view) == CHECK_RETRY:
-        return plan  # it is being evicted here
+        return plan  # the workload is being evicted in the manager
     if home.workload is None or home.is_barred or (home.job is None and not view.check):
         return _plan_after_clone_gone(plan, view, home, now)
     if (finished := find_true(home.workload.status.conditions, FINISHED)) is not None:
@@ -165,14 +168,14 @@ def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSett
     if not is_true(home.workload.status.conditions, ADMITTED) or is_true(home.workload.status.conditions, EVICTED):
         return _plan_after_remote_eviction(plan, view, home, now)
     plan = _plan_alignment(plan, view.workload, home.cluster, home.workload)
-    if home.job is None or _is_strange(home, view.workload):  # jobs elsewhere go before there is one here
+    if home.job is None or _is_strange(home, view.workload):  # delete jobs elsewhere first
         held = any(remote.may_run for remote in view.remotes if remote is not home and remote.lost_since is None)
         return plan if held else replace(plan, mirror=home.cluster)
     return _plan_running(replace(plan, mirror=home.cluster), view, home, now)
 
 
 def _plan_alignment(plan: DispatchPlan, workload: Workload, cluster: str, clone: Workload) -> DispatchPlan:
-    """Return the plan that gives the clone its size and priority from here, and returns quota for refused pods."""
+    """Return the plan that gives the clone the workload's size and priority, and releases quota for refused pods."""
     if refusal_of(workload) is not None and grows(workload, clone):
         both = zip(workload.spec.pod_sets, clone.spec.pod_sets, strict=True)
         return replace(plan, status=lowered(plan.status, {mine.name: its.count for mine, its in both}))
@@ -185,13 +188,13 @@ def _plan_after_clone_finished(
     """Return the plan for a clone at home that has finished."""
     if finished.reason == OUT_OF_SYNC:
         return _plan_out_of_sync(plan, view, home, finished, now)
-    if _is_strange(home, view.workload):  # it may be another job that has ended
+    if _is_strange(home, view.workload):  # another job may have ended
         return _plan_after_clone_gone(replace(plan, remove=(*plan.remove, home.cluster)), view, home, now)
     return _plan_end(plan, view, home, finished, now)
 
 
 def _plan_running(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Return the plan for a job that is at home: the workload is admitted here, too."""
+    """Return the plan for a job that exists at home: the workload is admitted in the manager, too."""
     plan = _name_home(plan, home)
     if plan.status.cluster_name is None:
         return plan
@@ -207,22 +210,22 @@ def _name_home(plan: DispatchPlan, home: Remote) -> DispatchPlan:
     """Return the plan whose status names the home."""
     status = plan.status
     if status.cluster_name is None and home.cluster not in status.nominated_cluster_names:
-        # Nominated by an earlier manager, whose store is lost: the API wants it in this order.
+        # An earlier manager nominated it, and its store is lost: the API requires this order.
         return replace(plan, status=replace(status, nominated_cluster_names=(home.cluster,)))
     return replace(plan, status=replace(status, cluster_name=home.cluster, nominated_cluster_names=()))
 
 
 def _plan_after_home_lost(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
-    """Return the plan that gives the home up: the workload starts again somewhere else."""
-    if _find_check_state(view) in (CHECK_PENDING, ""):  # where it was evicted, too, which begins all checks anew
+    """Return the plan that gives up a lost home, so that the workload starts again in another cluster."""
+    if _find_check_state(view) in (CHECK_PENDING, ""):  # also after an eviction, which resets all checks
         return replace(plan, home="")
     return _set_check(plan, view, CHECK_RETRY, LOST, now)
 
 
 def _plan_after_clone_gone(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Return the plan for a clone that is gone or can have no job.
+    """Return the plan for a clone that was deleted or cannot have a job.
 
-    The plan removes what is left in that cluster, and the workload starts again.
+    The plan removes the other objects in that cluster, and the workload starts again.
     """
     if _find_check_state(view) == CHECK_READY:
         return _set_check(plan, view, CHECK_RETRY, GONE, now)
@@ -239,19 +242,19 @@ def _plan_out_of_sync(
 
 
 def _plan_after_remote_eviction(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Return the plan for a worker that took the quota back."""
+    """Return the plan for a worker that evicted the clone."""
     if _find_check_state(view) == CHECK_READY:
         message = (
             f'Workload evicted on worker cluster: "{home.cluster}", resetting for re-admission. '
             f'Previously: "{CHECK_READY}"'
         )
         return _set_check(plan, view, CHECK_RETRY, message, now)
-    # The clone goes, too: a job that was sent and is still on its way can never start without it.
+    # Remove the clone, too, because a job whose creation is still under way can never start without it.
     return replace(plan, remove=(*plan.remove, home.cluster))
 
 
 def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime) -> DispatchPlan:
-    """Return the plan for a job that has ended at home: the workload ends here once its job shows it."""
+    """Return the plan for a job that has ended at home: the workload ends once the manager's job shows that."""
     if not view.mirrored:
         return replace(plan, mirror=home.cluster)
     why, message = reason(finished.reason), one_line(finished.message, MAX_MESSAGE)
@@ -260,9 +263,9 @@ def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Co
 
 
 def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Return the plan for a workload that loses its quota here.
+    """Return the plan for a workload that loses its quota in the manager.
 
-    It keeps the quota until nothing of it is left there.
+    The workload keeps the quota until its objects at home are gone.
     """
     if home.is_empty:
         return replace(plan, home="")
@@ -270,7 +273,7 @@ def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: dateti
     if home.job is None or _is_strange(home, view.workload) or clone is None:
         return replace(plan, remove=(*plan.remove, home.cluster))
     finished = find_true(clone.status.conditions, FINISHED)
-    if finished is not None and finished.reason != OUT_OF_SYNC:  # it came to its end before it was stopped
+    if finished is not None and finished.reason != OUT_OF_SYNC:  # the job ended before it was stopped
         return _plan_end(plan, view, home, finished, now)
     if finished is not None or not is_true(clone.status.conditions, QUOTA_RESERVED):
         return replace(plan, mirror=home.cluster, remove=(*plan.remove, home.cluster))
@@ -283,12 +286,12 @@ def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: dateti
 
 
 def _was_told_to_stop(clone: Workload) -> bool:
-    """Return whether the clone was told to stop for good."""
+    """Return whether the clone was stopped for good."""
     return is_true(clone.status.conditions, DEACTIVATION_TARGET) or not clone.spec.active
 
 
 def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Return the plan that creates clones in nominated clusters."""
+    """Return the plan that nominates clusters, and creates or updates the clones there."""
     others = (check for check in plan.status.admission_checks if check.name != view.check)
     if any(check.state != CHECK_READY for check in others):
         return plan
@@ -296,14 +299,14 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
     able = [remote for remote in view.remotes if _is_able(remote) and remote.cluster not in leftovers]
     names, wake_at = nominate_clusters(plan.status, able, settings, now)
     status = replace(plan.status, nominated_cluster_names=names)
-    asked = [remote for remote in able if remote.cluster in names]
+    nominated = [remote for remote in able if remote.cluster in names]
     return replace(
         _plan_barred(replace(plan, status=status), view, now),
         remove=leftovers,
-        create=tuple(remote.cluster for remote in asked if remote.workload is None),
+        create=tuple(remote.cluster for remote in nominated if remote.workload is None),
         align=tuple(
             remote.cluster
-            for remote in asked
+            for remote in nominated
             if remote.workload is not None and differs(view.workload, remote.workload)
         ),
         wake_at=wake_at,
@@ -311,17 +314,17 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
 
 
 def _plan_barred(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
-    """Return the plan whose check names the clusters where the job cannot be created."""
+    """Return the plan whose check names the clusters where a foreign object has the job's name."""
     sentence = barred(remote.cluster for remote in view.remotes if remote.chosen_for and remote.is_barred)
-    said = next((one.message for one in view.workload.status.admission_checks if one.name == view.check), "")
-    return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or barred_in(said) else plan
+    message = next((one.message for one in view.workload.status.admission_checks if one.name == view.check), "")
+    return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or barred_in(message) else plan
 
 
 def _choose_home(view: DispatchView) -> str:
     """Return the cluster that becomes the home; "" if none has admitted the workload.
 
-    A cluster where its job runs already wins (a manager may have lost its store), then the first that admitted it.
-    Moments have whole seconds: among equal ones upstream takes any, and Muster draws lots, so that jobs spread.
+    A cluster where the job already runs comes first (a manager may have lost its store), then the first that admitted
+    it. Times have whole seconds. Among equal times upstream takes any cluster; Muster draws lots, so that jobs spread.
     """
     able = [remote for remote in view.remotes if _is_able(remote) and not _is_leftover(remote, view.workload)]
     running = [remote for remote in able if remote.job is not None and remote.job.started]
@@ -339,7 +342,7 @@ def _choose_home(view: DispatchView) -> str:
 
 
 def _draw_lot(workload: Workload, remote: Remote) -> bytes:
-    """Return a cluster's lot; the lowest wins. Lots are the same at each look, and as if random for each workload."""
+    """Return a cluster's lot; the lowest wins. A workload's lots never change, and differ as if random by workload."""
     return blake2b(f"{workload.metadata.uid}/{remote.cluster}".encode()).digest()
 
 
@@ -348,7 +351,7 @@ def _is_able(remote: Remote) -> bool:
 
 
 def _is_leftover(remote: Remote, workload: Workload) -> bool:
-    """Return whether a clone was made for another workload or another state of this one, or gets no quota any more."""
+    """Return whether a clone is of no use: made for another workload or an older state, or never to get quota again."""
     if _is_strange(remote, workload) or not remote.chosen_for:
         return True
     clone = remote.workload
@@ -358,12 +361,12 @@ def _is_leftover(remote: Remote, workload: Workload) -> bool:
 
 
 def _is_strange(remote: Remote, workload: Workload) -> bool:
-    """Return whether a job with this manager's mark was made for another workload, or for another job of that name."""
+    """Return whether a job with this manager's label was made for another workload, or another job of that name."""
     return remote.job is not None and remote.job.workload != workload.metadata.name
 
 
 def _list_occupied_clusters(remotes: Iterable[Remote]) -> tuple[str, ...]:
-    """Return the reachable clusters that have something of this manager's."""
+    """Return the reachable clusters that have objects of this manager for the workload."""
     return tuple(remote.cluster for remote in remotes if remote.lost_since is None and not remote.is_empty)
 
 
@@ -376,7 +379,7 @@ def _find_check_state(view: DispatchView) -> str:
 
 
 def _set_check(plan: DispatchPlan, view: DispatchView, state: str, message: str, now: datetime) -> DispatchPlan:
-    """Return the plan whose check has this state, with an Event where the state is new."""
+    """Return the plan whose check has this state, with an Event if the state changes."""
     moment, checks = now.replace(microsecond=0), []
     for check in plan.status.admission_checks:
         if check.name == view.check and (check.state, check.message) != (state, message):
@@ -392,6 +395,6 @@ def _notes(state: str, message: str) -> tuple[Note, ...]:
 
 
 def of_workload(status: WorkloadStatus, checks: Iterable[str]) -> str:
-    """Return which of these checks stands between a workload's quota and its admission; "" if none does."""
+    """Return the first of these checks that the workload has; "" if it has none."""
     listed = {check.name for check in status.admission_checks}
     return next((name for name in checks if name in listed), "")

@@ -1,4 +1,4 @@
-"""Describe what MultiKueue decided about a workload, as records: which clusters get a copy, and which one runs it."""
+"""Describe MultiKueue's decisions about a workload as records: which clusters get a clone, and which one runs it."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 from muster.api.ours.decisions import Decision, Subject
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView
 
-# The rule by which a workload leaves its cluster while that cluster is lost.
+# The rule by which a workload leaves its cluster because that cluster is lost.
 LOST = "ClusterLost"
 
 

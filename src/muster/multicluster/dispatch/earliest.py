@@ -1,8 +1,10 @@
-"""When a workload would start in a worker cluster, as far as its manager can know. Pure.
+"""Estimate when a workload would start in a worker cluster, from the data that its manager has. Pure.
 
-It starts at once where there is room for it and for all that waits before it. Otherwise it starts once the work ahead
-is done, shared over all that the queue has: the remaining time of what holds quota, and all of what waits. That is not
-the worker's own plan: it says which of two clusters has less to do, and later rounds correct it.
+A workload starts at once if there is quota for it and for all workloads that wait before it. Otherwise it starts once
+the
+work ahead is done: the remaining run time of workloads with quota, and the run time of waiting ones, divided by the
+queue's whole quota. The estimate is not the worker's own plan. It serves to find out which of two clusters has less to
+do, and later rounds correct it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,8 +25,9 @@ Amounts = Mapping[str, int]
 class Ahead(Struct, frozen=True):
     """One of the manager's workloads in a worker's queue.
 
-    size: what it asks for, by resource. seconds: how much longer it holds quota once it has it. holds: whether it has
-    it.
+    size: its requests, by resource.
+    seconds: how much longer it holds quota once it has it.
+    holds: whether it has quota.
     """
 
     size: Amounts
@@ -35,7 +38,9 @@ class Ahead(Struct, frozen=True):
 class Load(Struct, frozen=True):
     """The manager's workloads in one queue.
 
-    held, waiting: what they hold and wait for, by resource. work: the same, times seconds. waits: how many wait.
+    held, waiting: the amounts that they hold and wait for, by resource.
+    work: the same amounts, times seconds.
+    waits: how many wait.
     """
 
     held: Amounts = {}
@@ -44,7 +49,7 @@ class Load(Struct, frozen=True):
     waits: int = 0
 
     def joined(self, ahead: Ahead) -> "Load":
-        """Return the load with one workload more."""
+        """Return the load with one more workload."""
         return Load(
             _sum(self.held, ahead.size) if ahead.holds else self.held,
             self.waiting if ahead.holds else _sum(self.waiting, ahead.size),
@@ -54,7 +59,7 @@ class Load(Struct, frozen=True):
 
 
 def size(workload: Workload) -> dict[str, int]:
-    """Return what a workload asks for there: what it got here. Raises `QuantityError`."""
+    """Return the requests of a workload in a worker: the quota that it got in the manager. Raises `QuantityError`."""
     admission = workload.status.admission
     total: dict[str, int] = {}
     for assignment in admission.pod_set_assignments if admission is not None else ():
@@ -63,10 +68,11 @@ def size(workload: Workload) -> dict[str, int]:
 
 
 def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: float) -> float:
-    """Return when a workload that asks for so much would start; `inf` if nothing says that it ever does.
+    """Return the seconds until a workload with these requests would start; `inf` if no start can be estimated.
 
-    load: the manager's workloads there. usual: the seconds for which other workloads hold their quota; each that waits
-    is assumed to be as large as this one. What a queue could borrow does not count. Raises `QuantityError`.
+    load: the manager's workloads in the queue.
+    usual: the seconds for which other workloads hold their quota. Each waiting one is assumed to be as large as this
+    one. Quota that the queue could borrow does not count. Raises `QuantityError`.
     """
     if _is_closed(queue):
         return inf
@@ -75,7 +81,7 @@ def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: 
     fits, seconds = _fits(asked, queue, nominal, used), 0.0
     for name, n in asked.items():
         quotas = [quota[name] for quota in nominal.values() if name in quota]
-        if name == PODS and not quotas:  # they are counted only where there is a quota for them
+        if name == PODS and not quotas:  # pods count only if there is a quota for them
             continue
         if n > max(quotas, default=0):
             return inf
@@ -88,13 +94,13 @@ def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: 
 
 
 def _is_closed(queue: ClusterQueue) -> bool:
-    """Return whether a queue does not admit; it does until its controller has looked."""
+    """Return whether a queue does not admit. A queue without a condition Active counts as admitting."""
     active = find(queue.status.conditions, ACTIVE)
     return queue.spec.stop_policy != STOP_NONE or (active is not None and active.status != "True")
 
 
 def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> bool:
-    """Return whether each resource group has a flavor with enough of all that it covers."""
+    """Return whether each resource group has a flavor with enough free quota of all its resources."""
 
     def has(flavor: str, names: Iterable[str]) -> bool:
         quota, taken = nominal[flavor], used.get(flavor, {})
@@ -109,7 +115,7 @@ def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], u
 def _nominal(queue: ClusterQueue) -> dict[str, dict[str, int]]:
     """Return the quota by flavor and resource. Raises `QuantityError`, also for a negative one.
 
-    It may come from any server.
+    The quota may come from any server, so it may be invalid.
     """
     flavors = [flavor for group in queue.spec.resource_groups for flavor in group.flavors]
     nominal = {
@@ -121,7 +127,7 @@ def _nominal(queue: ClusterQueue) -> dict[str, dict[str, int]]:
 
 
 def _used(queue: ClusterQueue) -> dict[str, dict[str, int]]:
-    """Return what is reserved, by flavor and resource."""
+    """Return the reserved amounts, by flavor and resource."""
     return {
         flavor.name: {usage.name: amount(usage.name, usage.total) for usage in flavor.resources}
         for flavor in queue.status.flavors_reservation

@@ -1,4 +1,4 @@
-"""The clusters that may try to admit a workload: upstream's workload dispatchers, and one of Muster's own. Pure."""
+"""Nominate the clusters that may admit a workload: upstream's workload dispatchers, and one of Muster's own. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,9 +10,9 @@ from muster.api.kueue.names import QUOTA_RESERVED
 from muster.multicluster.dispatch.views import DispatchSettings, Remote
 from muster.queueing.conditions import since
 
-# Of those that ask more clusters after a while.
+# The time after which a dispatcher that nominates in rounds adds clusters.
 ROUND = timedelta(minutes=5)
-# Later than any estimate, and sooner than never: of seconds until a start.
+# The seconds until a start that cannot be estimated: later than any estimate, and earlier than never.
 UNKNOWN = 1e18
 # The limit of the API (status.nominatedClusterNames).
 MOST_NOMINATED = 20
@@ -21,11 +21,11 @@ MOST_NOMINATED = 20
 def nominate_clusters(
     status: WorkloadStatus, remotes: Sequence[Remote], settings: DispatchSettings, now: datetime
 ) -> tuple[tuple[str, ...], datetime | None]:
-    """Return the clusters that may try, those that do already first, and when there will be more of them.
+    """Return the nominated clusters, the present ones first, and when more will be nominated.
 
-    remotes: the clusters that can be nominated, in order of preference. A dispatcher of another program nominates by
-    itself.
-    The earliest-start dispatcher asks one cluster in each round, so that a wrong estimate costs at most a round.
+    remotes: the clusters that can be nominated, in order of preference. A dispatcher of another program nominates
+    clusters by itself. The earliest-start dispatcher nominates one cluster in each round, so that a wrong estimate
+    costs at most one round.
     """
     before = status.nominated_cluster_names
     if settings.dispatcher not in (ALL_AT_ONCE, INCREMENTAL, EARLIEST_START):

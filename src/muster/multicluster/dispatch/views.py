@@ -1,4 +1,4 @@
-"""The observed state of one workload that goes to another cluster, and the plan for it. Pure."""
+"""The observed state of one dispatched workload in all clusters, and the plan for it. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -15,9 +15,11 @@ from muster.queueing.moments import FIRST
 
 
 class RemoteJob(Struct, frozen=True):
-    """The job of a workload's owner in a worker cluster, created by this manager.
+    """The job of a workload in a worker cluster, created by this manager.
 
-    workload: the Workload that it names. started: whether it runs or has run. ended: whether it has ended.
+    workload: the Workload that the job names.
+    started: whether it runs or has run.
+    ended: whether it has ended.
     active: whether some of its pods have not ended.
     """
 
@@ -30,10 +32,12 @@ class RemoteJob(Struct, frozen=True):
 class Remote(Struct, frozen=True):
     """The state of a workload in one worker cluster.
 
-    chosen_for: whether the MultiKueueConfig names the cluster and it takes such jobs; else it only has leftovers.
-    lost_since: when the connection was lost; None while there is one. What a lost cluster has is not known.
-    workload: the clone. job: its job. is_barred: whether a job of another maker has the name, and is never touched.
-    is_tried: whether this manager has tried to connect since its start.
+    chosen_for: whether the MultiKueueConfig names the cluster and it serves such jobs; otherwise it only has leftovers.
+    lost_since: when the connection was lost; None while there is one. The objects in a lost cluster are not known.
+    workload: the clone.
+    job: its job.
+    is_barred: whether a foreign job has the name; it is never changed.
+    is_tried: whether this manager has attempted to connect since its start.
     seconds: the estimated wait, for the earliest-start dispatcher alone.
     """
 
@@ -48,18 +52,18 @@ class Remote(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing that this manager created is there, as far as is known."""
+        """Whether no object that this manager created is there, as far as is known."""
         return self.workload is None and self.job is None
 
     @property
     def has_ended(self) -> bool:
-        """Whether its job there has ended, as the job or the clone says."""
+        """Whether the workload has ended there, by its job or its clone."""
         ended = self.workload is not None and is_true(self.workload.status.conditions, FINISHED)
         return ended or (self.job is not None and self.job.ended)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the workload runs there or ever will: it has ended, and so have its pods."""
+        """Whether the workload has ended there with all its pods, so that nothing of it can run again."""
         return self.has_ended and not (self.job is not None and self.job.active)
 
     @property
@@ -69,12 +73,12 @@ class Remote(Struct, frozen=True):
 
 
 class DispatchView(Struct, frozen=True):
-    """Everything that a decision takes.
+    """The input of a decision.
 
-    check: the AdmissionCheck of MultiKueue between the workload's quota and its admission; "" if there is none.
+    check: the MultiKueue check between the workload's quota reservation and its admission; "" if there is none.
     home: the one cluster where a job of it may be, as stored with the workload; "" if there is none.
     objection: why its job cannot be dispatched at all; "" if it can.
-    mirrored: whether the status of the job here is that of the ended job at home, or none is there.
+    mirrored: whether the manager's job shows the status of the ended job at home, or no job is there.
     remotes: in order of preference.
     """
 
@@ -89,8 +93,10 @@ class DispatchView(Struct, frozen=True):
 class DispatchSettings(Struct, frozen=True):
     """The settings of the Configuration.
 
-    lost_timeout: how long a lost cluster keeps its workloads. dispatcher: who nominates clusters.
-    step: how many more clusters the incremental dispatcher nominates each round. began: when this manager started.
+    lost_timeout: how long a lost cluster keeps its workloads.
+    dispatcher: the dispatcher that nominates clusters.
+    step: how many more clusters the incremental dispatcher nominates each round.
+    began: when this manager started.
     """
 
     lost_timeout: timedelta
@@ -110,14 +116,17 @@ def dispatch_settings(configuration: MultiKueue, began: datetime) -> DispatchSet
 class DispatchPlan(Struct, frozen=True):
     """The plan for one workload.
 
-    home: to store before anything else, and then to decide again, if it differs from what is stored. It is taken back
-    only where a look at that cluster itself finds it clear, or where the cluster is given up as lost.
-    status: to store if it differs. create: the clusters that get a clone. align: the cluster whose clone gets priority
-    and counts from here. remove: the clusters where the job, and then the clone, go. evict: the cluster whose clone
-    stops.
-    mirror: the cluster whose job is created if it is missing, and whose job's status is shown here.
-    stopped: whether nothing of the job runs anywhere any more, which its status here then says.
-    notes: Events, once `status` is stored. wake_at: when to decide again even if nothing changes.
+    home: to store before any other step if it differs from the stored home; then decide again. A home is given up only
+    if a read of that cluster shows none of the workload's objects, or if the cluster is given up as lost.
+    status: to store if it differs.
+    create: the clusters that get a clone.
+    align: the cluster whose clone gets the workload's priority and pod counts.
+    remove: the clusters where the job, and then the clone, are deleted.
+    evict: the cluster whose clone is stopped.
+    mirror: the cluster whose job is created if it is missing, and whose status the manager's job gets.
+    stopped: whether no pod of the job runs anywhere any more; the manager's job then shows that.
+    notes: Events, once `status` is stored.
+    wake_at: when to decide again even if nothing changes.
     """
 
     home: str

@@ -1,1 +1,1 @@
-"""The kinds of jobs that MultiKueue mirrors: a copy in a worker cluster, and the copy's status shown here. Pure."""
+"""The kinds of jobs that MultiKueue mirrors: a copy in a worker cluster, whose status the manager's job shows. Pure."""

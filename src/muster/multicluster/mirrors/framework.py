@@ -1,7 +1,7 @@
-"""A `Mirror` says how MultiKueue runs a kind of job in a worker cluster. Pure.
+"""Define `Mirror`: how MultiKueue runs a kind of job in a worker cluster. Pure.
 
-Users look at the job here; its copy runs. The copy is made from the job once, and from then on only its status comes
-back: nothing else of an object in a worker is believed.
+Users see the *local* job in the manager's cluster; its *copy* in the worker runs. The copy is made from the job once.
+From then on only its status is copied back: no other field of an object in a worker is trusted.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from muster.api.validation import names
 
 T = TypeVar("T")
 
-# Annotations about the job here that mean nothing, or something else, on its copy.
+# Annotations of the local job that have no meaning, or another one, on its copy.
 _BOOKKEEPING = frozenset(
     (
         "kubectl.kubernetes.io/last-applied-configuration",
@@ -39,18 +39,18 @@ _BOOKKEEPING = frozenset(
     )
 )
 
-# Where a pod template says what an admission injects.
+# The fields of a pod template that an admission may inject into.
 _INJECTED = {"metadata": ("labels", "annotations"), "spec": ("nodeSelector", "tolerations", "schedulingGates")}
 
 
 class Mirror(ABC, Generic[T]):
-    """One kind of job. `local` is the job here and `remote` its copy, each as its own API server has it."""
+    """One kind of job. `local` is the manager's job and `remote` its copy in the worker."""
 
     kind: Kind[T]
 
     @abstractmethod
     def is_handed_over(self, job: T) -> bool:
-        """Return whether MultiKueue runs the job, so that no controller here creates its pods."""
+        """Return whether MultiKueue runs the job, so that no controller of the manager's cluster creates its pods."""
         ...
 
     def copy(
@@ -58,12 +58,13 @@ class Mirror(ABC, Generic[T]):
     ) -> dict[str, Any]:
         """Return the copy to create in the worker, under the same name.
 
-        job: as plain JSON it also keeps fields that this view of the kind does not know. workload: the name of its
-        Workload.
-        origin: marks what this manager creates. podsets: those of its Workload, with as many pods as have quota; what
-        an earlier admission here injected into the job does not go there.
+        job: as plain JSON it also keeps fields that this type of the kind does not know.
+        workload: the name of its Workload.
+        origin: the value of the label that marks this manager's objects.
+        podsets: those of its Workload, with as many pods as have quota. Fields that an earlier admission in the manager
+        injected into the job are left out.
 
-        The copy waits for its worker's admission, and stays after its end until that end is known here.
+        The copy waits for its worker's admission, and is kept after its end until the manager's job shows the end.
         """
         document: dict[str, Any] = _json(job)
         for part in ("status", "apiVersion", "kind"):
@@ -76,13 +77,13 @@ class Mirror(ABC, Generic[T]):
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **document}
 
     def pods(self, job: T, podsets: Sequence[PodSet]) -> Sequence[Pod]:  # noqa: ARG002  (its Workload says it)
-        """Return what the job's pods will be like, as far as they name a PodGroup themselves."""
+        """Return pods like those of the job, as far as they name a PodGroup themselves."""
         templates = (podset.template for podset in podsets)
         return [Pod(metadata=template.metadata, spec=template.spec) for template in templates]
 
     @abstractmethod
     def status(self, local: T, remote: T) -> dict[str, Any] | None:
-        """Return the merge patch that shows the copy's status in the local job; {} if nothing changes.
+        """Return the merge patch that gives the local job the copy's status; {} if nothing changes.
 
         Return None while the local job is suspended and the copy runs: the API server may refuse to resume a suspended
         job whose status shows that it runs.
@@ -91,9 +92,9 @@ class Mirror(ABC, Generic[T]):
 
     @abstractmethod
     def stopped(self, local: T, now: datetime) -> dict[str, Any]:
-        """Return the merge patch of the local status that says nothing of the job runs any more.
+        """Return the merge patch of the local status that says that no pod of the job runs any more.
 
-        The manager writes it once it has given up the worker of the job as lost.
+        The manager writes it once it has given up the job's worker as lost.
         """
         ...
 
@@ -113,7 +114,7 @@ class Mirror(ABC, Generic[T]):
         ...
 
     def is_spent(self, remote: T) -> bool:  # noqa: ARG002  (most kinds go by themselves)
-        """Return whether nothing of the copy runs, so that it only stays until its workload goes."""
+        """Return whether all pods of the copy have ended, so that it is only kept until its workload is deleted."""
         return False
 
     def resized(
@@ -122,20 +123,20 @@ class Mirror(ABC, Generic[T]):
         remote: T,  # noqa: ARG002
         podsets: Sequence[PodSet],  # noqa: ARG002
     ) -> list[dict[str, Any]]:
-        """Return the JSON patch that makes the copy of an elastic job as large as the job here; empty if it is.
+        """Return the JSON patch that makes the copy of an elastic job as large as the local job; empty if it is.
 
-        podsets: with as many pods as have quota here, above which the copy does not grow.
+        podsets: with as many pods as have quota in the manager; the copy does not grow beyond that.
         """
         return []
 
     @abstractmethod
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:
-        """Turn a job without its server's marks into one that a worker takes."""
+        """Remove from a job the fields that its server set, so that a worker accepts it."""
         ...
 
 
 def restore(template: dict[str, Any], original: PodTemplateSpec, keep: Collection[str] = ()) -> None:
-    """Remove from a pod template what an admission here has injected; the labels in `keep` stay."""
+    """Remove from a pod template the fields that an admission injected; the labels in `keep` stay."""
     before = _json(original)
     kept = {key: text for key, text in _labels(template).items() if key in keep}
     for part, fields in _INJECTED.items():
@@ -149,7 +150,7 @@ def restore(template: dict[str, Any], original: PodTemplateSpec, keep: Collectio
 
 
 def _json(value: Any) -> Any:
-    """Return a value as JSON holds it."""
+    """Return a value as decoded JSON."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -158,7 +159,7 @@ def _labels(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _metadata(meta: Mapping[str, Any], workload: str, origin: str) -> dict[str, Any]:
-    """Return the metadata of a copy: name, namespace, labels and annotations. The rest belongs to the local server."""
+    """Return the metadata of a copy: name, namespace, labels and annotations; the server sets other fields."""
     labels = {**(meta.get("labels") or {}), MULTI_KUEUE_ORIGIN_LABEL: origin}
     annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in _BOOKKEEPING}
     annotations[PREBUILT_WORKLOAD_NAME_LABEL] = workload
@@ -166,7 +167,7 @@ def _metadata(meta: Mapping[str, Any], workload: str, origin: str) -> dict[str, 
         annotations[MULTI_KUEUE_ORIGIN_UID] = uid
     labels.pop(PREBUILT_WORKLOAD_NAME_LABEL, None)
     if not names.label_value(workload):
-        labels[PREBUILT_WORKLOAD_NAME_LABEL] = workload  # as workers before Kueue 0.18 look for it
+        labels[PREBUILT_WORKLOAD_NAME_LABEL] = workload  # workers before Kueue 0.18 look for the label
     return {
         "name": meta.get("name", ""),
         "namespace": meta.get("namespace", ""),

@@ -1,7 +1,7 @@
-"""Any kind of job whose `spec.managedBy` says who runs it (`multiKueue.externalFrameworks`), as plain JSON. Pure.
+"""Mirror any kind of job whose `spec.managedBy` names its controller (`multiKueue.externalFrameworks`). Pure.
 
-Only that field, `spec.suspend` if it exists, and the status are known. Its pod templates are those that an admission
-here has marked.
+Jobs are plain JSON. Only that field, `spec.suspend` if it exists, and the status are known. The pod templates are found
+by the fields that an admission injected into them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,15 +27,15 @@ class GenericMirror(Mirror[Json]):
         return bool(_part(job, "spec").get("managedBy") == MULTI_KUEUE_CONTROLLER)
 
     def status(self, local: Json, remote: Json) -> Json:
-        """Return the patch with all of the status, also of a suspended job: no rule forbids that."""
+        """Return the patch with the whole status, even of a suspended job, because no rule forbids that."""
         return _changes(_part(local, "status"), _part(remote, "status"))
 
     def stopped(self, local: Json, now: datetime) -> Json:  # noqa: ARG002  (nothing is left that says when)
-        """Return the patch of a status as if the job had never run."""
+        """Return the patch that clears the status, as if the job had never run."""
         return dict.fromkeys(_part(local, "status"))
 
     def has_ended(self, local: Json) -> bool:  # noqa: ARG002  (its workload says so)
-        """Return False: nothing says that."""
+        """Return False, because the end of such a job is not known; its workload tells it."""
         return False
 
     def has_started(self, remote: Json) -> bool:
@@ -43,7 +43,7 @@ class GenericMirror(Mirror[Json]):
         return _part(remote, "spec").get("suspend") is not True
 
     def is_active(self, remote: Json) -> bool:  # noqa: ARG002  (its workload says so)
-        """Return False: nothing says that."""
+        """Return False, because the pods of such a job are not known; its workload tells it."""
         return False
 
     def _prepare(self, document: Json, podsets: Sequence[PodSet]) -> None:
@@ -56,7 +56,7 @@ class GenericMirror(Mirror[Json]):
 
 
 def _marked(value: Any) -> Iterator[Json]:
-    """Return the pod templates into which an admission has injected something."""
+    """Return the pod templates into which an admission has injected fields."""
     if isinstance(value, list):
         for item in value:
             yield from _marked(item)
@@ -74,7 +74,7 @@ def _part(job: Json, name: str) -> Json:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Return the merge patch that makes one value the other; null and absent are the same to it."""
+    """Return the merge patch from one value to the other; null and absent are equal for it."""
     patch: Json = {key: None for key, value in old.items() if value is not None and new.get(key) is None}
     for key, value in new.items():
         before = old.get(key)

@@ -1,4 +1,4 @@
-"""The mirror of Jobs, which `spec.managedBy` leaves to MultiKueue. Pure."""
+"""Mirror Jobs whose `spec.managedBy` names MultiKueue. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -28,15 +28,18 @@ from muster.multicluster.mirrors.framework import Mirror, restore
 from muster.multicluster.mirrors.jobstatus import at_rest, mirrored
 from muster.runtime.objects import merge_patch
 
-# Labels that the API server sets on the pods of a Job, and on a Job that has no labels. A copy leaves them out: the API
+# Labels that the API server sets on the pods of a Job, and on a Job without labels. A copy omits them, because the API
 # server of its worker sets its own.
 _SERVERS_LABELS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, LEGACY_JOB_NAME_LABEL)
 
 
 def resizing(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
-    """Return the JSON patch of a Job's spec at this path that gives it another spec's size; a missing size is 1."""
+    """Return the JSON patch that sets a Job spec's size to that of another spec; a missing size is 1.
+
+    path: the path of the patched spec in its object.
+    """
     sizes = {"parallelism": (here.parallelism, there.parallelism)}
-    if here.completion_mode == INDEXED:  # only there may it change
+    if here.completion_mode == INDEXED:  # completions may change only then
         sizes["completions"] = (here.completions, there.completions)
     return [
         {"op": "add", "path": f"{path}/{field}", "value": 1 if mine is None else mine}
@@ -46,9 +49,9 @@ def resizing(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
 
 
 def capped(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
-    """Return a spec with its parallelism capped to the podset's count, for which there is quota.
+    """Return a spec with its parallelism limited to the podset's count, which has quota.
 
-    An Indexed Job with as many completions as parallelism keeps both equal.
+    An Indexed Job whose completions equal its parallelism keeps them equal.
     """
     if len(podsets) != 1 or podsets[0].count >= pods_at_once(spec):
         return spec
@@ -66,10 +69,10 @@ class JobMirror(Mirror[Job]):
         return managed_by(job) == MULTI_KUEUE_CONTROLLER
 
     def status(self, local: Job, remote: Job) -> dict[str, Any] | None:
-        """Return the merge patch that shows the copy's status in the local Job.
+        """Return the merge patch that gives the local Job the copy's status.
 
-        Return {} if the local Job has ended, or the API server would refuse the change. Return None while the local
-        Job is suspended and the copy runs.
+        Return {} if the local Job has ended, or the API server would refuse the change. Return None while the local Job
+        is suspended and the copy runs.
         """
         if self.has_ended(local):
             return {}
@@ -95,7 +98,7 @@ class JobMirror(Mirror[Job]):
         return bool(status.active or status.terminating or status.ready)
 
     def resized(self, local: Job, remote: Job, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
-        """Return the JSON patch that gives the copy the local Job's size, capped by the quota; [] if it is not elastic.
+        """Return the JSON patch that gives the copy the local Job's size, limited by quota; [] if it is not elastic.
 
         podsets: the podsets with the counts for which the workload has quota.
         """
@@ -106,19 +109,19 @@ class JobMirror(Mirror[Job]):
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:
         spec, annotations = document["spec"], document["metadata"]["annotations"]
         spec["suspend"] = True
-        bounded = annotations.pop(ELASTIC_ANNOTATION, None) is not None  # it is moved between its bounds here alone
+        bounded = annotations.pop(ELASTIC_ANNOTATION, None) is not None  # only the manager resizes it
         if bounded:
             annotations[ELASTIC_JOB] = "true"
         if is_elastic(annotations):
             sized = capped(msgspec.convert(spec, JobSpec), podsets)
             spec |= {"parallelism": sized.parallelism, "completions": sized.completions}
-        if bounded and spec.get("completionMode") == INDEXED:  # its pods are told of their world there
+        if bounded and spec.get("completionMode") == INDEXED:  # the worker's engine tells the pods their world
             annotations |= worlds.annotations(World(spec["completions"] or 0, 1))
         template = spec.setdefault("template", {})
         if len(podsets) == 1:
             restore(template, podsets[0].template, keep=_SERVERS_LABELS)
         if spec.get("manualSelector"):
-            return  # the labels are the user's
+            return  # the user set these labels
         spec.pop("selector", None)
         for labeled in (document["metadata"], template.get("metadata") or {}):
             for label in _SERVERS_LABELS:

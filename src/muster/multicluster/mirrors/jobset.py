@@ -1,4 +1,4 @@
-"""The mirror of JobSets, which `spec.managedBy` leaves to MultiKueue. Pure."""
+"""Mirror JobSets whose `spec.managedBy` names MultiKueue. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ class JobSetMirror(Mirror[JobSet]):
         return managed_by(job) == MULTI_KUEUE_CONTROLLER
 
     def status(self, local: JobSet, remote: JobSet) -> dict[str, Any] | None:
-        """Return the merge patch that shows the copy's status in the local JobSet; {} if the local JobSet has ended.
+        """Return the merge patch that gives the local JobSet the copy's status; {} if the local JobSet has ended.
 
         Return None while the local JobSet is suspended and the copy runs.
         """
@@ -60,7 +60,7 @@ class JobSetMirror(Mirror[JobSet]):
         return any(role.active for role in remote.status.replicated_jobs_status)
 
     def resized(self, local: JobSet, remote: JobSet, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
-        """Return the JSON patch that gives each role of the copy the size it has here, as far as its quota goes.
+        """Return the JSON patch that gives each role of the copy its local size, limited by quota.
 
         Return [] if the roles differ.
         """
@@ -87,9 +87,9 @@ class JobSetMirror(Mirror[JobSet]):
 
 
 def _fitting(local: JobSet, remote: JobSetStatus) -> JobSetStatus:
-    """Return the first status of each role that exists, and the first condition of each type."""
-    told = {one.name: one for one in reversed(remote.replicated_jobs_status)}
-    roles = (told.get(role.name) for role in local.spec.replicated_jobs)
+    """Return the status with the first entry of each existing role, and the first condition of each type."""
+    by_name = {one.name: one for one in reversed(remote.replicated_jobs_status)}
+    roles = (by_name.get(role.name) for role in local.spec.replicated_jobs)
     return replace(
         remote,
         conditions=conditions(remote.conditions),

@@ -1,9 +1,10 @@
-"""The status of a Job that runs elsewhere, in a form that the API server here takes. Pure.
+"""Convert the status of a Job in a worker into one that the manager's API server accepts. Pure.
 
-The server insists for every Job that what is final stays, that counters never fall, and that a start stays as long as
-the Job is not suspended. A Job that starts again in another cluster begins at 0, so that its counters here stay until
-the new ones pass them, and its end is shown only once it is final. Workers before Kubernetes 1.31 end Jobs without the
-conditions that announce the end: these are added. The rest is made to fit, whatever a worker sends.
+The server requires of every Job that final conditions stay, that counters never decrease, and that the start time stays
+unless the Job is suspended. A Job that starts again in another cluster begins at 0, so its local counters stay until
+the new ones exceed them. Its end is shown only once it is final. Workers before Kubernetes 1.31 end Jobs without the
+interim
+conditions: these are added. Other values are corrected, because a worker may send anything.
 """
 
 from datetime import datetime
@@ -25,23 +26,23 @@ from muster.jobs.job.conditions import (
     finish,
 )
 
-# The condition that announces an end, by the condition of that end.
+# The interim condition, by the terminal condition.
 _ANNOUNCED_BY = {COMPLETE: SUCCESS_CRITERIA_MET, FAILED: FAILURE_TARGET}
 _FINAL = frozenset((*_ANNOUNCED_BY, *_ANNOUNCED_BY.values()))
 
-_MOST = 2**31 - 1  # of what the API counts
+_MOST = 2**31 - 1  # the maximum of the API's counters
 
 
 def mirrored(local: Job, remote: Job) -> JobStatus:
-    """Return the local status with the remote one shown; unchanged if the server would refuse it."""
+    """Return the local status updated from the remote one; unchanged if the server would refuse it."""
     end = finish(remote)
     status = _running(local, remote.status) if end is None else _ended(local, remote.status, end)
-    wanted = replace(local, status=status)
-    return local.status if validate_status_update(wanted, local) else status
+    desired = replace(local, status=status)
+    return local.status if validate_status_update(desired, local) else status
 
 
 def at_rest(local: Job, now: datetime) -> JobStatus:
-    """Return the local status when nothing of the Job runs any more and it has not ended."""
+    """Return the local status once no pod of the Job runs any more and it has not ended."""
     status = local.status
     conditions, _ = ensure(status.conditions, SUSPENDED, "True", "JobSuspended", "Job suspended", now)
     return replace(
@@ -72,13 +73,13 @@ def _running(local: Job, remote: JobStatus) -> JobStatus:
 
 def _ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
     announced = _ANNOUNCED_BY[end.type]
-    said = find_true(remote.conditions, announced) or replace(end, type=announced)
-    known = remote.start_time or local.status.start_time or remote.completion_time
-    start = _start(local, known or end.last_transition_time or local.metadata.creation_timestamp)
+    condition = find_true(remote.conditions, announced) or replace(end, type=announced)
+    start_time = remote.start_time or local.status.start_time or remote.completion_time
+    start = _start(local, start_time or end.last_transition_time or local.metadata.creation_timestamp)
     moments = [moment for moment in (remote.completion_time or end.last_transition_time, start) if moment is not None]
     return replace(
         _merge_counters(local, remote),
-        conditions=(*_keep_passing_conditions(remote), said, end),
+        conditions=(*_keep_passing_conditions(remote), condition, end),
         active=0,
         ready=0,
         terminating=None if remote.terminating is None else 0,
@@ -89,19 +90,19 @@ def _ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
 
 
 def _keep_passing_conditions(remote: JobStatus) -> Conditions:
-    """Return the conditions that may change again, each type once."""
+    """Return the conditions that are not final, each type once."""
     condition_by_type = {one.type: one for one in reversed(remote.conditions) if one.type not in _FINAL}
     return tuple(reversed(condition_by_type.values()))
 
 
 def _start(local: Job, remote: datetime | None) -> datetime | None:
-    """Return the start: while the Job is not suspended, the first one stays."""
-    told = local.status.start_time
-    return told if told is not None and not local.spec.suspend else remote
+    """Return the start time: the first one, unless the Job is suspended."""
+    local_start = local.status.start_time
+    return local_start if local_start is not None and not local.spec.suspend else remote
 
 
 def _merge_counters(local: Job, remote: JobStatus) -> JobStatus:
-    """Return the status with the counters, and with the indexes that the Job has."""
+    """Return the status with the remote counters, and with the indexes that exist in the Job."""
     spec, before = local.spec, local.status
     indexed, size = spec.completion_mode == INDEXED, spec.completions or 0
     completed = Indexes.parse(remote.completed_indexes, size) if indexed else Indexes()
@@ -111,7 +112,7 @@ def _merge_counters(local: Job, remote: JobStatus) -> JobStatus:
         if failed.overlap(completed):
             failed = Indexes.of(index for index in failed if index not in completed)
     succeeded = _count(remote.succeeded)
-    resizable = indexed and spec.completions == spec.parallelism  # such a Job may come to count fewer
+    resizable = indexed and spec.completions == spec.parallelism  # such a Job may shrink, and then count fewer
     return replace(
         remote,
         succeeded=succeeded if resizable else max(succeeded, before.succeeded),

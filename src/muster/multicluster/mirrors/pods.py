@@ -1,6 +1,6 @@
-"""The mirror of plain pods, which no field leaves to another controller. Pure.
+"""Mirror plain pods, which have no field that names another controller. Pure.
 
-Here they wait behind their gate for ever and show what runs there.
+In the manager's cluster the pods keep their scheduling gate for ever and show the status of their copies.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from muster.api.validation.pods.pod import validate_status_update
 from muster.multicluster.mirrors.framework import Mirror
 from muster.runtime.objects import merge_patch
 
-# A worker's queue has told the pod to end: that is no end of its work.
+# A worker's queue has stopped the pod, which is not the end of its work.
 _TOLD = "TerminationTarget"
 _SCHEDULED = "PodScheduled"
 
 
 class PodMirror(Mirror[Pod]):
-    """The mirror of pods, each by itself."""
+    """The mirror of single pods."""
 
     kind = POD
 
     def is_handed_over(self, job: Pod) -> bool:
-        """Return whether the pod waits: once it has a node here, it runs here."""
+        """Return whether the pod still has its gate; a pod with a node runs in the manager's cluster."""
         return is_held(job)
 
     def pods(self, job: Pod, podsets: Sequence[PodSet]) -> Sequence[Pod]:  # noqa: ARG002  (those have its spec alone)
@@ -37,9 +37,9 @@ class PodMirror(Mirror[Pod]):
         return (job,)
 
     def status(self, local: Pod, remote: Pod) -> dict[str, Any]:
-        """Return the patch with the remote status but the pod's place.
+        """Return the patch with the remote status except the fields of the pod's node.
 
-        Here it waits for its gate, which autoscalers ignore.
+        The local pod waits for its gate, and autoscalers ignore such pods.
         """
         if self.has_ended(local):
             return {}
@@ -48,7 +48,7 @@ class PodMirror(Mirror[Pod]):
         return _patch(local, _shown(local, remote.status))
 
     def stopped(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
-        """Return the patch with the status that the pod had when it was created."""
+        """Return the patch to the status of a new pod."""
         return {} if is_finished(local) else _as_made(local)
 
     def has_ended(self, local: Pod) -> bool:
@@ -56,7 +56,7 @@ class PodMirror(Mirror[Pod]):
         return is_finished(local) or local.metadata.deletion_timestamp is not None
 
     def has_started(self, remote: Pod) -> bool:
-        """Return whether the copy's gate is open."""
+        """Return whether the copy's gate was removed."""
         return not is_held(remote)
 
     def is_active(self, remote: Pod) -> bool:
@@ -66,17 +66,17 @@ class PodMirror(Mirror[Pod]):
     def is_spent(self, remote: Pod) -> bool:
         """Return whether the copy has ended and is being deleted.
 
-        The group keeps a failed copy until another pod replaces it.
+        Its group keeps a failed copy until another pod replaces it.
         """
         return is_finished(remote) and remote.metadata.deletion_timestamp is not None
 
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:  # noqa: ARG002  (never injected here)
         spec = document["spec"]
         spec.pop("nodeName", None)
-        if spec.get("priorityClassName"):  # the worker's class of that name says what it is worth there
+        if spec.get("priorityClassName"):  # the worker's PriorityClass of that name sets the priority there
             spec.pop("priority", None)
             spec.pop("preemptionPolicy", None)
-        # A worker whose queue gives places sets its own second gate; one that does not might never open it.
+        # A worker whose queue assigns topology domains adds its own second gate; another worker might never remove it.
         others = [
             gate for gate in spec.get("schedulingGates", []) if gate["name"] not in (ADMISSION_GATE, TOPOLOGY_GATE)
         ]
@@ -93,7 +93,7 @@ def _shown(local: Pod, remote: PodStatus) -> PodStatus:
 def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
     """Return the patch to a status; a change that is not allowed at once, as from ended to running, takes two steps.
 
-    A status that the server refuses for any pod is not shown.
+    A status that the server would refuse for any pod is left out.
     """
     made = replace(local, status=_made(local))
     if not validate_status_update(replace(local, status=status), local):
@@ -102,7 +102,7 @@ def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
 
 
 def _as_made(local: Pod) -> dict[str, Any]:
-    """Return the merge patch to the status that the pod had when it was created."""
+    """Return the merge patch to the status of a new pod."""
     return merge_patch(_made(local), local.status)
 
 

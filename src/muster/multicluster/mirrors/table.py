@@ -11,16 +11,16 @@ from muster.multicluster.mirrors.job import JobMirror
 from muster.multicluster.mirrors.jobset import JobSetMirror
 from muster.multicluster.mirrors.pods import PodMirror
 
-# Those that come with the engine.
+# The kinds that the engine supports by itself.
 MIRRORS: Final[tuple[Mirror[Any], ...]] = (JobMirror(), JobSetMirror(), PodMirror())
 
 
 def mirrors(configuration: Configuration) -> tuple[Mirror[Any], ...]:
     """Return the mirrors of the kinds that the Configuration names, as frameworks or as external kinds."""
-    known = {frameworks.FRAMEWORKS.get(name) for name in configuration.integrations.frameworks}
+    enabled = {frameworks.FRAMEWORKS.get(name) for name in configuration.integrations.frameworks}
     named = (frameworks.parse(framework.name) for framework in configuration.multi_kueue.external_frameworks)
     return (
-        *(one for one in MIRRORS if (one.kind.group, one.kind.version, one.kind.kind) in known),
+        *(one for one in MIRRORS if (one.kind.group, one.kind.version, one.kind.kind) in enabled),
         *(GenericMirror(_kind(*name)) for name in named if name is not None),
     )
 

@@ -1,8 +1,8 @@
 """Grow and shrink the quota of an elastic workload with its running Job, without suspending it (Kueue KEP-77).
 
-Upstream makes another Workload for each size. Here one Workload follows its Job: its spec holds the wanted number of
-pods, its admission the granted number. A smaller size takes effect at once. The missing pods queue as the workload's
-`growth`, for the same flavors, while the granted pods run on.
+Upstream makes another Workload for each size. Here one Workload follows its Job: its spec holds the desired number of
+pods, its admission the granted number. Shrinking takes effect at once. To grow, the missing pods wait in the queue as a
+workload of their own, the *growth*. A growth can only get the flavors of the running pods, which run on meanwhile.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from muster.queueing.model import PodSet, WorkloadInfo
 from muster.queueing.requests import scaled
 from muster.queueing.topology.conversion import first
 
-# The suffix of the key of a growth; names cannot contain it.
+# The suffix of a growth's key; names of objects cannot contain it.
 _SUFFIX = "+"
 
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -34,7 +34,7 @@ _NO_DEVICES: convert.Devices = {}
 
 
 def count_granted_pods(workload: kueue.Workload) -> dict[str, int]:
-    """Return how many pods of each podset may run; empty unless the workload is admitted."""
+    """Return how many pods of each podset are admitted; empty unless the workload is admitted."""
     admission = workload.status.admission
     if admission is None or not is_true(workload.status.conditions, ADMITTED):
         return {}
@@ -51,7 +51,7 @@ def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
 
 
 def afforded(workload: kueue.Workload) -> tuple[kueue.PodSet, ...]:
-    """Return the podsets of a workload; those of an elastic workload with quota in at most their granted size."""
+    """Return the podsets of a workload; an elastic workload with quota has no more pods than it was granted."""
     sizes = {podset.name: podset.count for podset in workload.spec.pod_sets}
     if not is_elastic(workload.metadata.annotations):
         return workload.spec.pod_sets
@@ -72,12 +72,15 @@ def growth_key(key: str) -> str:
 
 
 def whole_key(key: str) -> str:
-    """Return the key of the workload that a key, of a workload or of a growth, belongs to."""
+    """Return the key of the workload, given its key or the key of its growth."""
     return key.removesuffix(_SUFFIX)
 
 
 def growth_by(workload: WorkloadInfo, podsets: tuple[PodSet, ...]) -> WorkloadInfo:
-    """Return the growth of a running workload by these podsets. A growth evicts no workload and blocks none."""
+    """Return a waiting workload that asks for these additional podsets of a running workload.
+
+    A growth evicts no workload and blocks none.
+    """
     key = growth_key(workload.key)
     return replace(workload, key=key, growth_of=workload.key, podsets=podsets, usage=None, family="", gated=False)
 
@@ -88,7 +91,7 @@ def growth(
     settings: convert.ConversionSettings = _DEFAULTS,
     devices: convert.Devices = _NO_DEVICES,
 ) -> WorkloadInfo | None:
-    """Return the pods that a running elastic workload lacks, as a waiting workload; None if it lacks none.
+    """Return the growth of a running elastic workload, that is its missing pods; None if no pods are missing.
 
     Raises `QuantityError`.
     """
@@ -96,10 +99,10 @@ def growth(
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
         return None
     if refusal_of(workload) is not None:
-        return None  # its cluster refused this size, so no pods would come
+        return None  # the cluster where the job runs refused this size, so no pods would come
     have = count_granted_pods(workload)
     if have and any(one.topology_assignment is not None for one in _list_assignments(workload)):
-        return None  # the places were assigned for all pods together
+        return None  # topology places were assigned for all pods together
     lacking = [
         msgspec.structs.replace(podset, count=podset.count - have[podset.name], min_count=None)
         for podset in workload.spec.pod_sets
@@ -113,12 +116,12 @@ def growth(
     assert workload.status.admission is not None, "a workload with granted pods has an admission"
     flavors = {one.name: one.flavors for one in workload.status.admission.pod_set_assignments}
     podsets = tuple(replace(podset, flavors=flavors[podset.name]) for podset in waiting.podsets)
-    # Among equals, workloads that wait to start come before running ones.
+    # Of equal priority, workloads that have not started come before growths of running ones.
     return replace(growth_by(waiting, podsets), queued=_LAST)
 
 
 def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:
-    """Return the status of a workload after its growth got quota. Raises `QuantityError`."""
+    """Return the status of a workload whose growth was admitted. Raises `QuantityError`."""
     assert status.admission is not None, "a growing workload holds quota"
     extra = {one.name: one for one in more.pod_set_assignments}
     podsets = tuple(_add_assignments(one, extra.get(one.name)) for one in status.admission.pod_set_assignments)
@@ -126,7 +129,7 @@ def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.Workloa
 
 
 def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.WorkloadStatus:
-    """Return the status with at most the wanted number of pods granted to each podset. Raises `QuantityError`.
+    """Return the status with each podset's granted pods reduced to the desired number. Raises `QuantityError`.
 
     The same object is returned if nothing changes.
     """
@@ -138,9 +141,9 @@ def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.Wo
 
 
 def resizing(old: kueue.WorkloadSpec, new: kueue.WorkloadSpec) -> list[dict[str, Any]]:
-    """Return a JSON patch of the pod counts; empty if the specs differ in anything else.
+    """Return a JSON patch that changes the pod counts only; empty if the specs differ in anything else.
 
-    A patch leaves alone the fields of templates that this version does not know.
+    A patch keeps fields of the templates that this version does not know.
     """
     counts = {podset.name: podset.count for podset in new.pod_sets}
     sized = tuple(msgspec.structs.replace(one, count=counts.get(one.name, one.count)) for one in old.pod_sets)

@@ -1,14 +1,14 @@
 """Decide which elastic workloads shrink when quota is short, so that a waiting workload fits.
 
-- A waiting workload that is elastic starts smaller.
-- For any other, running elastic workloads of no higher priority in the same tree shrink, if that suffices, and no
-further than the waiting workload needs.
-- Workloads of low priority shrink first; among equals, the young.
-- A workload of another ClusterQueue gives back only what its queue borrows, and only to a queue that stays within its
-own quota. A workload that shrank can therefore not reclaim anything in turn.
+- A waiting workload that is elastic itself starts smaller.
+- For any other waiting workload, running elastic workloads of the same tree shrink if that suffices. They have no
+  higher priority, and shrink no further than needed.
+- Workloads of low priority shrink first; of equal priority, the youngest.
+- A workload of another ClusterQueue shrinks only by the quota that its queue borrows, and only for a queue that stays
+  within its own quota. So a workload that shrank can never reclaim that quota in turn.
 
-Growth is not decided here: a workload queues for it behind the others (`growth.growth`). `affordable` returns how much
-of a growth fits.
+Growth is not decided here: a workload waits in its queue to grow (`growth.growth`). `affordable` returns how much of a
+growth fits.
 """
 
 from bisect import bisect_left
@@ -24,7 +24,7 @@ from muster.queueing.quota.trial import assume_usage
 
 
 class Elastic(Struct, frozen=True):
-    """A workload that holds quota and may shrink.
+    """An elastic workload that holds quota and may shrink.
 
     size: the number of granted pods.
     least: the smallest number of pods that it runs with.
@@ -51,8 +51,9 @@ def smaller(
     elastic: Sequence[Elastic],
     fits: Callable[[WorkloadInfo], bool],
 ) -> Mapping[str, int]:
-    """Find new sizes, by key, with which the waiting workload fits; empty if none would help. The tree is unchanged.
+    """Return new sizes of workloads, by key, with which the waiting workload fits; empty if no sizes would help.
 
+    The tree is unchanged.
     least: the smallest number of pods that the waiting workload starts with, if it is elastic.
     fits: whether a workload could be admitted now.
     """
@@ -76,10 +77,10 @@ def affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool]) -> in
 
 
 class _ReclaimLimits(Struct, frozen=True):
-    """The limits of what a waiting workload may take from elastic ones.
+    """The limits to what a waiting workload may reclaim from elastic workloads.
 
-    requested: the quotas that it would use.
-    within: whether it stays within the quota of its own queue.
+    requested: the quotas that the waiting workload would use.
+    within: whether the waiting workload stays within the quota of its own queue.
     """
 
     queue: str
@@ -87,7 +88,7 @@ class _ReclaimLimits(Struct, frozen=True):
     within: bool
 
     def least(self, node: Node, one: Elastic) -> int:
-        """Return the size to which `one`, of the ClusterQueue `node`, may shrink now.
+        """Return the size to which an elastic workload of the ClusterQueue `node` may shrink now.
 
         Return its present size if it may not shrink.
         """
@@ -114,7 +115,7 @@ def _find_reclaim_limits(node: Node, waiting: WorkloadInfo) -> _ReclaimLimits:
 def _shrink(
     tree: Tree, waiting: WorkloadInfo, candidates: Sequence[Elastic], fits: Callable[[WorkloadInfo], bool]
 ) -> Mapping[str, int]:
-    """Shrink candidates until the waiting workload fits, then return to the most important ones what they can keep."""
+    """Shrink candidates until the waiting workload fits; then grow the most important ones back as far as possible."""
     reclaim = _find_reclaim_limits(tree.queues[waiting.queue], waiting)
     sizes: dict[str, int] = {}
     least: dict[str, int] = {}
@@ -152,6 +153,9 @@ def _resize(workload: WorkloadInfo, size: int) -> WorkloadInfo:
 
 
 def _find_largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """Return the largest number from `low` to `high` that satisfies `holds`, which is monotonic; None if none does."""
+    """Return the largest number in `low..high` for which `holds` is true; None if there is none.
+
+    `holds` is monotonic: once false, it is false for all larger numbers.
+    """
     first_not = bisect_left(range(low, high + 1), True, key=lambda number: not holds(number))
     return low + first_not - 1 if first_not else None

@@ -1,1 +1,1 @@
-"""A job of any kind and its Workload."""
+"""The pairing of a job of any kind with its Workload."""

@@ -20,14 +20,14 @@ from muster.api.values.quantity import ResourceList, parse
 
 
 def equivalent(one: Sequence[PodSet], other: Sequence[PodSet], *, admitted: bool = False) -> bool:
-    """Return whether the podsets of a job and of a workload mean the same. Raises `QuantityError`."""
+    """Return whether the podsets of a job and of a Workload are equal for admission. Raises `QuantityError`."""
     return len(one) == len(other) and all(
         _shape_of(mine, admitted) == _shape_of(theirs, admitted) for mine, theirs in zip(one, other, strict=True)
     )
 
 
 def sanitized(podset: PodSet) -> PodSet:
-    """Return the podset as a workload keeps it: with every environment variable once."""
+    """Return the podset as its Workload stores it: each environment variable once."""
     spec = podset.template.spec
     alone = msgspec.structs.replace(
         spec,
@@ -46,7 +46,7 @@ def _shape_of(podset: PodSet, admitted: bool) -> Any:
 
 
 def _comparable_container(container: Container) -> Any:
-    """Return a container to compare: its resources by value, beside the rest."""
+    """Return a value that compares equal for equivalent containers: quantities are compared as numbers."""
     rest = msgspec.structs.replace(_drop_repeated_env(container), resources=ResourceRequirements())
     resources = container.resources
     return rest, _parse_amounts(resources.requests), _parse_amounts(resources.limits), resources.claims

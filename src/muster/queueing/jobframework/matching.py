@@ -1,7 +1,7 @@
-"""Find the Workload of a job: the one that requests the job's pods.
+"""Find the Workload of a job: the one whose podsets are the job's podsets.
 
 Upstream's comparison of podsets (`equivalence`) is coarse on purpose. A running job has the admitted size, a waiting
-one the size of the spec. Either size matches, because one becomes the other in several writes.
+job the size of its spec. Either size matches, because the job moves between them in several writes.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from muster.queueing.topology.conversion import request_of
 
 
 def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
-    """Return the Workload that is kept in step with the job, or None.
+    """Return the Workload that belongs to the job, or None.
 
     - A job that has ended, and a job with a prebuilt Workload, take the first Workload.
-    - Otherwise the first Workload that is finished or fits is the job's.
-    - If there is none and the job is suspended, a Workload without quota is taken and changed.
+    - Otherwise the job takes the first Workload that has finished or fits the job.
+    - If there is none and the job is suspended, the job takes a Workload without quota, which is then updated.
     """
     if job.end is not None or job.prebuilt:
         return workloads[0] if workloads else None
@@ -51,14 +51,14 @@ def fits(job: ObservedJob, workload: Workload) -> bool:
 
 
 def list_granted_podsets(workload: Workload) -> tuple[PodSet, ...]:
-    """Return the podsets of a Workload, in the size that was admitted where it holds quota."""
+    """Return the podsets of a Workload; if the Workload holds quota, with the admitted number of pods."""
     reserved = workload.status.admission
     assignments = {one.name: one for one in (reserved.pod_set_assignments if reserved is not None else ())}
     return tuple(_resize_as_admitted(podset, assignments.get(podset.name)) for podset in workload.spec.pod_sets)
 
 
 def injected(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether the job's pods still carry what an admission injected."""
+    """Return whether the job's pod templates still contain the fields that an admission injected."""
     template_marks = [POD_SET_LABEL in podset.template.metadata.labels for podset in workload.spec.pod_sets]
     job_marks = [POD_SET_LABEL in podset.template.metadata.labels for podset in job.podsets]
     return len(template_marks) == len(job_marks) and any(
@@ -67,7 +67,7 @@ def injected(job: ObservedJob, workload: Workload) -> bool:
 
 
 def asks_back(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether pods run again that had ended and given back their quota.
+    """Return whether pods run again whose quota was already given back because they had ended.
 
     Other workloads may have that quota by now, so the job has to restart.
     """
@@ -79,7 +79,7 @@ def asks_back(job: ObservedJob, workload: Workload) -> bool:
 
 
 def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
-    """Return the podsets of an elastic job that are smaller now than the count that they hold or gave back."""
+    """Return the podsets of an elastic job that now want fewer pods than they hold or have given back."""
     if not job.elastic:
         return frozenset()
     admission, sizes = workload.status.admission, {podset.name: podset.count for podset in job.podsets}
@@ -89,19 +89,19 @@ def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
 
 
 def placed_alike(one: Sequence[PodSet], other: Sequence[PodSet]) -> bool:
-    """Return whether the pods may run on the same nodes, which upstream's comparison leaves out."""
+    """Return whether both lists of podsets have the same placement rules, which upstream's comparison leaves out."""
     return [_placement_of(podset) for podset in one] == [_placement_of(podset) for podset in other]
 
 
 def _placement_of(podset: PodSet) -> object:
     spec = podset.template.spec
-    # Kueue adds the labels of ranks even without a request for a topology, where they mean nothing.
+    # Kueue sets the labels of ranks even without a topology request; they mean nothing then.
     request = podset.topology_request if request_of(podset.topology_request) is not None else None
     return spec.node_selector, spec.affinity, spec.tolerations, request
 
 
 def _has_moved(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether the job moved to another queue while it waited for admission checks with quota of the first."""
+    """Return whether a suspended job names another queue than the one whose quota it holds during its checks."""
     conditions = workload.status.conditions
     waiting = is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, ADMITTED)
     return job.suspended and waiting and workload.spec.queue_name != job.queue

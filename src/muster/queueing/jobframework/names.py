@@ -1,4 +1,4 @@
-"""Name Workloads, byte for byte as Kueue does: prebuilt workloads and other clusters refer to these names."""
+"""Name Workloads exactly as Kueue does, because prebuilt Workloads and other clusters refer to these names."""
 
 from hashlib import sha1
 

@@ -1,4 +1,4 @@
-"""A job of any kind, as its Workload sees it."""
+"""A job of any kind, with the fields that its Workload needs."""
 
 from collections.abc import Mapping
 
@@ -18,19 +18,19 @@ class End(Struct, frozen=True):
 class ObservedJob(Struct, frozen=True):
     """The observed state of a job.
 
-    suspended: it makes no pods.
-    active: pods of it run or are ending.
-    ready: its pods are ready (Kueue KEP-349: ready + succeeded >= wanted).
-    podsets: its podsets as they are now.
-    reclaimable: pods that have ended and need no quota any more, of as many as the job has now.
+    suspended: the job creates no pods.
+    active: pods of the job run or are terminating.
+    ready: the job's pods are ready (Kueue KEP-349: ready + succeeded >= desired).
+    podsets: the job's current podsets.
+    reclaimable: by podset, ended pods that need no quota any more, out of the job's current number.
     queue: the name of its LocalQueue; empty if it has none.
     priority_class: the class that its priority comes from.
     priority: None if there is no such class.
-    lacks_injection: it makes pods without what an admission injects, because another program has resumed it.
-    elastic: it may change size while it runs.
-    composed: it is made of jobs. These are recreated if they are deleted, and may run on for a while after its end.
-    prebuilt: it names a Workload that another program has made.
-    annotations: the annotations that its Workload has, too.
+    lacks_injection: the job creates pods without the fields of its admission, because another program resumed it.
+    elastic: the job may change size while it runs.
+    composed: the job consists of child jobs. These are recreated if they are deleted, and may run on after its end.
+    prebuilt: the job names a Workload that another program has made.
+    annotations: the annotations to copy to the Workload.
     """
 
     suspended: bool
@@ -51,9 +51,9 @@ class ObservedJob(Struct, frozen=True):
 
 
 class PodSetInfo(Struct, frozen=True):
-    """The fields injected into the pods of a podset when its job starts, and removed when it stops.
+    """The fields that are injected into the pods of a podset when its job starts, and removed when it stops.
 
-    gates: scheduling gates that hold the pods until a place is assigned to them.
+    gates: scheduling gates that hold the pods until their topology domain is assigned.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Keep a job and its Workload in step (Kueue's job framework).
 
-The Workload queues; the job runs only while its Workload is admitted. The order of the rules is upstream's, with two
-differences:
-- A report about the job (ready pods, reclaimable pods) never delays giving back quota.
-- A Workload that holds quota is deleted only once nothing of the job runs.
+The Workload queues, and the job runs only while its Workload is admitted. The order of the rules is upstream's, with
+two differences:
+- Reporting ready or reclaimable pods never delays releasing quota.
+- A Workload that holds quota is deleted only once all pods of the job have ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,8 +65,8 @@ def _watch_all(_: Workload) -> bool:
 class PairingRules(Struct, frozen=True):
     """The settings for pairing jobs with Workloads.
 
-    watched: whether the condition PodsReady of a Workload is kept.
-    kept_deactivated: how long a job is kept whose Workload the engine has deactivated; None: for ever.
+    watched: whether the condition PodsReady of a Workload is maintained.
+    kept_deactivated: how long to keep a job whose Workload the engine has deactivated; None: for ever.
     """
 
     watched: Callable[[Workload], bool] = _watch_all
@@ -86,8 +86,8 @@ class PairingPlan(Struct, frozen=True):
     status: the status to write to the Workload.
     remove_finalizer: remove the finalizer of the Workload.
     create: create a Workload.
-    start: start the job with what its Workload was admitted with.
-    end_job: end the job, because it has been kept for long enough.
+    start: start the job with the fields of its Workload's admission.
+    end_job: end the job, because the time to keep it is over.
     lacks_priority: the priority class that the job names does not exist yet, and a step waits for it.
     wake_at: when to decide again even if nothing changes.
     """
@@ -109,7 +109,7 @@ class PairingPlan(Struct, frozen=True):
 
     @property
     def gives_back(self) -> bool:
-        """Whether the plan frees quota. The writer must then check that the job is still in the observed state."""
+        """Whether the plan releases quota. The caller must then check that the job is still in the observed state."""
         if self.delete:
             return True
         if self.workload is None or is_true(self.workload.status.conditions, FINISHED):
@@ -124,7 +124,10 @@ _DEFAULTS = PairingRules()
 def decide(
     job: ObservedJob, workloads: Sequence[Workload], now: datetime, rules: PairingRules = _DEFAULTS
 ) -> PairingPlan:
-    """Decide what to do about a job and its Workloads, the oldest first. Raises `QuantityError`."""
+    """Decide what to do about a job and its Workloads. Raises `QuantityError`.
+
+    workloads: the job's Workloads, the oldest first.
+    """
     slices = sort_slices(workloads)
     plan = _plan_paired(job, slices.current, now, rules)
     needless = slices.waiting if job.end is not None or _has_wanted_pods(job, plan.workload) else ()
@@ -133,13 +136,13 @@ def decide(
 
 
 def _has_wanted_pods(job: ObservedJob, workload: Workload | None) -> bool:
-    """Return whether as many pods as the job wants were granted."""
+    """Return whether the Workload was granted as many pods as the job now wants."""
     have = count_granted_pods(workload) if workload is not None else {}
     return bool(have) and all(have.get(podset.name, 0) >= podset.count for podset in job.podsets)
 
 
 def _plan_paired(job: ObservedJob, workloads: Sequence[Workload], now: datetime, rules: PairingRules) -> PairingPlan:
-    """Plan for the Workloads that the job may be paired with, the best first."""
+    """Plan for a job by the Workloads that may be paired with it, the best first."""
     workload = match(job, workloads)
     if workload is None:
         return _plan_unmatched(job, tuple(workloads))
@@ -150,7 +153,7 @@ def _plan_paired(job: ObservedJob, workloads: Sequence[Workload], now: datetime,
     if workload.metadata.deletion_timestamp is not None:
         return _plan_deleted(job, plan, workload)
     if job.end is not None and job.composed and job.active:
-        return plan  # the rest of the job is stopping
+        return plan  # other pods of the job are terminating
     if job.end is not None:
         return replace(plan, status=_finish(workload, SUCCEEDED if job.end.success else FAILED, job.end.message, now))
     if job.prebuilt and not fits(job, workload):
@@ -161,7 +164,7 @@ def _plan_paired(job: ObservedJob, workloads: Sequence[Workload], now: datetime,
         return _plan_evicted(job, plan, workload, status, evicted, now, rules)
     plan = _follow_job(job, _with_status(plan, workload, status), workload)
     if is_true(conditions, ADMITTED):
-        if job.lacks_injection:  # the job stops, and restarts on the nodes whose quota it has
+        if job.lacks_injection:  # the job stops, and then restarts with the injected fields of its admission
             return replace(plan, stop=NOT_STARTED)
         return replace(plan, start=True) if job.suspended else plan
     if not job.suspended:
@@ -174,7 +177,7 @@ def _is_running(job: ObservedJob) -> bool:
 
 
 def _plan_unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPlan:
-    """Plan for a job without a matching Workload: a running job stops first, then a Workload is made for it."""
+    """Plan for a job without a matching Workload: stop the job if it runs, then create a Workload."""
     if job.end is not None:
         return PairingPlan()
     if not job.suspended:
@@ -192,7 +195,7 @@ def _plan_unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPl
 
 
 def _plan_deleted(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """Plan for a Workload that a user deleted: the job stops, and queues again with another Workload."""
+    """Plan for a job whose Workload a user deleted: stop the job, then queue it again with a new Workload."""
     if _is_running(job):
         return replace(plan, stop=WORKLOAD_DELETED)
     if (job.active or home_of(workload.metadata)) and job.end is None:
@@ -201,7 +204,7 @@ def _plan_deleted(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pa
 
 
 def _restore_templates(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """Add to the plan that a stopped job loses what was injected into it."""
+    """Add a step that removes the injected fields from the templates of a stopped job."""
     if job.active or job.end is not None or not injected(job, workload):
         return plan
     return replace(plan, restore=workload)
@@ -216,7 +219,7 @@ def _with_status(plan: PairingPlan, workload: Workload, status: WorkloadStatus) 
     return plan if status == workload.status else replace(plan, status=status)
 
 
-# The report about the job in the status.
+# Reports of the job's pods in the Workload's status.
 
 
 def _report_job(job: ObservedJob, workload: Workload, now: datetime, rules: PairingRules) -> WorkloadStatus:
@@ -233,11 +236,11 @@ def _report_job(job: ObservedJob, workload: Workload, now: datetime, rules: Pair
 
 
 def _update_reclaimable(job: ObservedJob, workload: Workload) -> WorkloadStatus:
-    """Return the status with the reclaimable pods, whose quota becomes free (Kueue KEP-78).
+    """Return the status with the job's reclaimable pods, whose quota becomes free (Kueue KEP-78).
 
-    While the workload holds quota, the number of reclaimable pods does not fall: the API refuses that, and a kind that
-    restarts its pods may count fewer. A podset of an elastic job that has shrunk may count fewer, and never more than
-    have ended.
+    While the workload holds quota, the number of reclaimable pods does not fall. The API refuses that, and a kind that
+    restarts its pods may report fewer. A podset of an elastic job that has shrunk is an exception: its number may fall,
+    and never exceeds the number of ended pods.
     """
     status = workload.status
     job_sizes = {podset.name: podset.count for podset in job.podsets}
@@ -250,7 +253,7 @@ def _update_reclaimable(job: ObservedJob, workload: Workload) -> WorkloadStatus:
     for podset in workload.spec.pod_sets:
         size = job_sizes.get(podset.name, podset.count) if follows else podset.count
         count = ended_pods.get(podset.name, 0)
-        if count:  # pods that partial admission left out have nothing to do either
+        if count:  # pods that partial admission left out need no quota either
             count = min(size, count + max(0, size - job_sizes.get(podset.name, size)))
         count = max(count, known_pods.get(podset.name, 0)) if reserved and podset.name not in fewer else count
         if count:
@@ -272,7 +275,7 @@ def _plan_evicted(
     now: datetime,
     rules: PairingRules,
 ) -> PairingPlan:
-    """Plan for an eviction: the job stops, and once nothing of it runs in any cluster, its quota is free."""
+    """Plan for an evicted Workload: stop the job; once no cluster runs pods of it, release the quota."""
     if not job.suspended:
         return replace(_with_status(plan, workload, status), stop=evicted.message)
     if job.active or home_of(workload.metadata):
@@ -291,11 +294,11 @@ def _plan_evicted(
     return replace(plan, end_job=True) if now >= until else replace(plan, wake_at=until)
 
 
-# The Workload follows its job.
+# Updates of the Workload from its job.
 
 
 def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """Add to the plan the Workload's spec and annotations as the job is now, where they may change."""
+    """Add a step that updates the Workload's mutable spec fields and annotations from the job."""
     spec, reserved = workload.spec, is_true(workload.status.conditions, QUOTA_RESERVED)
     new_spec = spec
     if job.suspended and not reserved:
@@ -316,7 +319,7 @@ def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pair
 
 
 def _rebuild_spec(spec: WorkloadSpec, job: ObservedJob) -> WorkloadSpec:
-    """Return the spec of a Workload without quota with the job's podsets, also where upstream sees no difference."""
+    """Return the spec of a Workload without quota, rebuilt from the job even where upstream sees no difference."""
     same = equivalent(job.podsets, spec.pod_sets) and placed_alike(job.podsets, spec.pod_sets)
     return msgspec.structs.replace(
         spec,
@@ -332,10 +335,11 @@ def _resize_spec(spec: WorkloadSpec, podsets: tuple[PodSet, ...]) -> WorkloadSpe
 
 
 def _is_promoted(job: ObservedJob, workload: Workload, *, reserved: bool) -> bool:
-    """Return whether the job names another WorkloadPriorityClass than its Workload has.
+    """Return whether the job now names another WorkloadPriorityClass than its Workload.
 
-    If the class is the same, its value is not read again: the Workload's own priority may have been changed since.
-    While the Workload holds quota, a class cannot be added or removed. The PriorityClass of its pods never changes.
+    If the class is the same, its value is not read again, because the Workload's own priority may have been changed
+    since. While the Workload holds quota, a class cannot be added or removed. The PriorityClass of the pods never
+    changes.
     """
     old, new = workload.spec.priority_class_ref, job.priority_class
     own_old = old is not None and old.kind == WORKLOAD_PRIORITY_CLASS.kind
@@ -352,7 +356,7 @@ def _find_annotations(job: ObservedJob, workload: Workload, new_spec: WorkloadSp
     changes: dict[str, str | None] = {key: text for key, text in job.annotations.items() if have.get(key) != text}
     if ADMISSION_GATED_BY in have and ADMISSION_GATED_BY not in job.annotations and not job.prebuilt:
         changes[ADMISSION_GATED_BY] = None
-    if waits_to_replace(workload):  # the slice that it was to replace holds nothing any more
+    if waits_to_replace(workload):  # the slice that this one was to replace holds no quota any more
         changes[WORKLOAD_SLICE_REPLACEMENT_FOR] = None
     if REFUSED_ANNOTATION in have and new_spec.pod_sets != workload.spec.pod_sets:  # the cluster may take the new size
         changes[REFUSED_ANNOTATION] = None

@@ -1,7 +1,7 @@
-"""Count the pods of a Job that are never needed again; their quota is free before the Job ends (Kueue KEP-78).
+"""Count the pods of a Job that will not be needed again; their quota is free before the Job ends (Kueue KEP-78).
 
 An ended pod counts only while its index belongs to the Job. Indexes that a Job lost when it shrank (kubernetes
-KEP-3715) do not distort the count (kueue#13117).
+KEP-3715) do not count (kueue#13117).
 """
 
 from muster.api.batch import Job
@@ -9,7 +9,7 @@ from muster.api.values.indexes import Indexes
 
 
 def reclaimable_pods(job: Job) -> int:
-    """Return how many of the Job's pods (its parallelism) have nothing left to do."""
+    """Return how many of the Job's `parallelism` pods will not be needed again."""
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     completions = parallelism if job.spec.completions is None else job.spec.completions
     completed = _count_completed(job, completions)
@@ -23,7 +23,7 @@ def _count_completed(job: Job, completions: int) -> int:
     status = job.status
     if job.spec.completion_mode != "Indexed":
         return status.succeeded
-    # An old server may have listed an index as failed and completed; the union counts it once.
+    # A server of an older version may have listed an index as failed and completed; the union counts it once.
     texts = (status.completed_indexes, status.failed_indexes or "")
     completed, failed = (Indexes.parse(text, max(0, completions)) for text in texts)
     return len(completed | failed)

@@ -1,10 +1,10 @@
-"""Sort the slices of an elastic job, which Kueue makes for each size; here a job keeps one Workload and resizes it.
+"""Sort the Workloads of an elastic job that was resized by Kueue, which makes a Workload (slice) for each size.
 
-A job that Kueue has resized may own several Workloads:
+Muster keeps one Workload for a job and resizes it. So slices made by Kueue are sorted:
 - The newest slice with quota becomes the job's Workload.
-- A slice that another slice has replaced holds nothing any more.
-- A slice that waits to replace one with quota stays out of the queues: the Workload with quota grows to that size
-instead. Once it has grown, the waiting slice is of no use.
+- A slice that another slice has replaced no longer counts.
+- A slice that waits to replace a slice with quota does not queue: the Workload with quota grows to that size instead.
+  Once the Workload has grown, the waiting slice is deleted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ REPLACED_MESSAGE = "Replaced to accommodate a new workload slice"
 class Slices(Struct, frozen=True):
     """The Workloads of one job.
 
-    current: those that the job may be paired with; one that has taken over from another comes first.
-    replaced: those that another slice replaces, and that are not marked as finished yet.
-    waiting: those that wait to replace a Workload that holds quota.
+    current: the Workloads that may be paired with the job; a slice that replaced another comes first.
+    replaced: the slices that another slice has replaced, and that are not marked as finished yet.
+    waiting: the slices that wait to replace a Workload that holds quota.
     """
 
     current: tuple[Workload, ...]
@@ -51,12 +51,12 @@ def sort_slices(workloads: Sequence[Workload]) -> Slices:
 
 
 def waits_to_replace(workload: Workload) -> bool:
-    """Return whether the slice is to take over from another one, and has no quota yet."""
+    """Return whether the slice shall replace another slice and has no quota yet."""
     return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and not _has_quota(workload)
 
 
 def is_growing(workload: Workload) -> bool:
-    """Return whether the slice took over from another one and waits for its checks, while the earlier pods run on."""
+    """Return whether the slice has quota and replaces another slice, whose pods run on during its checks."""
     return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and _has_quota(workload)
 
 

@@ -1,4 +1,4 @@
-"""Decide whether a ClusterQueue admits and a LocalQueue takes jobs, and name the obstacles (condition Active)."""
+"""Decide whether a ClusterQueue or LocalQueue is active, and name everything that prevents it (condition Active)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -54,7 +54,7 @@ def activity(
     terminating: bool = False,
     in_circle: bool = False,
 ) -> Activity:
-    """Return the activity of a ClusterQueue. The first obstacle gives the reason; the message names all of them.
+    """Return whether a ClusterQueue is active. The first obstacle gives the reason; the message names all of them.
 
     terminating: the queue is being deleted.
     in_circle: its Cohorts name each other as parents.
@@ -71,7 +71,10 @@ def activity(
 
 
 def local_activity(stop: StopPolicy, queue: Activity | None) -> Activity:
-    """Return the activity of a LocalQueue by its stop policy and its ClusterQueue, None if there is no such queue."""
+    """Return whether a LocalQueue is active, by its stop policy and the activity of its ClusterQueue.
+
+    queue: None if the ClusterQueue does not exist.
+    """
     if stop != "None":
         return _LOCAL_STOPPED
     if queue is None:

@@ -1,13 +1,12 @@
 """Remember which workload was preempted for which, so that workloads do not preempt each other in turns.
 
-The rules of preemption contradict each other: a ClusterQueue reclaims its own quota whatever the priorities, and a
-priority counts within a ClusterQueue whatever the shares. So there may be a circle of workloads of which each may
-preempt the next.
+Two rules of preemption can form a circle of workloads of which each may preempt the next: a ClusterQueue reclaims its
+own quota whatever the priorities, and within a ClusterQueue priority decides whatever the shares.
 
-While no workload ends and no quota changes, a workload is therefore not preempted twice for the same preemptor. Nor is
-it preempted for a workload that it preempted itself, directly or through others.
+So, until a workload ends or quota changes, a workload is not preempted twice for the same preemptor. It is also not
+preempted for a workload that it preempted itself, directly or through others.
 
-The record is kept in memory only: after a restart each workload may be preempted once more.
+The record is in memory only: after a restart each workload may be preempted once more.
 """
 
 from collections.abc import Iterable
@@ -20,17 +19,17 @@ class Displacements:
     """The preemptions since a workload ended or quota changed, by key of the workload."""
 
     def __init__(self) -> None:
-        self._leaving: dict[str, str] = {}  # the preemptor of each victim that does not wait again yet
+        self._leaving: dict[str, str] = {}  # the preemptor of each victim that still terminates
         self._awaited: dict[str, set[str]] = {}  # these victims, by preemptor
-        self._preemptors: dict[str, set[str]] = {}  # the preemptors of each victim that waits again
+        self._preemptors: dict[str, set[str]] = {}  # the preemptors of each victim that is back in its queue
         self._victims: dict[str, set[str]] = {}  # these victims, by preemptor
-        self._in_queue: dict[str, set[str]] = {}  # victims that wait again, by ClusterQueue
-        self._queues: dict[str, set[str]] = {}  # the ClusterQueues of each victim that waits again
+        self._in_queue: dict[str, set[str]] = {}  # victims that are back in their queues, by ClusterQueue
+        self._queues: dict[str, set[str]] = {}  # the ClusterQueues of each victim that is back in its queue
 
     def record(self, preemptor: str, victims: Iterable[str]) -> None:
-        """Record for which workload the victims are evicted.
+        """Record that these victims are evicted for the preemptor.
 
-        A victim that is leaving already keeps its first preemptor.
+        A victim that is already being evicted keeps its first preemptor.
         """
         for victim in victims:
             if victim not in self._leaving:
@@ -38,7 +37,7 @@ class Displacements:
                 self._awaited.setdefault(preemptor, set()).add(victim)
 
     def came_back(self, key: str, queue: str) -> None:
-        """Record that a workload waits again; its preemption counts from now on."""
+        """Record that a victim is back in its queue; its preemption counts from now on."""
         if (preemptor := self._await_no_longer(key)) is not None:
             self._preemptors.setdefault(key, set()).add(preemptor)
             self._victims.setdefault(preemptor, set()).add(key)
@@ -59,9 +58,9 @@ class Displacements:
         return (above | victims) - {key}
 
     def forget(self, queues: Iterable[str]) -> None:
-        """Forget the preemptions in these ClusterQueues of one tree: a workload ended there or quota changed.
+        """Forget the preemptions in these ClusterQueues of one tree, because a workload ended there or quota changed.
 
-        Other workloads may have the better right now.
+        The reason to preempt may then be another.
         """
         if self._in_queue:
             for queue in queues:
@@ -69,7 +68,7 @@ class Displacements:
                     self._forget_preemptors(key)
 
     def forget_workload(self, key: str) -> None:
-        """Forget a workload that is gone, or that changed so much that it counts as another."""
+        """Forget a workload that was deleted, or that changed so much that it counts as another."""
         self._await_no_longer(key)
         for victim in self._awaited.pop(key, ()):
             del self._leaving[victim]

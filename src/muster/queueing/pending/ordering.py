@@ -1,10 +1,10 @@
-"""Order the workloads of a ClusterQueue by a key: the smallest comes first.
+"""Order the workloads of a ClusterQueue by a sort key, the smallest first.
 
-A key is computed once, when a workload enters, and never from anything that changes while the workload waits. A
-comparison that looked values up each time could contradict itself (upstream #12740).
+A key is computed once, when a workload enters the queue, and only from fields that do not change while it waits. A
+comparison of live values could contradict itself (upstream #12740).
 
-The past usage of LocalQueues (admission fair sharing) does change. The usage is kept apart from the key, comes before
-the key, and moves the LocalQueue as a whole.
+The past usage of LocalQueues (admission fair sharing) does change. It is therefore no part of the key: it is compared
+before the key, and moves all workloads of a LocalQueue together.
 """
 
 from datetime import datetime
@@ -16,7 +16,9 @@ from muster.queueing.model import WorkloadInfo
 class Place(NamedTuple):
     """The sort key of a workload in its ClusterQueue. Fields compare in this order, the UID as text, as in Kueue.
 
-    loose: whether the workload is not sticky. descending: the negated priority. since: when its wait began.
+    loose: whether the workload is not sticky.
+    descending: the negated priority.
+    since: when its wait began.
     """
 
     loose: bool
@@ -27,9 +29,9 @@ class Place(NamedTuple):
 
 
 def place(workload: WorkloadInfo, *, sticky: bool = False) -> Place:
-    """Return the place of a workload in its ClusterQueue.
+    """Return the sort key of a workload in its ClusterQueue.
 
-    sticky: the workload waits for its victims to leave. In a BestEffortFIFO queue it stays the head even if a more
-    important workload arrives. Otherwise the quota freed for it could go to others again and again.
+    sticky: the workload waits for its victims to terminate. In a BestEffortFIFO queue it stays the head even if a more
+    important workload arrives. Otherwise other workloads could take the freed quota again and again.
     """
     return Place(not sticky, -workload.priority, workload.queued, workload.uid, workload.key)

@@ -1,10 +1,10 @@
-"""The workloads that wait in one ClusterQueue: their order, the next one to try, and those not to try for now.
+"""The workloads that wait in one ClusterQueue: their order, the next one to try, and those not worth trying now.
 
-Workloads that differ to admission only by their place (same podsets, same priority) form a class. If the first of a
-class does not fit, none of it does. So classes are tried, set aside and woken, and the cost of a decision does not
-depend on how many workloads wait.
+Workloads that differ for admission only by their position (same podsets, same priority) form an equivalence class. If
+the first workload of a class does not fit, none of the class does. So whole classes are tried, set aside and reopened,
+and the cost of a decision does not depend on the number of waiting workloads.
 
-The places of all workloads are kept apart from that, in sorted lists: finding a position takes logarithmic time.
+Sorted lists hold the positions of all workloads, so that finding a position takes logarithmic time.
 """
 
 from collections import Counter
@@ -24,10 +24,10 @@ from muster.queueing.pending.ordering import Place
 
 
 class _Entry(NamedTuple):
-    """The sort entry of an equivalence class that may be tried.
+    """The sort entry of an equivalence class that is to be tried.
 
     usage: the past usage of the class's LocalQueue, which orders first.
-    place: the place of the class's first workload, which orders second.
+    place: the sort key of the class's first workload, which orders second.
     """
 
     usage: float
@@ -36,12 +36,13 @@ class _Entry(NamedTuple):
 
 
 class Parked(Struct, frozen=True):
-    """A head that was tried, cannot be admitted yet, and stays the head.
+    """A head that cannot be admitted yet but stays the head.
 
-    claim: the quota that it keeps other workloads from taking.
-    blocker: the workload whose pods it waits for.
-    victims: keys of the evicted workloads that it waits for. While they leave, their quota is kept for the claim.
-    places: where its pods will go once the victims have left.
+    claim: the quota that is kept for it, so that no other workload takes it.
+    blocker: the workload whose pods must become ready first.
+    victims: keys of the evicted workloads that it waits for. Until they have terminated, their quota is kept for the
+    claim.
+    places: the topology domains of its pods once the victims have terminated.
     """
 
     place: Place
@@ -53,13 +54,13 @@ class Parked(Struct, frozen=True):
 
 
 class EquivalenceClass:
-    """A class of workloads that admission cannot tell apart.
+    """Waiting workloads that admission cannot tell apart.
 
-    needs: every flavor and resource that it might take.
-    places: the places of its members in the queue.
-    aside: whether it was tried and does not fit.
-    unplaced: whether a free place for its pods could help, in whatever tree.
-    limited: whether it was set aside for a limit of its user, so that any end of a workload could help.
+    needs: every flavor and resource that they might use.
+    places: the sort keys of its members.
+    aside: whether the class was tried and does not fit.
+    unplaced: whether a freed topology domain could help, in whatever tree.
+    limited: whether a limit of its user was reached, so that the end of any workload could help.
     entry: its entry among the classes to be tried, if it is one of them.
     """
 
@@ -78,9 +79,9 @@ class EquivalenceClass:
 
 
 class Waiter(Struct):
-    """A waiting workload, and where it stands in its queue.
+    """A waiting workload with its state in the queue.
 
-    until: when it may be tried; None is at once.
+    until: when it may be tried; None is now.
     obstacle: why it may not be tried at all, however much quota is free.
     """
 
@@ -92,7 +93,7 @@ class Waiter(Struct):
 
 
 def shape(podsets: Iterable[PodSet]) -> Hashable:
-    """Return everything about podsets that admission looks at."""
+    """Return a value that is equal for podsets that admission cannot tell apart."""
     return tuple(
         (
             podset.name,
@@ -113,7 +114,7 @@ def shape(podsets: Iterable[PodSet]) -> Hashable:
 
 
 def needs(workload: WorkloadInfo, spec: QueueSpec | None) -> frozenset[FlavorResource]:
-    """Return every flavor and resource that the workload could take in the ClusterQueue."""
+    """Return every flavor and resource that the workload could use in the ClusterQueue."""
     if spec is None:
         return frozenset()
     resources = {resource for podset in workload.podsets for resource in podset.requests} | {PODS}
@@ -126,7 +127,7 @@ def needs(workload: WorkloadInfo, spec: QueueSpec | None) -> frozenset[FlavorRes
 
 
 def _sum_requests(workload: WorkloadInfo) -> Counter[str]:
-    """Return the requests of all pods of the workload together."""
+    """Return the requests of the workload, summed over all its pods."""
     total = Counter[str]()
     for podset in workload.podsets:
         total[PODS] += podset.count
@@ -149,9 +150,9 @@ class PendingQueue:
         self.spec: QueueSpec | None = None
         self.closed: PendingReason | None = PendingReason("Misconfigured", f"ClusterQueue {name} doesn't exist")
         self.parked: Parked | None = None
-        self.tried = False  # whether nothing happened since the head was parked
+        self.tried = False  # whether the head was tried and nothing happened since
         self.waiters: dict[str, Waiter] = {}
-        self.everyone = SortedList()  # except the workloads of stopped LocalQueues
+        self.everyone = SortedList()  # in order, without the workloads of stopped LocalQueues
         self.local: dict[str, SortedList] = {}
         self.asked: dict[str, Counter[str]] = {}  # the total requests of each LocalQueue
         self._usage = usage
@@ -190,7 +191,7 @@ class PendingQueue:
 
     @property
     def classes(self) -> tuple[int, int]:
-        """The number of classes to be tried, and of those that were tried and do not fit."""
+        """The number of classes to be tried, and of classes that were tried and do not fit."""
         if self.closed is not None:
             return 0, len(self._classes)
         return len(self._classes) - len(self._aside), len(self._aside)
@@ -226,7 +227,7 @@ class PendingQueue:
         self.everyone.update(self.local[local_queue])
 
     def file(self, waiter: Waiter) -> None:
-        """Let a workload be tried with those like it, unless it has an obstacle."""
+        """Add a workload to its equivalence class, so that it is tried, unless it has an obstacle."""
         if waiter.until is not None or waiter.obstacle is not None:
             return
         workload = waiter.workload
@@ -240,13 +241,13 @@ class PendingQueue:
         equivalence.places.add(waiter.place)
         waiter.equivalence = equivalence
         if equivalence.aside and equivalence.places[0] is waiter.place:
-            # The first may preempt newer workloads, so it may succeed where the others failed.
+            # The first workload may preempt newer ones, so it may succeed where the others failed.
             self.reopen(equivalence)
         else:
             self._refile(equivalence)
 
     def unfile(self, waiter: Waiter) -> None:
-        """Remove a workload from those that are to be tried."""
+        """Remove a workload from its equivalence class, so that it is not tried."""
         if (equivalence := waiter.equivalence) is not None:
             equivalence.places.remove(waiter.place)
             waiter.equivalence = None
@@ -256,14 +257,14 @@ class PendingQueue:
             self._refile(equivalence)
 
     def head(self) -> WorkloadInfo | None:
-        """Return the workload that is to be tried next."""
+        """Return the workload to try next."""
         if self.closed is not None or not self._open:
             return None
         entry: _Entry = self._open[0]
         return self.waiters[entry.place.key].workload
 
     def set_aside(self, equivalence: EquivalenceClass, note: PendingReason) -> None:
-        """Set a class aside, because none of its workloads fits now."""
+        """Mark a class as not fitting, so that none of its workloads is tried."""
         equivalence.note = note
         equivalence.aside = True
         self._aside[equivalence] = None
@@ -276,9 +277,9 @@ class PendingQueue:
         self._refile(equivalence)
 
     def wake(self, freed: AbstractSet[FlavorResource] | None) -> bool:
-        """Let everything be tried again that might take some of the freed quota (None: any).
+        """Reopen the classes that might use some of the freed quota (None: any quota).
 
-        Return whether there is anything to try.
+        Return whether there is a workload to try.
         """
         woken = [
             equivalence
@@ -294,7 +295,7 @@ class PendingQueue:
         return bool(woken)
 
     def wake_unplaced(self) -> bool:
-        """Let everything be tried again that lacked a place for its pods; return whether there is anything."""
+        """Reopen the classes that found no topology domain for their pods; return whether one can be tried."""
         woken = [equivalence for equivalence in self._aside if equivalence.unplaced]
         for equivalence in woken:
             self.reopen(equivalence)
@@ -305,7 +306,7 @@ class PendingQueue:
         return bool(woken) or not self.tried
 
     def refresh(self) -> None:
-        """File all workloads again, because the specification or their obstacles changed."""
+        """Build all classes again, because the specification or the obstacles of workloads changed."""
         self._classes.clear()
         self._open.clear()
         self._aside.clear()
@@ -315,7 +316,7 @@ class PendingQueue:
             self.file(waiter)
 
     def weigh(self, local_queue: str) -> None:
-        """Move the classes of a LocalQueue whose past usage changed."""
+        """Sort again the classes of a LocalQueue whose past usage changed."""
         for equivalence in self._classes.values():
             if equivalence.local_queue == local_queue:
                 self._refile(equivalence)
@@ -333,7 +334,7 @@ class PendingQueue:
             self._open.add(entry)
         equivalence.entry = entry
 
-    # Positions of all workloads whose LocalQueue is not stopped, whether they are to be tried or not.
+    # Positions of all workloads whose LocalQueue is not stopped, including those that are not tried.
 
     def position(self, waiter: Waiter) -> tuple[int, int]:
         """Return how many workloads are before this one in the ClusterQueue and in its LocalQueue.
@@ -356,13 +357,13 @@ class PendingQueue:
         return before, in_local
 
     def places(self, start: int, limit: int) -> Iterator[Place]:
-        """Return a part of the queue, in order."""
+        """Return the sort keys of a part of the queue, in order."""
         if not self.by_usage:
             return iter(self.everyone.islice(start, start + limit))
         return islice(self._iterate_by_usage(), start, start + limit)
 
     def _open_places(self) -> Iterator[Place]:
-        """Return the places of the workloads that are to be tried."""
+        """Return the sort keys of the workloads that are to be tried."""
         return (place for entry in self._open for place in entry.equivalence.places)
 
     def _iterate_by_usage(self) -> Iterator[Place]:

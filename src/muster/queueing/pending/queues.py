@@ -1,20 +1,19 @@
-"""Keep the workloads that wait for quota, by ClusterQueue, and decide when each is worth another try.
+"""Hold the workloads that wait for quota, by ClusterQueue, and decide when each is worth another try.
 
 A waiting workload is in one of three states:
 - It is to be tried.
 - It was tried and does not fit (inadmissible, a whole class at a time).
-- It has an obstacle, however much quota is free: it is held back after an eviction, its LocalQueue is stopped, its
-namespace is not selected, or its ClusterQueue is for other users.
+- It has an obstacle, however much quota is free: it backs off after an eviction, its LocalQueue is stopped, its
+  namespace is not selected, or its ClusterQueue is for other users.
 
 A workload is tried again only after an event that could help:
-- a flush of its tree (`flush`), for workloads that might take some of the freed quota;
-- its own change, the end of its time held back (`advance`), or a change of a namespace or a LocalQueue.
+- a flush of its tree (`flush`), for workloads that might use some of the freed quota;
+- a change of the workload itself, the end of its backoff (`advance`), or a change of a namespace or a LocalQueue.
 
-The requeue rules are Kueue's, without two that only a queue with a lock and a pause needs. Nothing is in flight here,
-so no event can be missed between a decision and its outcome, and no flush waits for a second.
+The requeue rules are Kueue's, without two rules that Kueue needs because its queue has a lock and a delay. Decisions
+here are synchronous, so no event can be missed between a decision and its outcome, and no flush waits for a second.
 
-The state is a function of the waiting workloads, so it can be rebuilt by adding all of them again. Only the knowledge
-which of them need not be tried is lost.
+Adding all waiting workloads again rebuilds the state. Only the information which of them do not fit is lost.
 """
 
 from collections import Counter
@@ -35,7 +34,7 @@ from muster.queueing.pending.queue import EquivalenceClass, Parked, PendingQueue
 from muster.queueing.pending.users import find_foreigner
 from muster.queueing.quota.tree import Node
 
-# The reason of a workload that is held back until it is added again without `until`.
+# The reason of a workload that waits until it is added again without `until`.
 HELD_BACK: Final = PendingReason("PendingEvaluation", "The workload waits before it is queued again")
 _NOT_SELECTED: Final = PendingReason("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
 
@@ -48,7 +47,7 @@ class Position(Struct, frozen=True):
     in_local: int
 
 
-# A callback for a workload and the quota that it got.
+# A callback with a workload and the quota that it got.
 Charge = Callable[[WorkloadInfo, Usage], None]
 
 
@@ -61,22 +60,22 @@ class Queues:
         self._waiters: dict[str, Waiter] = {}
         self._usage: dict[str, float] = {}
         self._labels: dict[str, Mapping[str, str]] = {}
-        self._stopped: set[str] = set()  # LocalQueues
-        self._wakes: list[tuple[datetime, str]] = []  # an entry is void if the waiter has another time
+        self._stopped: set[str] = set()  # names of LocalQueues
+        self._wakes: list[tuple[datetime, str]] = []  # an entry is void if the waiter's `until` differs
         self._untried: dict[str, None] = {}
-        self._parked: dict[str, Parked] = {}  # by ClusterQueue: heads that claim quota or wait for pods
+        self._parked: dict[str, Parked] = {}  # by ClusterQueue: heads that claim quota or are blocked
         self._claims: dict[str, Usage] = {}  # as of the last `take_lifted`
         self._reparked: set[str] = set()  # since the last `take_lifted`
-        self._freed: dict[Node, set[FlavorResource] | None] = {}  # requested flushes
+        self._freed: dict[Node, set[FlavorResource] | None] = {}  # requested flushes, by tree
         self._places_freed = False
         self._displaced = Displacements()
 
-    # Changes of the cluster.
+    # Changes in the cluster.
 
     def set_queue(self, spec: QueueSpec, *, active: bool = True) -> None:
-        """Add or change a ClusterQueue. Waking the workloads that this could help in its tree is left to `flush`.
+        """Add or change a ClusterQueue. The caller calls `flush` to wake the workloads that this could help.
 
-        active: whether it can admit at all (its flavors and checks exist); a stopped one cannot either.
+        active: whether the queue can admit at all (its flavors and checks exist); a stopped one cannot either.
         """
         pending = self._ensure_queue(spec.name)
         same = pending.spec is not None and replace(pending.spec, stop=spec.stop) == spec
@@ -103,7 +102,7 @@ class Queues:
         self._drop_if_unused(pending)
 
     def stop_local(self, local_queue: str, *, stopped: bool = True) -> None:
-        """Stop or resume a LocalQueue; one that is gone counts as resumed."""
+        """Stop or resume a LocalQueue; call it with `stopped=False` for a deleted LocalQueue."""
         if stopped == (local_queue in self._stopped):
             return
         (self._stopped.add if stopped else self._stopped.discard)(local_queue)
@@ -113,7 +112,7 @@ class Queues:
                 self._review(pending, [self._waiters[place.key] for place in pending.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Set the labels of a namespace; none if it is gone."""
+        """Set the labels of a namespace; an empty mapping for a deleted namespace."""
         before = self._labels.pop(name, {})
         if labels:
             self._labels[name] = labels
@@ -156,7 +155,7 @@ class Queues:
         self._displaced.came_back(workload.key, workload.queue)
         pending = self._ensure_queue(workload.queue)
         obstacle = self._find_obstacle(workload, selected=self._is_selected(pending, workload.namespace))
-        # The victims of a workload that is new here may still be leaving, and their quota is for this workload.
+        # If a new workload has preempted before, its victims may still terminate, and their quota is for this workload.
         sticky = old is None and workload.preempting
         waiter = self._waiters[workload.key] = Waiter(workload, place(workload, sticky=sticky), until, obstacle)
         if until is not None and until != NEVER:
@@ -167,7 +166,7 @@ class Queues:
     def remove(self, key: str, *, taken: Usage | None = None) -> None:
         """Remove a workload that no longer waits.
 
-        taken: the quota that it was admitted with, if it was admitted.
+        taken: its quota, if it was admitted.
         """
         if (waiter := self._waiters.pop(key, None)) is not None:
             pending = self._pending[waiter.workload.queue]
@@ -181,16 +180,16 @@ class Queues:
                     charge(waiter.workload, taken)
 
     def on_charge(self, charge: Charge) -> None:
-        """Call `charge(workload, taken)` when a workload of a ClusterQueue that orders by past usage got quota.
+        """Register a callback for admissions in ClusterQueues that order by past usage.
 
-        The account sets the usage again in that call, before the next head is chosen.
+        The callback calls `set_usage` before the next head is chosen.
         """
         self._charges.append(charge)
 
     def flush(self, node: Node, freed: Iterable[FlavorResource] | None = None) -> None:
-        """Wake the workloads that do not fit, because an event in the tree of the node could help them.
+        """Wake the workloads in the node's tree that do not fit, because an event there could help them.
 
-        freed: wake only those that might take some of this; None is all of them.
+        freed: wake only workloads that might use some of this quota; None wakes all of them.
         """
         pending_flush = self._freed.get(node, set())
         self._freed[node] = None if freed is None or pending_flush is None else pending_flush.union(freed)
@@ -198,10 +197,10 @@ class Queues:
             self.forgive(node)
 
     def forgive(self, node: Node) -> None:
-        """Forget, for the tree of the node, which workloads were preempted for which others.
+        """Forget, for the node's tree, which workloads were preempted for which others.
 
-        Call it when a workload ended or quota changed there. Workloads that were preempted before may preempt others in
-        turn.
+        Call it when a workload ended or quota changed there. Workloads that were preempted before may then preempt
+        others.
         """
         self._displaced.forget(queue.name for queue in node.root.queues())
 
@@ -211,11 +210,11 @@ class Queues:
         self._displaced.forget_workload(key)
 
     def flush_places(self) -> None:
-        """Wake the workloads of all trees that were refused for lack of room on nodes."""
+        """Wake the workloads of all trees that found no topology domain for their pods."""
         self._places_freed = True
 
     def _flush(self) -> None:
-        """Wake workloads as requested since the last flush, once for each tree, however many requests concern it."""
+        """Carry out the requested flushes, one for each tree, however many requests concern it."""
         if self._places_freed:
             self._places_freed = False
             for waiting in self._pending.values():
@@ -235,11 +234,11 @@ class Queues:
 
     @property
     def usage(self) -> Mapping[str, float]:
-        """The past usage of LocalQueues as it was last set; 0 for those that are missing."""
+        """The past usage of LocalQueues as last set; a missing LocalQueue counts 0."""
         return self._usage
 
     def copy(self, names: Iterable[str]) -> "Queues":
-        """Return the queues of these ClusterQueues with what waits in them, none of it tried yet."""
+        """Return a copy of these ClusterQueues and their waiting workloads, all of them to be tried."""
         copy = Queues()
         copy._labels, copy._stopped, copy._usage = self._labels.copy(), self._stopped.copy(), self._usage.copy()
         for name in names:
@@ -252,7 +251,7 @@ class Queues:
     # Queries and decisions of admission.
 
     def advance(self, now: datetime) -> None:
-        """Make the workloads eligible again whose backoff has ended at `now`."""
+        """Make the workloads eligible again whose backoff has ended by `now`."""
         while (at := self.next_wake) is not None and at <= now:
             waiter = self._waiters[heappop(self._wakes)[1]]
             waiter.until = None
@@ -273,13 +272,13 @@ class Queues:
 
     @property
     def untried(self) -> list[str]:
-        """The ClusterQueues whose head has not been tried since a change."""
+        """The ClusterQueues whose head has to be tried because something changed."""
         self._flush()
         return list(self._untried)
 
     @property
     def parked(self) -> Mapping[str, Parked]:
-        """The parked heads, by ClusterQueue, that claim quota or wait for pods of another workload."""
+        """The parked heads, by ClusterQueue, that claim quota or wait for another workload's pods to be ready."""
         return self._parked
 
     def sticky(self, key: str) -> bool:
@@ -288,13 +287,13 @@ class Queues:
         return waiter is not None and not waiter.place.loose
 
     def head(self, queue: str) -> WorkloadInfo | None:
-        """Return the workload of a ClusterQueue that is to be tried next."""
+        """Return the workload of a ClusterQueue to try next."""
         self._flush()
         pending = self._pending.get(queue)
         return pending.head() if pending is not None else None
 
     def displace(self, workload: WorkloadInfo, victims: Iterable[WorkloadInfo]) -> None:
-        """Record that the victims are evicted for a waiting workload."""
+        """Record that the victims are evicted for this waiting workload."""
         self._displaced.record(workload.key, (victim.key for victim in victims))
 
     def protected_from(self, key: str) -> AbstractSet[str]:
@@ -307,7 +306,7 @@ class Queues:
     def set_aside(
         self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False, limited: bool = False
     ) -> None:
-        """Mark a workload that does not fit as inadmissible, together with its equivalence class.
+        """Mark a workload, and with it its equivalence class, as not fitting (inadmissible).
 
         unplaced, limited: see `queue.EquivalenceClass`.
         """
@@ -345,7 +344,7 @@ class Queues:
             self._update_head(pending)
 
     def take_lifted(self) -> Mapping[str, frozenset[FlavorResource]]:
-        """Return the claims of ClusterQueues at the last call that have changed since."""
+        """Return the claims that changed or ended since the last call, as they were at that call."""
         lifted = {}
         for name in sorted(self._reparked):
             parked = self._parked.get(name)
@@ -360,7 +359,7 @@ class Queues:
     # Queries of users.
 
     def why(self, key: str) -> PendingReason | None:
-        """Return why a workload waits, as far as is known: the last decision about it or one like it."""
+        """Return why a workload waits, by the last decision about it or its class; None if there is none."""
         waiter = self._waiters.get(key)
         if waiter is None:
             return None
@@ -389,7 +388,7 @@ class Queues:
     def pending(self, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
         """Yield the workloads that wait in a ClusterQueue, in order, except those whose LocalQueue is stopped.
 
-        Workloads that are not to be tried are among them.
+        Workloads that do not fit now are included.
         """
         if (pending := self._pending.get(queue)) is not None:
             for number, waiter_place in enumerate(pending.places(offset, limit), offset):
@@ -408,7 +407,7 @@ class Queues:
             )
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """Count the workloads of a ClusterQueue that are to be tried, and the others (metric `pending_workloads`).
+        """Count the workloads of a ClusterQueue that are to be tried, and the rest (metric `pending_workloads`).
 
         Workloads of a stopped LocalQueue do not count as pending.
         """
@@ -419,13 +418,16 @@ class Queues:
         return pending.active, len(pending.everyone) - pending.active
 
     def keys_of_pending(self, queue: str) -> Iterable[tuple[str, bool]]:
-        """Return the key of each workload that `counts` counts, and whether it is to be tried."""
+        """Return the keys of the workloads that `counts` counts, each with whether it is to be tried."""
         self._flush()
         pending = self._pending.get(queue)
         return pending.keys() if pending is not None else ()
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
-        """Count the same as `counts` for each LocalQueue with pending workloads that is not stopped."""
+        """Return the numbers of `counts` by LocalQueue.
+
+        Stopped LocalQueues, and those without pending workloads, are left out.
+        """
         pending = self._pending.get(queue)
         if pending is None:
             return {}
@@ -444,7 +446,7 @@ class Queues:
         )
 
     def classes(self, queue: str) -> tuple[int, int]:
-        """Count the classes of workloads that are to be tried, and the others (metric `pending_scheduling_hashes`)."""
+        """Count the classes of workloads to be tried, and the rest (metric `pending_scheduling_hashes`)."""
         self._flush()
         pending = self._pending.get(queue)
         return pending.classes if pending is not None else (0, 0)
@@ -505,7 +507,7 @@ class Queues:
         return find_foreigner(pending.spec, workload) if pending is not None and pending.spec is not None else None
 
     def _review(self, pending: PendingQueue, waiters: Iterable[Waiter]) -> None:
-        """File workloads again whose obstacles may have changed."""
+        """Put workloads into their classes again, because their obstacles may have changed."""
         for waiter in waiters:
             selected = self._is_selected(pending, waiter.workload.namespace)
             waiter.obstacle = self._find_obstacle(waiter.workload, selected=selected)
@@ -514,7 +516,7 @@ class Queues:
         self._update_head(pending)
 
     def _is_same(self, old: Waiter, workload: WorkloadInfo, until: datetime | None) -> bool:
-        """Return whether no field changed that admission depends on."""
+        """Return whether all fields that admission depends on are the same as before."""
         was = old.workload
         return (
             old.until == until

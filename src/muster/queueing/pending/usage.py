@@ -1,11 +1,11 @@
-"""Account for what each LocalQueue used lately, which orders the LocalQueues of one ClusterQueue.
+"""Compute the recent usage of each LocalQueue, which orders the LocalQueues of one ClusterQueue.
 
-Usage decays: after one half-life it counts half. Between two samples a LocalQueue is charged a penalty for each
-workload at its admission, so that it cannot have everything admitted before its usage is seen. Once the workload's
-reservation is accounted for, the penalty has become part of the consumed amount.
+Usage decays: after one half-life it counts half. Between two samples, each admission charges a penalty to the
+LocalQueue. Otherwise a LocalQueue could have everything admitted before the next sample. Once the usage includes the
+workload, its penalty is replaced by consumption.
 
-Amounts are those of `api.quantity.amount`. The amounts are floats here, because only their order matters and nothing is
-admitted by them. The rules are Kueue's admission fair sharing (Kueue KEP-4136).
+Amounts are those of `api.quantity.amount`. They are floats here, because they only order queues and admit nothing. The
+rules are Kueue's admission fair sharing (Kueue KEP-4136).
 """
 
 import math
@@ -30,11 +30,11 @@ class Decay(Struct, frozen=True):
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def decay_factor(self, elapsed: timedelta) -> float:
-        """Return how much of the past still counts after that time, from 1 to 0."""
+        """Return the part of past usage that still counts after that time, from 1 to 0."""
         return math.pow(0.5, max(elapsed, timedelta()) / self.half_life) if self.half_life else 1.0
 
     def decayed(self, old: Mapping[str, float], current: Mapping[str, float], elapsed: timedelta) -> dict[str, float]:
-        """Return the consumed amounts at the end of a time in which `current` was in use."""
+        """Return the consumed amounts after a period `elapsed` in which `current` was in use."""
         rest = self.decay_factor(elapsed)
         return _add(_scale(old, rest), _scale(current, 1 - rest))
 
@@ -43,22 +43,22 @@ class Decay(Struct, frozen=True):
         return _scale(requests, 1 - self.decay_factor(self.sampling))
 
     def score(self, consumed: Mapping[str, float], weight: float) -> float:
-        """Return one number for the consumed amounts, by the weight of the LocalQueue.
+        """Return the weighted sum of the consumed amounts, divided by the weight of the LocalQueue.
 
         A LocalQueue with the weight 0 comes last.
         """
         if weight <= 0:
             return math.inf
-        # CPUs are counted in thousandths, but compared as whole ones with units of other resources.
+        # CPUs are counted in thousandths, but here compared with whole units of other resources.
         units = {resource: value / 1000 if resource == _CPU else value for resource, value in sorted(consumed.items())}
         return sum(self.weights.get(resource, 1.0) * value for resource, value in units.items()) / weight
 
 
 class Account(Struct, frozen=True):
-    """The account of one LocalQueue.
+    """The recent usage of one LocalQueue.
 
     consumed: the decayed usage as of `updated`.
-    penalties: the penalties of workloads whose reservation is not accounted for yet.
+    penalties: the penalties of workloads that the consumed usage does not include yet.
     """
 
     updated: datetime
@@ -75,7 +75,7 @@ class Account(Struct, frozen=True):
 
     @property
     def faded(self) -> bool:
-        """Whether the account is indistinguishable from an empty one."""
+        """Whether the account has decayed so far that it equals an empty one."""
         return not self.penalties and not any(round(value) for value in self.consumed.values())
 
 
@@ -107,7 +107,7 @@ class Accounts:
         self._accounts[local_queue] = Account(account.updated, account.consumed, penalties)
 
     def refund(self, local_queue: str, workload: str) -> None:
-        """Remove the penalty, if any, of a workload that lost its quota before it was accounted for."""
+        """Remove the penalty, if any, of a workload that lost its quota before a sample included it."""
         account = self._accounts.get(local_queue)
         if account is not None and workload in account.penalties:
             self._accounts[local_queue] = Account(
@@ -115,7 +115,7 @@ class Accounts:
             )
 
     def settle(self, local_queue: str, workload: str, current: Mapping[str, float], now: datetime) -> None:
-        """Turn a workload's penalty into consumption, because its reservation counts in the usage (`current`) now."""
+        """Replace a workload's penalty by consumption, because the usage (`current`) now includes it."""
         account = self._accounts.get(local_queue)
         if account is not None and (penalty := account.penalties.get(workload)) is not None:
             consumed = self._decay.decayed(account.consumed, current, now - account.updated)
@@ -124,7 +124,7 @@ class Accounts:
             )
 
     def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> Account:
-        """Account for the usage (`current`) since the last sample. A clock that goes back accounts for nothing."""
+        """Add the usage (`current`) since the last sample. If the clock went back, add nothing."""
         old = self._accounts.get(local_queue, Account(now))
         consumed = self._decay.decayed(old.consumed, current, now - old.updated)
         account = Account(max(old.updated, now), consumed, old.penalties)

@@ -15,7 +15,7 @@ from muster.queueing.pending.usage import Account
 
 
 def account(status: AdmissionFairSharingStatus | None, now: datetime) -> Account:
-    """Read the account of a status; without one, the account begins now. Raises `QuantityError`."""
+    """Return the account in a status; without a status, an empty account from now. Raises `QuantityError`."""
     consumed = {
         resource: float(amount(resource, quantity))
         for resource, quantity in (status.consumed_resources if status is not None else {}).items()
@@ -33,13 +33,13 @@ def make_status(
     half_life: timedelta,
     covered: Iterable[str] = (),
 ) -> AdmissionFairSharingStatus | None:
-    """Return the status to show for an account; the old status if it still restores the account well enough.
+    """Return the status to write for an account; the old status if it still restores the account well enough.
 
-    used: quota was in use or charged since the old status. If not, showing each halving and the end is enough.
+    used: quota was in use or charged since the old status. If not, writing at each halving and at the end is enough.
     covered: the resources of the ClusterQueue, shown with 0 if none was consumed, as upstream.
     """
     before = old.consumed_resources if old is not None else {}
-    # A resource that was used once is shown with 0, as a merge patch does not remove resources.
+    # A resource that is no longer used is written as 0, because a merge patch does not remove resources.
     consumed: ResourceList = dict.fromkeys((*before, *covered), "0")
     consumed |= {resource: format_amount(resource, round(value)) for resource, value in account.consumed.items()}
     new = AdmissionFairSharingStatus(consumed_resources=consumed, last_update=account.updated.replace(microsecond=0))

@@ -7,7 +7,7 @@ from muster.queueing.quota.tree import Node
 
 
 def find_foreigner(spec: QueueSpec, workload: WorkloadInfo) -> PendingReason | None:
-    """Return why a ClusterQueue is not for the user of a workload; None if it is."""
+    """Return why the user of a workload may not use a ClusterQueue; None if the user may."""
     if spec.users is None or workload.owner in spec.users:
         return None
     whose = ", ".join(sorted(spec.users)) or "nobody"
@@ -15,9 +15,9 @@ def find_foreigner(spec: QueueSpec, workload: WorkloadInfo) -> PendingReason | N
 
 
 def find_user_limit(node: Node, workload: WorkloadInfo) -> PendingReason | None:
-    """Return the limit that keeps a user from starting a workload; None if there is none.
+    """Return which limit of the user is reached, so that the workload may not start; None if none is.
 
-    A workload whose user is not known counts for no user. The growth of an elastic workload is no job of its own.
+    A workload whose user is not known counts for no user. The growth of an elastic workload does not count as a job.
     """
     limits = node.policy.limits
     if limits == NO_LIMITS or not workload.owner:
@@ -26,12 +26,12 @@ def find_user_limit(node: Node, workload: WorkloadInfo) -> PendingReason | None:
     if limits.jobs is not None and tally.reserving >= limits.jobs and not workload.growth_of:
         has = f"{workload.owner} has {_count(tally.reserving, 'job')} with quota in ClusterQueue {node.name}"
         return PendingReason(USER_LIMIT_REACHED, f"{has}, and each user may have {limits.jobs} at once")
-    if limits.gpus is None or not (asked := count_gpus(workload)):
+    if limits.gpus is None or not (requested := count_gpus(workload)):
         return None
-    held = sum(amount for fr, amount in tally.reserved.items() if is_gpu(fr.resource))
-    if held + asked <= limits.gpus:
+    reserved = sum(amount for fr, amount in tally.reserved.items() if is_gpu(fr.resource))
+    if reserved + requested <= limits.gpus:
         return None
-    has = f"{workload.owner} has {_count(held, 'GPU')} in ClusterQueue {node.name} and asks for {asked}"
+    has = f"{workload.owner} has {_count(reserved, 'GPU')} in ClusterQueue {node.name} and asks for {requested}"
     return PendingReason(USER_LIMIT_REACHED, f"{has}, and each user may have {limits.gpus} at once")
 
 

@@ -1,7 +1,7 @@
 """Keep the workloads that hold quota in one ClusterQueue in the order in which they would be preempted.
 
-With 100,000 workloads, looking at each to find that none has a low enough priority takes too long. In this order the
-first victim is the first element, and the sums by priority bound what preemption could free.
+With 100,000 workloads, a scan to find that none has a low enough priority takes too long. In this order the first
+victim is the first element, and the sums by priority bound how much quota preemption could free.
 """
 
 from collections.abc import Iterator
@@ -15,18 +15,18 @@ Rank = tuple[bool, int, float, str]
 
 
 def rank(workload: WorkloadInfo) -> Rank:
-    """Return the sort key of preemption: evicted workloads first, then low priority, young reservation, UID.
+    """Return the sort key of preemption: evicted first, then low priority, then young reservation, then UID.
 
-    A reservation whose moment is not known counts as the youngest.
+    A reservation whose time is not known counts as the youngest.
     """
     since = workload.reserved.timestamp() if workload.reserved is not None else float("inf")
     return not workload.evicted, workload.priority, -since, workload.uid
 
 
 class Holders:
-    """An index that `Tree.hold` and `Tree.release` maintain.
+    """The workloads that hold quota in a ClusterQueue, sorted by `rank`. `Tree.hold` and `Tree.release` maintain it.
 
-    evicted: how many of its workloads are evicted and have not given back their quota yet.
+    evicted: how many of its workloads are evicted and still hold their quota.
     """
 
     __slots__ = ("_order", "_usage", "evicted")
@@ -58,7 +58,7 @@ class Holders:
             yield from self._order.irange_key((live,), (live, limit))
 
     def any_below(self, limit: float, frs: AbstractSet[FlavorResource] | None) -> bool:
-        """Return whether a workload with a priority below the limit holds any of this; None: anything at all."""
+        """Return whether a workload with a priority below the limit holds any of these quotas (None: any quota)."""
         return any(
             priority < limit and (frs is None or not frs.isdisjoint(usage)) for priority, usage in self._usage.items()
         )

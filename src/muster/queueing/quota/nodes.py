@@ -1,7 +1,7 @@
-"""Set a queue's quota to what the nodes with each flavor's labels have (users' wish kueue#10270).
+"""Set a queue's quota to the capacity of the nodes that have each flavor's labels (users' wish kueue#10270).
 
-Other ClusterQueues may be parts of it (`muster.dev/quota-of`). What they were given is theirs, so nothing is promised
-twice.
+Other ClusterQueues may own a part of that capacity (`muster.dev/quota-of`). Their part is subtracted, so that no
+capacity is counted twice.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ NOTHING_GIVEN: Mapping[FlavorResource, int] = {}
 
 
 def follows(queue: ClusterQueue) -> bool:
-    """Return whether the queue's quota follows the nodes."""
+    """Return whether the queue's quota is computed from the nodes."""
     return queue.metadata.annotations.get(FOLLOWS_NODES) == "true" and len(queue.spec.resource_groups) == 1
 
 
@@ -31,23 +31,23 @@ def following(
     nodes: Iterable[Node],
     queues: Iterable[ClusterQueue] = (),
 ) -> ClusterQueue:
-    """Return the queue with the quota that these nodes give it, if its quota follows them.
+    """Return the queue with the quota that these nodes give it, if its quota is computed from nodes.
 
-    queues: all ClusterQueues, some of which may be parts of this one.
+    queues: all ClusterQueues, some of which may own a part of this one's capacity.
     """
     if not follows(queue):
         return queue
-    given = sum_parts(queue.metadata.name, queues)
-    groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes, given)
+    parts_quota = sum_parts(queue.metadata.name, queues)
+    groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes, parts_quota)
     return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, resource_groups=groups))
 
 
 def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource, int]:
-    """Return the quota of a ClusterQueue that its parts were given."""
-    given = Counter[FlavorResource]()
+    """Return the summed quota of the ClusterQueues that are parts of this one."""
+    total = Counter[FlavorResource]()
     for part in queues:
         if part.metadata.annotations.get(QUOTA_OF) == name:
-            given.update(
+            total.update(
                 {
                     FlavorResource(flavor.name, quota.name): amount(quota.name, quota.nominal_quota)
                     for group in part.spec.resource_groups
@@ -55,11 +55,14 @@ def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource,
                     for quota in flavor.resources
                 }
             )
-    return dict(given)
+    return dict(total)
 
 
 def cover_same(part: tuple[ResourceGroup, ...], whole: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ...]:
-    """Return the groups of a part, with none of each resource that only the whole has: the part may borrow it."""
+    """Return the part's resource groups, extended by the resources that only the whole has.
+
+    Their quota is 0, so the part can only borrow them.
+    """
     if len(part) != 1 or len(whole) != 1:
         return part
     (group,), (other,) = part, whole
@@ -77,12 +80,13 @@ def quota_from_nodes(
     nodes: Iterable[Node],
     given: Mapping[FlavorResource, int] = NOTHING_GIVEN,
 ) -> tuple[ResourceGroup, ...]:
-    """Return the group with the quotas that the nodes give it, and with all resources that the nodes have.
+    """Return the group with the quotas that the nodes give it, for all resources that the nodes have.
 
-    given: what parts of the queue were given of that.
+    given: the quota that the parts of the queue own, which is subtracted.
 
-    A node counts for the first flavor whose labels it has and whose taints cover its own, once it is ready. A cordoned
-    node does not count. Limits of borrowing and lending are kept. A resource that no node has any more is kept with 0.
+    A ready node counts for the first flavor whose labels it has and whose taints or tolerations cover its own taints. A
+    cordoned node does not count. Limits of borrowing and lending are kept. A resource that no node has any more is kept
+    with 0.
     """
     (group,) = groups
     totals: dict[str, Counter[str]] = {flavor.name: Counter() for flavor in group.flavors}
@@ -103,10 +107,7 @@ def quota_from_nodes(
 
 
 def _is_in_flavor(node: Node, flavor: ResourceFlavor | None) -> bool:
-    """Return whether pods with the flavor may run on the node.
-
-    It has the labels, and no taint that pods do not expect.
-    """
+    """Return whether pods of the flavor may run on the node, by the node's labels and taints."""
     if flavor is None or not flavor.spec.node_labels.items() <= node.metadata.labels.items():
         return False
     expected = {(taint.key, taint.effect) for taint in flavor.spec.node_taints}

@@ -1,18 +1,18 @@
-"""Change the definition of a ClusterQueue or Cohort in the tree, and find whose waiting workloads that could help."""
+"""Change the definition of a ClusterQueue or Cohort in the tree, and return the trees whose workloads to wake."""
 
 from muster.queueing.model import CohortSpec, QueueSpec
 from muster.queueing.quota.tree import Node, Tree
 
 
 def redefine_queue(tree: Tree, spec: QueueSpec) -> tuple[Node, ...]:
-    """Add or change a ClusterQueue; return the roots of the trees that it left and is in, whose workloads to wake."""
+    """Add or change a ClusterQueue; return the roots of its former and its present tree, whose workloads to wake."""
     before = tree.queues.get(spec.name)
-    left = (before.root,) if before is not None else ()
-    return tuple(dict.fromkeys((*left, tree.set_queue(spec).root)))
+    old_roots = (before.root,) if before is not None else ()
+    return tuple(dict.fromkeys((*old_roots, tree.set_queue(spec).root)))
 
 
 def redefine_cohort(tree: Tree, spec: CohortSpec) -> tuple[Node, ...]:
-    """Add or change a Cohort; return the roots of the trees that it left and is in, whose workloads to wake."""
+    """Add or change a Cohort; return the roots of its former and its present tree, whose workloads to wake."""
     before = tree.cohorts.get(spec.name)
-    left = (before.root,) if before is not None else ()
-    return tuple(dict.fromkeys((*left, tree.set_cohort(spec).root)))
+    old_roots = (before.root,) if before is not None else ()
+    return tuple(dict.fromkeys((*old_roots, tree.set_cohort(spec).root)))

@@ -1,7 +1,7 @@
-"""Build the status of queues and Cohorts: waiting and holding workloads, used and borrowed quota.
+"""Build the status of queues and Cohorts: numbers of waiting and admitted workloads, used and borrowed quota.
 
-Everything is read from sums that exist anyway (`tallies`, `quota`). The cost of a status depends on how many flavors a
-queue has, not on how many workloads. Flavors and resources come in the order of the ClusterQueue's specification.
+All numbers come from existing sums (`tallies`, `quota`). The cost of a status depends on the number of flavors of a
+queue, not on the number of workloads. Flavors and resources come in the order of the ClusterQueue's specification.
 """
 
 from collections.abc import Iterator
@@ -64,12 +64,12 @@ def local_status(old: LocalQueueStatus, tally: Tally, queue: QueueSpec | None, w
 
 
 def cohort_status(node: Node) -> CohortStatus:
-    """Return the status of a Cohort for when fair sharing is on."""
+    """Return the status of a Cohort, used if fair sharing is on."""
     return CohortStatus(fair_sharing=_make_sharing(node))
 
 
 def with_activity(conditions: Conditions, activity: Activity, now: datetime, generation: int) -> Conditions:
-    """Return the conditions of a queue of that generation with its activity; the same if nothing changes."""
+    """Return the queue's conditions with Active set from its activity; the same tuple if nothing changes."""
     conditions = put(conditions, ACTIVE, activity.active, activity.reason, activity.message, now)
     active = find(conditions, ACTIVE)
     if active is None or active.observed_generation == generation:

@@ -1,7 +1,7 @@
-"""Count the workloads that hold quota in a ClusterQueue, by LocalQueue and by user, and sum up their usage.
+"""Count the workloads that hold quota in a ClusterQueue, and their usage, by LocalQueue and by user.
 
-Status and metrics show these numbers for a thousand queues, again and again, without looking at the workloads.
-Invariant: the tallies equal a new count of all holders.
+Status and metrics read these sums for a thousand queues without visiting workloads.
+Invariant: the tallies equal a recount of all workloads that hold quota.
 """
 
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
@@ -10,10 +10,10 @@ from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 class Tally:
     """The sums over some workloads that hold quota.
 
-    reserving: how many there are.
+    reserving: the number of workloads.
     reserved: the quota that they hold.
     admitted, used: the same for the admitted ones.
-    size: how many values are counted, including the growths of elastic workloads.
+    size: the number of values that were counted, including the growths of elastic workloads.
     """
 
     __slots__ = ("admitted", "reserved", "reserving", "size", "used")
@@ -41,7 +41,7 @@ class Tallies:
     """The tallies of one ClusterQueue, which `Tree.hold` and `Tree.release` maintain.
 
     total: the tally of all its workloads.
-    local: the tallies that are not empty, by LocalQueue (`namespace/name`).
+    local: the tallies by LocalQueue (`namespace/name`), without empty ones.
     owners: the same by user.
     """
 

@@ -1,15 +1,13 @@
-"""Keep the tree of quota.
-
-ClusterQueues under Cohorts under Cohorts, what each may use, borrow and lend, and its usage.
+"""Keep the tree of quota: ClusterQueues and Cohorts, their limits, and their usage.
 
 The arithmetic is Kueue's (Kueue KEP-79 hierarchical cohorts, Kueue KEP-1224 lending limits). The part of a node's quota
-that it does not lend is its own (`local`). Usage of the node beyond that counts in its parent.
+that it does not lend is its own (`local`). Usage of the node beyond that part also counts in its parent.
 
 So usage is always a function of the usage of the ClusterQueues at the leaves, and adding and then removing an amount
-leaves no trace. A decision may try changes in the tree itself, and `trial.assume_usage` undoes them.
+restores the old state. A decision may try changes in the tree itself, and `trial.assume_usage` undoes them.
 
-A change of one node touches that node and its ancestors. Amounts may be negative where quota was cut below the usage;
-no workload has to give back quota for that.
+A change of one node touches that node and its ancestors. Amounts may be negative if quota was cut below the usage; no
+workload is evicted for that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,18 +23,18 @@ from muster.queueing.topology.nodelabels import NodeLabels
 
 _NOTHING = Quota(0)
 
-# The available amount where no limit holds; it exceeds every real amount.
+# The available amount if there is no limit; it exceeds every real amount.
 UNLIMITED = 1 << 62
 
 
 class Node:
-    """A ClusterQueue or a Cohort. Others read it; only `Tree` changes it.
+    """A ClusterQueue or a Cohort. Only `Tree` changes it.
 
     children: Cohorts first, then ClusterQueues, each by name.
     subtree: the quota of the node and the quota that the nodes below lend to it.
     local: the part of `subtree` that the node does not lend.
     usage: the used amounts of `subtree`.
-    over: the children that use more than their own, by flavor and resource; see `borrowers`.
+    over: the children that borrow, by flavor and resource; see `borrowers`.
     workloads: the workloads that hold quota in a ClusterQueue, by key.
     held: the same workloads in the order of preemption.
     tallies: their number and their usage.
@@ -81,7 +79,7 @@ class Node:
 
     @property
     def policy(self) -> QueueSpec:
-        """The specification of a ClusterQueue, which says how it admits."""
+        """The specification of a ClusterQueue. It fails for a Cohort."""
         assert isinstance(self.spec, QueueSpec), f"{self.name} is a Cohort"
         return self.spec
 
@@ -119,7 +117,10 @@ class Node:
         return takewhile(lambda child: not child.is_queue, self.children.values())
 
     def borrowers(self, frs: Iterable[FlavorResource]) -> list["Node"]:
-        """Return the children that use more than their own of one of these, in order, without visiting the others."""
+        """Return the children that use more than their own quota of any of these, in order.
+
+        The cost depends on the number of such children only.
+        """
         over = self.over
         borrowers = {node for fr in frs if fr in over for node in over[fr]}
         return sorted(borrowers, key=lambda node: (node.is_queue, node.name))
@@ -129,8 +130,8 @@ class Node:
         return self.quotas.get(fr, _NOTHING)
 
     def available(self, fr: FlavorResource) -> int:
-        """Return how much more may be used here now; negative if more is used than there is."""
-        node, free = self, 0  # free: the amount that may be used here before it counts above
+        """Return how much more the node may use now; negative if usage exceeds the quota."""
+        node, free = self, 0  # free: the amount that the node may use before usage counts in its parent
         bounds = []
         while (parent := node.parent) is not None:
             usage, local = node.usage.get(fr, 0), node.local.get(fr, 0)
@@ -142,7 +143,7 @@ class Node:
         return min(bounds)
 
     def potential(self, fr: FlavorResource) -> int:
-        """Return how much could be used here if nothing were in use."""
+        """Return how much the node could use if nothing were in use."""
         node, local = self, 0
         bounds = []
         while (parent := node.parent) is not None:
@@ -154,19 +155,19 @@ class Node:
         return min(bounds)
 
     def fits(self, usage: Usage) -> bool:
-        """Return whether this much more may be used here now."""
+        """Return whether the node may use these additional amounts now."""
         return all(amount <= self.available(fr) for fr, amount in usage.items() if amount)
 
     def borrows(self, fr: FlavorResource, more: int = 0) -> bool:
-        """Return whether the node, with so much more, uses more than its own."""
+        """Return whether the node uses more than its own quota once `more` is added."""
         return self.usage.get(fr, 0) + more > self.subtree.get(fr, 0)
 
     def local_available(self, fr: FlavorResource) -> int:
-        """Return how much more may be used before it counts in the parent."""
+        """Return how much more the node may use before usage counts in the parent."""
         return max(0, self.local.get(fr, 0) - self.usage.get(fr, 0))
 
     def add(self, usage: Usage) -> None:
-        """Count usage here and, as far as it exceeds the node's own quota, in the nodes above."""
+        """Add usage to the node and, as far as it exceeds the node's own quota, to the nodes above."""
         for fr, amount in usage.items():
             node: Node | None = self
             while node is not None and amount > 0:
@@ -219,7 +220,7 @@ def _recompute(node: Node) -> None:
 
 
 def _mark(node: Node) -> None:
-    """Mark in the parent the resources of which the node uses more than its own."""
+    """Record in the parent which resources the node borrows."""
     if node.parent is None:
         return
     over = node.parent.over
@@ -231,7 +232,7 @@ def _mark(node: Node) -> None:
 
 
 class _Share(NamedTuple):
-    """The part of a node that counts in its parent: the quota that it lends, and what it uses beyond its own."""
+    """The part of a node that counts in its parent: the quota that it lends, and its usage beyond its own quota."""
 
     lent: Mapping[FlavorResource, int]
     borrowed: Mapping[FlavorResource, int]
@@ -263,16 +264,16 @@ def _compute_local(node: Node) -> None:
 
 
 class Tree:
-    """All ClusterQueues and Cohorts. A Cohort that only others name exists, too, without quota of its own."""
+    """All ClusterQueues and Cohorts. A Cohort that others only name exists too, without quota of its own."""
 
     def __init__(self) -> None:
-        self.unready: dict[str, WorkloadInfo] = {}  # holders whose pods are not ready, by key
+        self.unready: dict[str, WorkloadInfo] = {}  # workloads that hold quota and whose pods are not ready, by key
         self.queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
         self._families: dict[str, dict[str, WorkloadInfo]] = {}  # variants that hold quota, by parent and key
-        self._holding: dict[str, Node] = {}  # the queue in which each workload holds quota, by its key
-        self._cut: dict[str, str] = {}  # Cohorts whose parent would close a circle, and that parent
-        self.ledger = Ledger()  # the places of workloads with a topology
+        self._holding: dict[str, Node] = {}  # the ClusterQueue in which each workload holds quota, by workload key
+        self._cut: dict[str, str] = {}  # Cohorts whose parent would close a circle, with that parent
+        self.ledger = Ledger()  # the topology domains that workloads occupy
         self.node_labels = NodeLabels()
 
     def set_queue(self, spec: QueueSpec) -> Node:
@@ -297,7 +298,7 @@ class Tree:
             self._attach(node, "")
 
     def hold(self, workload: WorkloadInfo) -> None:
-        """Count a workload that has quota (`usage`) in its ClusterQueue, in place of its former state."""
+        """Count a workload's quota (`usage`) in its ClusterQueue, replacing the workload's earlier state."""
         self.release(workload)
         node = self._holding[workload.key] = self.queues[workload.queue]
         node.workloads[workload.key] = workload
@@ -312,12 +313,12 @@ class Tree:
             self.ledger.take(workload.places)
 
     def holder(self, key: str) -> WorkloadInfo | None:
-        """Return the workload of that key, if it holds quota."""
+        """Return the workload with this key, if it holds quota."""
         node = self._holding.get(key)
         return node.workloads[key] if node is not None else None
 
     def release(self, workload: WorkloadInfo) -> None:
-        """Free whatever the workload holds, in whichever ClusterQueue; do nothing if it holds nothing."""
+        """Remove a workload's usage from whichever ClusterQueue it is in; do nothing if it holds no quota."""
         if (node := self._holding.pop(workload.key, None)) is not None:
             holder = node.workloads.pop(workload.key)
             node.held.discard(holder)
@@ -329,7 +330,7 @@ class Tree:
                 self.ledger.give(holder.places)
 
     def siblings(self, workload: WorkloadInfo) -> list[WorkloadInfo]:
-        """Return the other variants of the workload's parent that hold quota."""
+        """Return the other variants of the same parent that hold quota."""
         return [one for one in self._families.get(workload.family, {}).values() if one.key != workload.key]
 
     def _leave_family(self, workload: WorkloadInfo) -> None:
@@ -365,7 +366,7 @@ class Tree:
         return self.cohorts.setdefault(name, Node(name))
 
     def _attach(self, node: Node, cohort: str) -> None:
-        """Put a node under a Cohort ("" is none) and update everything above its old and new place."""
+        """Put a node under a Cohort ("" is none), and update the ancestors at its old and new position."""
         old = node.parent
         key = (node.is_queue, node.name)
         if old is not None and old.name != cohort:
@@ -390,12 +391,12 @@ class Tree:
             self._drop_if_unused(old)
 
     def _reattach_cut(self) -> None:
-        """Follow the parents again whose circle has been broken."""
+        """Attach Cohorts to their parents again where the circle is gone."""
         for name, parent in list(self._cut.items()):
             self._attach(self.cohorts[name], parent)
 
     def _update_ancestors(self, node: Node, before: _Share) -> None:
-        """Update everything above a node that counted as `before`, without visiting its siblings."""
+        """Update the ancestors of a node that counted as `before`, without visiting its siblings."""
         while (parent := node.parent) is not None:
             counted, after = _share_of(parent), _share_of(node)
             if before.lent.keys() <= after.lent.keys():

@@ -1,4 +1,4 @@
-"""Try changes of usage in the tree of quota, which the end of a context undoes."""
+"""Try changes of usage in the quota tree; the end of a `with` block undoes them."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from muster.queueing.quota.tree import Node
 
 @contextmanager
 def assume_usage(*, more: Iterable[tuple[Node, Usage]] = (), less: Iterable[tuple[Node, Usage]] = ()) -> Iterator[None]:
-    """Count more and less usage of ClusterQueues within the context."""
+    """Add and remove usage of ClusterQueues until the end of the `with` block."""
     added, removed = tuple(more), tuple(less)
     for node, usage in removed:
         node.remove(usage)

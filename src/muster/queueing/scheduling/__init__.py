@@ -1,1 +1,1 @@
-"""The admission cycle, which decides what workloads get quota now."""
+"""The admission cycle, which decides which workloads get quota now."""

@@ -1,7 +1,7 @@
-"""Decide which flavors suit a podset, by taints and by what the podset requires of nodes.
+"""Decide which flavors a podset may use, by taints and by the podset's node requirements.
 
-A flavor stands for nodes of which only its own labels are known. So only the parts of the node selector and the
-required node affinity that name those labels count. The rest is left to the scheduler (Kueue, flavorassigner.go).
+A flavor stands for nodes, and only the flavor's own labels are known of them. So only the parts of the node selector
+and the required node affinity that name those labels count. The scheduler checks the rest (Kueue, flavorassigner.go).
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def _matches_selector(selector: Mapping[str, str], labels: Mapping[str, str]) ->
 
 
 def _matches_terms(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> bool:
-    """Return whether one of the alternatives is met; any node may meet one that names other labels only."""
+    """Return whether one of the terms can match. A term that names only other labels may match any node."""
     relevant = [[r for r in term.match_expressions if r.key in labels] for term in terms]
     if not all(relevant):
         return True

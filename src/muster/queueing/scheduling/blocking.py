@@ -1,6 +1,6 @@
-"""Decide which workloads wait until the pods of those admitted before are ready (Kueue KEP-349, `blockAdmission`).
+"""Decide which workloads wait until the pods of earlier ones are ready (Kueue KEP-349, `blockAdmission`).
 
-Upstream blocks everything, everywhere. Here blocking can also be set for one object:
+Upstream blocks the whole cluster. Here blocking can also be set for one object:
 - for a ClusterQueue: it blocks that ClusterQueue;
 - for a ResourceFlavor: it blocks the workloads that would get that flavor;
 - for a workload: it blocks the workloads that would get one of its flavors.
@@ -32,7 +32,7 @@ class Blocking(Struct, frozen=True):
     flavors: Mapping[str, bool] = field(default_factory=dict)
 
     def closed_by(self, workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
-        """Return the scopes in which no workload is admitted while this workload is not ready."""
+        """Return the scopes in which no workload is admitted while this workload's pods are not ready."""
         flavors = {fr.flavor for fr in usage}
         if workload.blocks is not None:
             return [f"flavor/{flavor}" for flavor in flavors] if workload.blocks else []
@@ -44,14 +44,14 @@ class Blocking(Struct, frozen=True):
 
 
 def scopes_of(workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
-    """Return the scopes that must be open for a workload to get this usage."""
+    """Return the scopes that must not be blocked for a workload to get this usage."""
     return [_ALL, f"queue/{workload.queue}", *{f"flavor/{fr.flavor}" for fr in usage}]
 
 
 class Closed:
-    """The scopes in which no workload is admitted, each with the workload whose pods are not ready yet.
+    """The scopes in which no workload is admitted, each with the workload that blocks it.
 
-    A scope is everything, a ClusterQueue or a flavor.
+    A scope is the whole cluster, a ClusterQueue or a flavor. A workload blocks until its pods are ready.
     """
 
     def __init__(self, blocking: Blocking | None, unready: Iterable[WorkloadInfo]) -> None:
@@ -62,14 +62,14 @@ class Closed:
                 self.close(workload)
 
     def close(self, workload: WorkloadInfo) -> None:
-        """Close the scopes that a workload blocks while its pods are not ready."""
+        """Block the scopes of a workload whose pods are not ready."""
         if self._blocking is None:
             return
         for scope in self._blocking.closed_by(workload, workload.usage or {}):
             self._closers.setdefault(scope, workload.key)
 
     def blocker(self, workload: WorkloadInfo, usage: Usage) -> str:
-        """Return the key of the workload that has to be ready before this one is admitted; "" if there is none."""
+        """Return the key of the workload whose pods must be ready before this one is admitted; "" if there is none."""
         if not self._closers:
             return ""
         return next((self._closers[scope] for scope in scopes_of(workload, usage) if scope in self._closers), "")

@@ -1,7 +1,7 @@
 """Find the best child of each node while the keys of children change.
 
-Each node has a heap, in which an entry is void once its child has another entry. A change costs the logarithm of the
-number of children, without comparing all of them again.
+Each node has a heap. An entry of the heap is void once its child has a newer entry. So a change costs the logarithm of
+the number of children.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ Key = tuple[Any, ...]
 
 
 class ChildHeap:
-    """The children of each node by key, the lowest key first; `None` is the parent of the roots."""
+    """The children of each node by key, the lowest key first; `None` as a parent holds the roots."""
 
     def __init__(self) -> None:
         self._current: dict[Node, int] = {}

@@ -1,25 +1,26 @@
-"""Run the admission cycle: decide which workloads get quota now, at whose expense, and why the others do not.
+"""Run the admission cycle: decide which workloads get quota now, which are preempted, and why the others wait.
 
-Of the heads of all ClusterQueues, each judged in the present state, the first in order is served, then the next, until
-no head can be served. A scheduler that admits one workload at a time would do the same (the order is upstream's, Kueue
-KEP-1714 and `scheduler.go`). Here a head is nominated again only when usage changed so far that its nomination may not
-hold.
+A *head* is the first workload of a ClusterQueue that is worth a try. The cycle nominates the heads of all ClusterQueues
+in the present state, serves the first in order, then the next, until no head can be served. The result and the order
+are those of a scheduler that admits one workload at a time (Kueue KEP-1714 and `scheduler.go`). But a head is nominated
+again only if usage changed so far that its nomination may no longer hold.
 
-- A head that fits is admitted, and the next workload of its ClusterQueue becomes a head.
-- A head that fits at the expense of others stays the head until its victims have left. Its usage counts and theirs does
-not, for the rest of the cycle and in every later cycle, until it is admitted or can no longer be. So no other workload
-gets what its victims give back. A head that fits only because they leave waits as well, and keeps what it will get.
-- A head that does not fit is set aside, with its class, and its successor becomes a head. In a StrictFIFO queue it
-stays the head. If it waits for preemption to become possible, what it may have is kept for it.
+- A head that fits is admitted, and the next workload of its ClusterQueue becomes the head.
+- A head that fits by preemption stays the head until its victims have terminated. Until it is admitted or can no longer
+  be, its usage counts and the usage of its victims does not, in this cycle and in later ones. So no other workload
+  takes the freed quota. A head that fits only because those victims terminate waits as well, and its quota is kept for
+  it.
+- A head that does not fit is set aside, with its equivalence class, and the next workload becomes the head. In a
+  StrictFIFO queue it stays the head. If it waits until preemption becomes possible, available quota is kept for it.
 - A head whose user has reached a limit of the ClusterQueue is set aside, in a StrictFIFO queue, too.
-- Growth of a running workload (`growth.growth`) that does not fit is set aside in every queue, and nothing is kept for
-it.
-- A head that fits at the expense of others, where smaller elastic workloads suffice, stays the head and keeps what it
-will get; no workload is evicted.
-- A head that fits, but has to wait until the pods of another workload are ready, stays the head and keeps what it will
-get.
+- The growth of a running workload (`growth.growth`) that does not fit is set aside in every queue, and no quota is kept
+  for it.
+- If smaller elastic workloads suffice instead of a preemption, no workload is evicted. The head stays the head, and its
+  quota is kept for it.
+- A head that fits, but has to wait until the pods of another workload are ready, stays the head, and its quota is kept
+  for it.
 
-A head that depends on preemption is nominated again when its turn comes, and goes back if its nomination changed.
+A head that needs preemption is nominated again when its turn comes. If its nomination changed, it is ordered again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -57,14 +58,14 @@ _DEFERRED = (
 
 
 class Admission(Struct, frozen=True):
-    """A workload that holds quota from now on, and its assignment."""
+    """A workload that gets quota in this cycle, and its assignment."""
 
     workload: WorkloadInfo
     assignment: Assignment
 
 
 class Preemption(Struct, frozen=True):
-    """The decision to preempt for a workload victims that may be evicted already, or admitted in the same cycle."""
+    """A workload that needs preemption, and its victims; some may be evicted already or admitted in this cycle."""
 
     workload: WorkloadInfo
     assignment: Assignment
@@ -85,22 +86,22 @@ class Pending(Struct, frozen=True):
 
 
 class Recomputation(StrEnum):
-    """The second outcome for a head, after an earlier head of the cycle preempted some of its victims."""
+    """How an earlier preemption of the same cycle changed the outcome for a later head with the same victims."""
 
-    NEW_TARGETS = "new_targets"  # the head preempts other workloads
-    DEFERRED_FIT = "deferred_fit"  # the head fits once the common victims have left
-    SKIPPED = "skipped"  # the head does not fit
+    NEW_TARGETS = "new_targets"  # the head preempts other victims instead
+    DEFERRED_FIT = "deferred_fit"  # the head fits once the common victims have terminated
+    SKIPPED = "skipped"  # the head no longer fits
 
 
 class Outcome(Struct):
     """The decisions of a cycle, in order.
 
     spared: preemptions for which elastic workloads shrink instead.
-    skips: by ClusterQueue, how many heads could have preempted if others had not been served before (metric
+    skips: by ClusterQueue, how many heads could have preempted if other heads had not been served first (metric
     `admission_cycle_preemption_skips`).
-    recomputed: the ClusterQueues whose heads had victims in common with heads served before (metric
+    recomputed: the ClusterQueues whose heads had victims in common with heads served earlier (metric
     `preemption_target_recomputations_total`).
-    looks: how many nominations were made.
+    looks: the number of nominations.
     """
 
     admitted: list[Admission] = field(default_factory=list)
@@ -124,19 +125,19 @@ def run(
 ) -> Outcome:
     """Serve the heads of all ClusterQueues in which something changed.
 
-    Admitted workloads leave the queues and hold their usage in the tree; otherwise the tree is unchanged. If
+    Admitted workloads leave the queues and their usage counts in the tree; otherwise the tree is unchanged. If
     `queues.untried` is not empty afterwards, call `run` again at once.
 
-    limit: stop after about so many nominations, so that the caller can do other work in between. The next call has to
-    nominate the heads again, so at least as many further nominations as there are heads are made.
-    spare: whether shrinking elastic workloads suffices, called before any eviction; it reads the tree as the earlier
-    decisions leave it.
+    limit: stop after about this many nominations, so that the caller can do other work in between. The next call has to
+    nominate the heads again, so each call makes at least as many further nominations as there are heads.
+    spare: whether shrinking elastic workloads suffices. It is called before any eviction and reads the tree as the
+    earlier decisions leave it.
     """
     return _Cycle(tree, queues, flavors, settings, now, spare).run(limit)
 
 
 class _Reservation(Struct):
-    """The reservation of a preemptor at the head of a ClusterQueue.
+    """The quota kept for a preemptor at the head of a ClusterQueue.
 
     holders: its victims that still hold quota.
     """
@@ -170,9 +171,9 @@ class _Cycle:
         self._closed = Closed(settings.blocking, tree.unready.values())
         self._heads = Heads(settings)
         self._forest: dict[Node, CohortTree] = {}
-        self._away: set[str] = set()  # keys of victims, which do not count for the rest of the cycle
-        self._claimed: list[Places] = []  # places kept for heads that wait for others to leave
-        self._left: list[Places] = []  # places of victims, which do not count for the rest of the cycle
+        self._away: set[str] = set()  # keys of victims, whose usage does not count for the rest of the cycle
+        self._claimed: list[Places] = []  # topology domains kept for heads that wait for victims
+        self._left: list[Places] = []  # topology domains of victims, which count as free for the rest of the cycle
         self._outcome = Outcome()
         self._most = inf  # the limit of nominations
 
@@ -191,7 +192,7 @@ class _Cycle:
             for name in heads:
                 if name not in waiting:
                     self._enter(name)
-            # The order is known only with all heads; without them, the next call goes on setting heads aside.
+            # The order is known only once all heads are known; without them, the next call goes on setting heads aside.
             if not self._is_spent:
                 self._most = self._outcome.looks + more
             while not self._is_spent and (nomination := self._heads.pop()) is not None:
@@ -202,7 +203,7 @@ class _Cycle:
         return self._outcome
 
     def _wake(self) -> None:
-        """Retry heads whose blocker is ready or a victim of which has left, and flush the quota of lifted claims."""
+        """Retry heads whose blocker became ready or one of whose victims terminated, and flush lifted claims."""
         for name, parked in list(self._queues.parked.items()):
             is_unblocked = parked.blocker and parked.blocker not in self._tree.unready
             if is_unblocked or any(self._tree.holder(victim) is None for victim in parked.victims):
@@ -212,12 +213,12 @@ class _Cycle:
                 self._queues.flush(node, freed)
 
     def _find_queues_to_try(self) -> list[str]:
-        """Return the ClusterQueues whose head is to be tried, and those in their trees whose head claims quota."""
+        """Return the ClusterQueues whose head has to be tried, and those in their trees whose head claims quota."""
         names = [name for name in self._queues.untried if name in self._tree.queues]
         for name in names:
             self._forest.setdefault(self._tree.queues[name].root, CohortTree())
         if names and self._tree.ledger.in_use:
-            # All trees share the nodes, so the places that a preemptor keeps count in every tree.
+            # All trees share the nodes, so the topology domains kept for a preemptor count in every tree.
             for name, parked in self._queues.parked.items():
                 if parked.places and name in self._tree.queues:
                     self._forest.setdefault(self._tree.queues[name].root, CohortTree())
@@ -229,7 +230,7 @@ class _Cycle:
         return list(dict.fromkeys(names + claiming))
 
     def _keep_reservations(self) -> set[str]:
-        """Count what preemptors wait for as theirs, and admit those whose victims have left.
+        """Count the quota kept for preemptors as used by them, and admit those whose victims have terminated.
 
         A reservation ends if a victim was not evicted after all, or if its preemptor would not fit even without the
         victims. Return the ClusterQueues whose head needs no further try.
@@ -254,12 +255,12 @@ class _Cycle:
         }
 
     def _redeem(self, reservation: _Reservation) -> bool:
-        """Admit a preemptor that fits by now. Return whether it was admitted, or keeps its reservation."""
+        """Admit a preemptor that fits by now. Return whether it was admitted or keeps its reservation."""
         node, cohorts = reservation.node, self._tree_of(reservation.node)
         workload = self._queues.head(node.name)
         assert workload is not None, "the preemptor of a reservation is the head"
         if workload.family and any(holder.family == workload.family for holder in reservation.holders):
-            self._renew(reservation, workload)  # there is quota for both, but the job may have only one of them
+            self._renew(reservation, workload)  # both variants fit, but the job may have only one of them
             return True
         self._cancel(reservation)
         best = self._nominate(node, workload).found
@@ -285,9 +286,9 @@ class _Cycle:
         self._claim_places(reservation.parked.places)
 
     def _find_victims(self, cohorts: CohortTree, assignment: Assignment) -> frozenset[str]:
-        """Return the victims that must leave before an assignment fits.
+        """Return the victims that must terminate before an assignment fits.
 
-        They are in its tree, or in any tree if places are short.
+        They are in the assignment's tree; if topology domains are short, in any tree.
         """
         return frozenset(self._away if assignment.places else (victim.key for victim in cohorts.victims))
 
@@ -299,7 +300,10 @@ class _Cycle:
             self._claimed.remove(places)
 
     def _remove_victim(self, victim: WorkloadInfo) -> None:
-        """Count a victim as gone for the rest of the cycle; another tree may wait for its places as well."""
+        """Count a victim as gone for the rest of the cycle.
+
+        Its topology domains count as free in the other trees, too.
+        """
         if victim.key in self._away:
             return
         queue = self._tree.queues[victim.queue]
@@ -313,7 +317,7 @@ class _Cycle:
         return self._forest[node.root]
 
     def _enter(self, name: str) -> None:
-        """Put the head of a ClusterQueue among the heads, in place of the former one."""
+        """Put the head of a ClusterQueue among the heads, replacing its former head."""
         node = self._tree.queues[name]
         cohorts = self._tree_of(node)
         nomination = self._find_head(node)
@@ -325,10 +329,10 @@ class _Cycle:
             self._heads.enter(nomination)
 
     def _find_head(self, node: Node) -> Nomination | None:
-        """Return the head of a ClusterQueue if it can be served; set aside those before it that do not fit.
+        """Return the head of a ClusterQueue that can be served; set aside the workloads before it that do not fit.
 
-        Once the limit of nominations is reached, return None for every queue. Then no head at all is served any more,
-        so the order is kept.
+        Once the limit of nominations is reached, return None for every queue. Then no head is served any more, so the
+        order is kept.
         """
         while not self._is_spent and (head := self._queues.head(node.name)) is not None:
             if self._tree.in_circle(node):
@@ -366,7 +370,7 @@ class _Cycle:
         node, cohorts = nomination.node, self._tree_of(nomination.node)
         best = nomination.found
         if nomination.ledger != self._tree.ledger.version and best.fits and best.assignment.places:
-            self._enter(node.name)  # another workload may have taken its place
+            self._enter(node.name)  # another workload may now be the head
             return
         if not best.fits and nomination.version != cohorts.version:
             self._enter(node.name)
@@ -413,7 +417,7 @@ class _Cycle:
     def _admit_unless_blocked(
         self, node: Node, workload: WorkloadInfo, assignment: Assignment, cohorts: CohortTree, *, sticky: bool = False
     ) -> None:
-        """Admit a workload, or let it wait until the pods of another are ready."""
+        """Admit a workload, or park it until the pods of another workload are ready."""
         if blocker := self._closed.blocker(workload, assignment.usage):
             self._claim(node, assignment.usage, cohorts, assignment.places)
             note = PendingReason("WaitingForPodsReady", MESSAGE)
@@ -474,7 +478,7 @@ class _Cycle:
         self._renominate(cohorts.fitting())
 
     def _reserve(self, nomination: Nomination, cohorts: CohortTree) -> None:
-        """Keep for the head of a StrictFIFO queue that cannot preempt what it may have without preemption."""
+        """Keep available quota for the head of a StrictFIFO queue that does not fit and cannot preempt."""
         node, assignment = nomination.node, nomination.found.assignment
         claim: Usage = {}
         if node.policy.preemption.within_cohort != "Any":
@@ -497,7 +501,7 @@ class _Cycle:
         self._claimed += places
 
     def _fits_now(self, node: Node, assignment: Assignment, cohorts: CohortTree) -> bool:
-        """Return whether an assignment fits now, while the victims still hold their quota and nothing is claimed."""
+        """Return whether an assignment fits while the victims still hold their quota, and without any claims."""
         return (not cohorts.victims or self._has_quota_now(node, assignment.usage, cohorts)) and (
             not self._left or self._has_places_now(assignment)
         )
@@ -512,7 +516,7 @@ class _Cycle:
             return node.fits(usage)
 
     def _nominate_beside_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> BestAssignment:
-        """Return the nomination of a workload beside the claims and the victims, perhaps with another flavor."""
+        """Nominate a workload while all claims and victims still count, perhaps with another flavor."""
         with assume_usage(more=cohorts.freed.items()), self._tree.ledger.assume(more=self._left):
             return nominate(self._tree, workload, self._flavors, self._settings)
 
@@ -567,7 +571,7 @@ def _explain(best: BestAssignment) -> PendingReason:
 
 
 def _find_reservable(node: Node, assignment: Assignment) -> Usage:
-    """Return how much of its requests a workload may have in its ClusterQueue without preemption (upstream #805)."""
+    """Return how much of its requests a workload could get in its ClusterQueue without preemption (upstream #805)."""
     claim = {}
     for fr, amount in assignment.usage.items():
         quota = node.quota(fr)

@@ -1,12 +1,12 @@
-"""Estimate when a waiting workload will start, by running the admission cycle forward on what is known of the others.
+"""Estimate when a waiting workload will start, by simulating admission cycles into the future.
 
-The workloads that hold quota end one after the other, by their time limit or as workloads of their queue usually do.
-After each end the cycle decides as it would then. So the estimate follows every rule of quota, order and preemption.
+Workloads that hold quota end one after the other, by their time limit or by the usual run times of their queue. After
+each end, the simulation runs a cycle. So the estimate follows every rule of quota, order and preemption.
 
 Future submissions are not known. The estimate says how certain it is:
-- sure: only time limits, which are enforced, lie before the start, and no other workload is admitted before.
-- likely: other workloads are admitted or evicted first, or the estimate rests on run times that were much alike.
-- a guess: the estimate rests on run times that differ widely, are few, or are exceeded already.
+- sure: only time limits, which are enforced, precede the start, and no other workload is admitted before.
+- likely: other workloads are admitted or evicted first, or the estimate rests on similar past run times.
+- a guess: the estimate rests on past run times that differ widely, are few, or are exceeded already.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,12 +24,12 @@ from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import cycle
 
-# The limit of ends that an estimate looks ahead.
+# The maximum number of ends that an estimate looks ahead.
 MOST_ENDS = 2000
-# The limit of cycles in a row that change something: workloads might preempt each other for ever.
+# The maximum number of consecutive cycles with changes: workloads might preempt each other for ever.
 _MOST_CYCLES = 200
 
-# At least so many run times, none more than so many times another, make a likely estimate.
+# A likely estimate needs at least this many past run times, the longest at most this many times the shortest.
 _ENOUGH, _ALIKE = 3, 2.0
 
 _NAMED = 3
@@ -48,11 +48,11 @@ class Certainty(IntEnum):
 
 
 class RunTime(Struct, frozen=True):
-    """The time for which a workload holds quota once it has it.
+    """How long a workload holds quota once it has it.
 
-    limit: the workload is ended after so long at the latest; None if nothing ends it.
-    expected: how long its user expects it to run, if that is sooner.
-    recent: the run times that earlier runs make likely.
+    limit: the time after which the workload is ended; None if there is no limit.
+    expected: the run time that its user expects, if that is sooner.
+    recent: probable run times, from earlier runs.
     """
 
     limit: timedelta | None = None
@@ -73,7 +73,7 @@ class Estimate(Struct, frozen=True):
 
 
 class _Rest(Struct, frozen=True):
-    """The remaining time for which a workload holds its quota."""
+    """How much longer a workload holds its quota."""
 
     time: timedelta
     certainty: Certainty
@@ -81,7 +81,7 @@ class _Rest(Struct, frozen=True):
 
 
 def remaining(run: RunTime, ran: timedelta) -> _Rest | None:
-    """Return the remaining time of a workload that has run for `ran`; None if nothing says when it ends."""
+    """Return how much longer a workload runs after `ran`; None if nothing is known of its end."""
     limit = run.limit - ran if run.limit is not None else None
     longer = [time for time in run.recent if time > ran]
     usual: _Rest | None
@@ -92,7 +92,7 @@ def remaining(run: RunTime, ran: timedelta) -> _Rest | None:
         middle = timedelta(seconds=median(time.total_seconds() for time in longer))
         usual = _Rest(middle - ran, Certainty.LIKELY if alike else Certainty.GUESS, "as those before it")
     elif run.recent:
-        # It runs longer than all before it, so the best guess is that it takes as long again.
+        # It has run longer than all earlier runs, so the best guess is that it takes as long again.
         usual = _Rest(ran, Certainty.GUESS, "though it runs longer than those before it")
     elif limit is None:
         return None
@@ -113,10 +113,10 @@ def estimate(
     settings: cycle.AdmissionSettings | None = None,
     names: Mapping[str, str] | None = None,
 ) -> Estimate:
-    """Estimate when the workload gets quota. The call consumes the tree and the queues.
+    """Estimate when the workload gets quota. The call changes the tree and the queues: pass copies.
 
     runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
-    names: how to name workloads for people, by key.
+    names: how messages name workloads, by key.
     """
     return estimate_all(tree, queues, flavors, [key], runs, now, settings, names)[key]
 
@@ -191,7 +191,7 @@ class _Forecast(Struct):
         self._estimates[key] = Estimate(self.now, certainty, self._takeovers.get(key) or self._because)
 
     def _preempt(self, preemption: cycle.Preemption) -> None:
-        """Free the quota of the victims at once, and queue them again."""
+        """Free the quota of the victims at once, and put them back into their queues."""
         victims = [victim.workload for victim in preemption.victims]
         if preemption.workload.key in self.keys:
             because = f"it takes the place of {self._list_names([victim.key for victim in victims])}"
@@ -234,7 +234,7 @@ class _Forecast(Struct):
         return True
 
     def _find_next_end(self) -> tuple[datetime, str, datetime | None, _Rest] | None:
-        """Return the next end, without those of workloads that were evicted before."""
+        """Return the next end of a workload, ignoring those that were evicted meanwhile."""
         while self._ends:
             _, key, since, _ = self._ends[0]
             holder = self._find_holder(key)
@@ -247,7 +247,7 @@ class _Forecast(Struct):
         return next((node.workloads[key] for node in self.tree.queues.values() if key in node.workloads), None)
 
     def _explain_stuck(self, key: str) -> str:
-        """Explain why the workload waits although no other workload will end."""
+        """Return why the workload waits although no other workload is expected to end."""
         why = self.queues.why(key)
         if why is not None and why.reason in (SUSPENDED, MISCONFIGURED):
             return why.message
@@ -257,7 +257,7 @@ class _Forecast(Struct):
         return f"it does not fit even if nothing else runs{f': {why.message}' if why is not None else ''}"
 
     def _list_names(self, keys: list[str]) -> str:
-        """Name a few of the workloads."""
+        """Return the names of the first few workloads, and how many more there are."""
         more = len(keys) - _NAMED
         names = (self.names.get(key, key) for key in keys[:_NAMED])
         return ", ".join(names) + (f" and {more} more" if more > 0 else "")

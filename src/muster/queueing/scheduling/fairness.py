@@ -1,12 +1,12 @@
-"""Compute fair shares: how much of the lendable quota each node of the tree borrows, and whose turn it is.
+"""Compute fair shares: how much each node of the quota tree borrows, and which head is served next.
 
 The dominant resource share of a node is, in thousandths, the largest ratio of the borrowed to the lendable amount of a
-resource, divided by the weight of the node. The parent of the node defines what is lendable. Shares are exact: one that
-is larger by one part in a billion is larger. Only status rounds, upwards.
+resource, divided by the weight of the node. The parent of the node defines what is lendable. Shares are exact
+fractions: a share that is larger by one part in a billion is larger. Only status rounds, upwards.
 
 A `Tournament` finds the next head. In each Cohort the children's nominees compete by the share that the child would
 have with its nominee admitted; the winner is the nominee of the Cohort. A change below a node changes results only on
-the way to the root. So finding the next winner costs the height of the tree, not the number of contenders.
+the way to the root. So finding the next winner costs the height of the tree, not the number of heads.
 
 The rules are Kueue's (Kueue KEP-1714 fair sharing).
 """
@@ -60,14 +60,14 @@ class FairSharing(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Share:
-    """A dominant resource share; shares compare by size, exactly.
+    """A dominant resource share. Shares compare by size, exactly.
 
-    infinite: whether it is the share of a node of weight 0 that borrows. Two of these compare by their value at weight
-    1.
+    infinite: whether it is the share of a node of weight 0 that borrows. Two such shares compare by their value at
+    weight 1.
     value: the share in thousandths.
     resource: the dominant resource, "" if there is none.
-    borrowed: the flavors and resources of which the node uses more than its own. Some may exist although the share is
-    0, if nothing of them can be lent.
+    borrowed: the flavors and resources that the node borrows. There may be some although the share is 0, if none of
+    them is lendable.
     """
 
     infinite: bool = False
@@ -81,7 +81,7 @@ class Share:
         return UNBOUNDED if self.infinite else ceil(self.value)
 
     def borrows_of(self, usage: Usage) -> bool:
-        """Return whether the node borrows some of this."""
+        """Return whether the node borrows some of these flavors and resources."""
         return any(usage.get(fr, 0) > 0 for fr in self.borrowed)
 
 
@@ -89,7 +89,7 @@ _NO_SHARE = Share()
 
 
 def share(node: Node, extra: Usage = _NOTHING) -> Share:
-    """Return the share of the node if it used that much more. The share of a root is 0, because it has no siblings."""
+    """Return the share of the node with `extra` usage added. The share of a root is 0, because it has no siblings."""
     return Shares().now(node, extra)
 
 
@@ -108,12 +108,12 @@ class Shares:
         return cached
 
     def changed(self, queue: Node) -> None:
-        """Forget the shares that depend on the usage of the ClusterQueue, which changed."""
+        """Forget the cached shares that depend on a ClusterQueue whose usage changed."""
         for node in (queue, *queue.ancestors()):
             self._known.pop(node, None)
 
     def now(self, node: Node, extra: Usage = _NOTHING) -> Share:
-        """Compute the share of the node if it used that much more, by its present usage, which may be a trial."""
+        """Compute the share of the node with `extra` usage added, from its present usage, uncached."""
         parent = node.parent
         if parent is None:
             return _NO_SHARE
@@ -176,7 +176,7 @@ class Tournament:
             self.enter(contender)
 
     def enter(self, contender: Contender) -> None:
-        """Enter the head of a ClusterQueue, in place of its former one."""
+        """Enter the head of a ClusterQueue, replacing its former head."""
         self._nominees[contender.queue] = contender
         self.changed(contender.queue)
 
@@ -186,10 +186,10 @@ class Tournament:
             self.changed(queue)
 
     def pop(self) -> Contender | None:
-        """Remove and return the winner; None at the end.
+        """Remove and return the winner; None if no head is left.
 
-        Until the next call the caller may change the usage of the winner's ClusterQueue; it has to report other changes
-        with `changed`.
+        Until the next call the caller may change the usage of the winner's ClusterQueue; it reports other changes with
+        `changed`.
         """
         if self._last is not None:
             self.changed(self._last)
@@ -204,7 +204,7 @@ class Tournament:
         return winner
 
     def changed(self, queue: Node) -> None:
-        """Play again what depends on the usage or the head of the ClusterQueue, which changed."""
+        """Recompute the results that depend on a ClusterQueue whose usage or head changed."""
         for node in (queue, *queue.ancestors()):
             if not node.is_queue:
                 best = self._children.best(node)

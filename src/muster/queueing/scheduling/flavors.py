@@ -1,11 +1,11 @@
-"""Assign flavors: decide from which flavor each podset of a workload gets its resources, and in which mode.
+"""Assign flavors: decide which flavor each podset of a workload gets for its resources, and in which mode.
 
 The rules are Kueue's (flavorcall.go, Kueue KEP-582 fungibility). From each resource group of the ClusterQueue a podset
 gets one flavor, for all its resources in the group. Flavors are tried in the order of the group. The first that is good
 enough by the queue's fungibility is taken, else the best of all.
 
-Podsets are served one after the other, each on top of the usage of those before it. Podsets of one group (`together`)
-are served as if they were one.
+Podsets are assigned one after the other, and the usage of earlier ones counts. Podsets of one group (`together`) are
+assigned as if they were one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ from muster.queueing.scheduling.explain import most_serious
 from muster.queueing.topology.assigning import unsuited
 from muster.queueing.topology.nodelabels import NodeLabels
 
-# Keys are the index of a podset in the workload, and a resource.
+# The last flavor tried, by the index of a podset in the workload and a resource.
 Tried = Mapping[tuple[int, str], int]
 Pinned = Mapping[tuple[int, str], str]
 
@@ -47,12 +47,12 @@ How = tuple[Mode, int]
 
 _WORST: How = (Mode.NO_FIT, 0)
 
-# The limit of searches for flavors whose labels agree, for podsets that are served together.
+# The maximum number of searches for flavors with matching labels, for podsets that are assigned together.
 _MOST_SEARCHES = 256
 
 
 class Oracle(Protocol):
-    """A function that tells what preemption could do for a single flavor and resource."""
+    """A function that tells whether preemption could free an amount of one flavor and resource."""
 
     def __call__(self, fr: FlavorResource, amount: int) -> How:
         """Return NO_CANDIDATES, PREEMPT or RECLAIM, and the level once the victims have left."""
@@ -76,7 +76,7 @@ def assign(
     The assignment ends with the first podsets that no flavor suits; later ones are not tried.
 
     counts: the sizes of the podsets, if not their own.
-    start: the index of the last flavor that was tried, after which the search goes on.
+    start: the last flavor that was tried; the search goes on after it.
     pinned: the only flavor that a resource of a podset may get; empty or None is any.
     fair: whether fair sharing is on.
     ignore_undeclared: resources that the ClusterQueue does not cover need no quota (`quotaCheckStrategy`).
@@ -90,9 +90,9 @@ def assign(
 
 
 def level_of(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return how far an amount must be borrowed, and whether it could be reclaimed from others.
+    """Return the level of borrowing that an amount needs, and whether it could be reclaimed from others.
 
-    The level is the height of the lowest subtree that has so much left (0: the ClusterQueue itself), or of the whole
+    The level is the height of the lowest subtree with enough quota left (0: the ClusterQueue itself), or of the whole
     tree if none has. The amount can be reclaimed if that subtree is not the whole tree.
     """
     if node.parent is None or not node.borrows(fr, amount):
@@ -107,14 +107,14 @@ def level_of(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
 
 
 def preferred(one: How, other: How, fungibility: Fungibility) -> bool:
-    """Return whether the first way to get a flavor is better by the queue's preference (upstream isPreferred)."""
+    """Return whether the first mode and level are better by the queue's preference (upstream isPreferred)."""
     return _rank(*one, fungibility) > _rank(*other, fungibility)
 
 
 def _rank(mode: Mode, level: int, fungibility: Fungibility) -> tuple[int, int, int]:
-    """Return the rank of a way to get a flavor, the greater the better.
+    """Return the rank of a mode and level, the greater the better.
 
-    If there are no candidates, the flavor is not available now, and its rank is below every viable one.
+    If there are no candidates for preemption, the flavor is not available now and ranks below every viable one.
     """
     if mode == Mode.NO_FIT:
         return 0, 0, 0
@@ -125,7 +125,7 @@ def _rank(mode: Mode, level: int, fungibility: Fungibility) -> tuple[int, int, i
 
 
 def _needs_next(mode: Mode, level: int, fungibility: Fungibility) -> bool:
-    """Return whether the search goes on after a flavor with this mode and level."""
+    """Return whether the next flavor must be tried after this mode and level."""
     if mode <= Mode.NO_CANDIDATES:
         return True
     if mode != Mode.FIT and fungibility.try_next_before_preempting:
@@ -134,7 +134,7 @@ def _needs_next(mode: Mode, level: int, fungibility: Fungibility) -> bool:
 
 
 class _Quote(Struct):
-    """The way in which a flavor could provide one resource."""
+    """How a flavor could provide one resource: mode, level and reason."""
 
     mode: Mode
     level: int = 0
@@ -143,7 +143,7 @@ class _Quote(Struct):
 
 
 class _Offer(Struct):
-    """The way in which a flavor could provide all resources of a group.
+    """How a flavor could provide all resources of a group.
 
     how: the mode and level of the worst resource.
     """
@@ -154,7 +154,7 @@ class _Offer(Struct):
 
 
 class _Call(Struct):
-    """One call of `assign`: its arguments, and the usage of the podsets served so far."""
+    """One call of `assign`: its arguments, and the usage of the podsets assigned so far."""
 
     podsets: tuple[PodSet, ...]
     node: Node
@@ -221,7 +221,7 @@ def _explain_excess(fr: FlavorResource, assumed: int, request: int, most: int) -
 
 
 def _group_podsets(podsets: tuple[PodSet, ...]) -> list[list[int]]:
-    """Return the indexes of podsets that must get the same flavors, groups in the order of their first podset."""
+    """Return the indexes of podsets, grouped by those that must get the same flavors, in the order of the podsets."""
     groups: dict[str | int, list[int]] = {}
     for index, podset in enumerate(podsets):
         groups.setdefault(podset.together or index, []).append(index)
@@ -229,7 +229,7 @@ def _group_podsets(podsets: tuple[PodSet, ...]) -> list[list[int]]:
 
 
 class _Group:
-    """The search for podsets that are served together."""
+    """The search for podsets that are assigned together."""
 
     def __init__(self, call: _Call, members: list[int]) -> None:
         self.call = call
@@ -241,10 +241,10 @@ class _Group:
         self.attempts: list[FlavorAttempt] = []
         self.error = ""
         self.searches = 0
-        self.clashes: dict[str, str] = {}  # flavors that a later one conflicts with, and why
+        self.clashes: dict[str, str] = {}  # flavors whose labels conflict with a later choice, and why
 
     def find(self) -> bool:
-        """Choose flavors for all resources and count them as used; return False if one resource gets none."""
+        """Choose flavors for all resources and count them as used; return False if a resource gets none."""
         if self._choose(sorted(self.requests)):
             self._count()
             return True
@@ -267,7 +267,7 @@ class _Group:
     def _choose_from(self, group: ResourceGroup, resource: str, rest: Sequence[str]) -> bool:
         """Choose a flavor of a resource group, and flavors for the rest of the resources.
 
-        If the labels of a flavor keep the rest from getting any, take the next best flavor instead.
+        If the labels of a flavor leave no flavor for the rest, try the next best flavor instead.
         """
         barred: dict[str, str] = {}
         before = dict(self.chosen), list(self.reasons), list(self.attempts)
@@ -336,9 +336,9 @@ class _Group:
         return True
 
     def _find_without_nodes(self, group: ResourceGroup, number: int, resource: str) -> dict[str, str]:
-        """Return the flavors of a group none of whose nodes suits the pods, and a sentence about each.
+        """Return the flavors of a group that have no suitable node for the pods, each with a sentence.
 
-        The result is empty unless some node of another flavor suits the pods: suitable nodes may be created on demand.
+        The result is empty unless another flavor has a suitable node, because nodes may be created on demand.
         """
         nodes, podsets = self.call.nodes, [self.call.podsets[index] for index in self.members]
         if nodes is None or len(group.flavors) == 1 or not any(one.selector or one.terms for one in podsets):
@@ -401,7 +401,10 @@ class _Group:
             return self.error
 
     def _find_clash(self, flavor: str, resources: list[str]) -> str:
-        """Return why a flavor conflicts with those chosen for other resources: a label of a node has one value."""
+        """Return why a flavor's labels conflict with those of flavors chosen for other resources.
+
+        A node has one value for a label.
+        """
         labels = self.call.flavors[flavor].labels
         for resource, choice in self.chosen.items():
             others = self.call.flavors[choice.flavor].labels

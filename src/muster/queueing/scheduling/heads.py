@@ -1,9 +1,9 @@
-"""Keep the heads of a cycle in order, and find those to nominate again when usage changes.
+"""Keep the heads of a cycle in order, and find the heads to nominate again when usage changes.
 
-Preemptors that wait for their victims to leave come first. Without fair sharing the other heads come by the level of
-borrowing, priority, time and UID; with it, by the tournament of shares.
+Preemptors that wait for their victims come first. Without fair sharing the other heads come by level of borrowing,
+priority, time and UID; with fair sharing, by the tournament of shares.
 
-Without fair sharing, a head that is entered again or withdrawn leaves a void entry behind.
+Without fair sharing, a head that is replaced or withdrawn leaves a void entry behind.
 """
 
 from dataclasses import dataclass, field
@@ -41,18 +41,18 @@ class CohortTree:
     _serial: int = 0
 
     def send_away(self, queue: Node, victim: WorkloadInfo) -> None:
-        """Count as gone a victim that holds quota of a ClusterQueue."""
+        """Count a victim of the ClusterQueue as gone."""
         self.victims.append(victim)
         freed = self.freed.setdefault(queue, {})
         for fr, amount in (victim.usage or {}).items():
             freed[fr] = freed.get(fr, 0) + amount
 
     def watch(self, nomination: Nomination) -> None:
-        """Remember the nomination of a ClusterQueue's head, and up to which growth of usage it holds."""
+        """Store the nomination of a ClusterQueue's head with the growth of usage up to which it holds."""
         node = nomination.node
         self.heads[node.name] = nomination
         if not nomination.found.fits:
-            return  # the head is nominated again when its turn comes
+            return  # the head is nominated again anyway when its turn comes
         for fr, amount in nomination.found.assignment.usage.items():
             self._serial += 1
             limit = self._grown.get(fr, 0) + slack(node, fr, amount)
@@ -75,7 +75,7 @@ class CohortTree:
         return list(stale.values())
 
     def fitting(self) -> list[Nomination]:
-        """Return all nominations that fit."""
+        """Return the nominations of all heads that fit without preemption."""
         return [nomination for nomination in self.heads.values() if nomination.found.fits]
 
     def _collect(self, nomination: Nomination, stale: dict[str, Nomination]) -> None:
@@ -94,7 +94,7 @@ class Heads:
         self._serial = 0
 
     def enter(self, nomination: Nomination) -> None:
-        """Add a nomination as the head of its ClusterQueue; it replaces the queue's previous head."""
+        """Add a nomination as the head of its ClusterQueue, replacing the former head."""
         self._current[nomination.node.name] = nomination
         if self._tournament is not None:
             self._tournament.enter(nomination.contender)
@@ -109,7 +109,7 @@ class Heads:
             self._tournament.leave(queue)
 
     def pop(self) -> Nomination | None:
-        """Remove and return the next head; None at the end."""
+        """Remove and return the next head; None if no head is left."""
         if self._tournament is not None:
             winner = self._tournament.pop()
             return self._current.pop(winner.queue.name) if winner is not None else None

@@ -1,8 +1,7 @@
-"""Nominate one workload: find the flavors that it would get now, with all of its pods or fewer, and at whose expense.
+"""Nominate a workload: find the flavors that it would get now, for all of its pods or fewer, and its victims.
 
 A nomination holds until usage in its tree grows by more than its slack. Then the workload may no longer fit, or only by
-borrowing from further away. Within a cycle usage only grows, except for victims, so most nominations need no second
-try.
+borrowing from further away. Within a cycle usage only grows, except for victims, so most nominations are made once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +35,7 @@ class AdmissionSettings(Struct, frozen=True):
     """The settings of this cluster for admission.
 
     fair: the settings of fair sharing; None: it is off.
-    blocking: the workloads whose pods have to be ready first; None: none.
+    blocking: the settings for waiting until the pods of other workloads are ready; None: off.
     ignore_undeclared: resources that a ClusterQueue does not cover need no quota.
     past: the past usage of LocalQueues (admission fair sharing).
     """
@@ -51,8 +50,8 @@ class BestAssignment(Struct, frozen=True):
     """The best assignment that was found for a workload.
 
     mode: the mode of the assignment.
-    unplaced: whether a place for its pods was missing in some flavor.
-    gave_up: why there may be victims that the search did not find, as a sentence; else "".
+    unplaced: whether topology domains for its pods were missing in some flavor.
+    gave_up: a sentence that says why the search for victims was cut short; "" if it was complete.
     bar: why the workload may not have the assignment although it fits.
     """
 
@@ -65,7 +64,7 @@ class BestAssignment(Struct, frozen=True):
 
     @property
     def migrates(self) -> bool:
-        """Whether the workload fits, and only replaces another variant of its parent."""
+        """Whether the workload fits, except that it replaces another variant of its parent."""
         return bool(self.victims) and all(victim.migrates for victim in self.victims)
 
     @property
@@ -75,7 +74,7 @@ class BestAssignment(Struct, frozen=True):
 
     @property
     def possible(self) -> bool:
-        """Whether the workload could be admitted at all."""
+        """Whether the workload could be admitted, possibly by preemption."""
         return self.mode == Mode.FIT or bool(self.victims)
 
 
@@ -83,8 +82,8 @@ class Nomination(Struct, eq=False):
     """The head of a ClusterQueue, with the assignment that it would get.
 
     improvable: another flavor may become better while usage grows, because a workload to preempt may appear there.
-    version: the version of the usage of its tree.
-    ledger: the version of the places of all trees.
+    version: the version of its tree's usage.
+    ledger: the version of the topology ledger.
     """
 
     contender: Contender
@@ -100,7 +99,7 @@ class Nomination(Struct, eq=False):
 
     @property
     def workload(self) -> WorkloadInfo:
-        """The head."""
+        """The workload that is the head."""
         return self.contender.workload
 
 
@@ -125,7 +124,7 @@ def nominate(
 
 
 def _restrict_variant(tree: Tree, workload: WorkloadInfo, best: BestAssignment) -> BestAssignment:
-    """Restrict the assignment of a variant by the admitted variant of its parent.
+    """Return the assignment of a variant, limited by the admitted variant of the same parent.
 
     A variant always starts with all its pods.
     """
@@ -169,18 +168,18 @@ class _Search:
             self._oracle = self._preemptor.oracle
 
     def attempt_without_preemption(self, counts: Sequence[int]) -> BestAssignment | None:
-        """Return the assignment with so many pods, if it needs no preemption.
+        """Return the assignment with these pod counts if it needs no preemption, else None.
 
-        Upstream also preempts for a part of the pods. But the victims for one size may not suffice for the next size
-        that is tried, and two workloads could take turns for ever.
+        Upstream also preempts for a reduced number of pods. But the victims for one size may not suffice for the next
+        size that is tried, and two workloads could preempt each other for ever.
         """
         best = self.attempt(counts)
         return best if best.fits else None
 
     def attempt(self, counts: Sequence[int] | None) -> BestAssignment:
-        """Search until a flavor suffices or all were tried, each time after the flavors of the last attempt.
+        """Search until a flavor suffices or all were tried; each attempt starts after the flavors of the last one.
 
-        Upstream goes on in later cycles, so that its result depends on the past; here the search is one call.
+        Upstream goes on in later cycles, so its result depends on the past. Here the search is one call.
         """
         first: BestAssignment | None = None
         unplaced = False
@@ -253,13 +252,10 @@ def _has_passed_over(podset: PodSetAssignment) -> bool:
 
 
 def slack(node: Node, fr: FlavorResource, amount: int) -> int:
-    """Return by how much usage may grow elsewhere in the tree while the amount still fits.
-
-    The amount must fit at the same level of borrowing.
-    """
+    """Return how much usage may grow elsewhere in the tree while the amount still fits at its level of borrowing."""
     if node.parent is None:
         return UNLIMITED
-    # The node's own borrowing limit does not depend on others, so only the quota above may run out.
+    # The node's own borrowing limit does not depend on other nodes, so only the parent's quota may run out.
     room = node.parent.available(fr) - (amount - node.local_available(fr))
     if not node.borrows(fr, amount):
         return room

@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 def reduced(podsets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]], T | None]) -> T | None:
-    """Return what `attempt` returns for the most pods with which it succeeds; None if it never does.
+    """Return the result of `attempt` for the most pods with which it succeeds; None if it never does.
 
-    All podsets give up pods at the same pace, from their count to their least. The search is binary, with upstream's
-    steps (podset_reducer.go). Where fewer pods are not always better, it finds what upstream finds.
+    All podsets lose pods in the same proportion, from `count` to `least`. The search is binary, with upstream's steps
+    (podset_reducer.go), so its result is upstream's even where fewer pods are not better.
     """
     spare = [max(0, podset.count - podset.least) if podset.least is not None else 0 for podset in podsets]
     steps = sum(spare)

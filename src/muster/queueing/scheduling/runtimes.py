@@ -13,19 +13,21 @@ from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 
-# The number of last finished workloads that an estimate of the next run time uses.
+# The number of most recent runs that an estimate of the next run time uses.
 RECENT = 20
 
-# At least so many relatives are needed; else more distant ones count.
+# The minimum number of similar runs; with fewer, a wider group is used.
 _ENOUGH = 2
 
 _NUMBER = re.compile(r"[-_.]?\d+$")
 
 
 class Traits(Struct, frozen=True):
-    """The traits by which runs are alike.
+    """The traits by which runs are compared.
 
-    queue: the LocalQueue, as `namespace/name`. user: "" if unknown. name: of the job, without a number at its end.
+    queue: the LocalQueue, as `namespace/name`.
+    user: "" if unknown.
+    name: the job's name without a number at its end.
     """
 
     queue: str
@@ -35,27 +37,28 @@ class Traits(Struct, frozen=True):
 
 
 class PastRun(NamedTuple):
-    """A run that has ended. limit: the time after which it would have been ended; None if nothing did."""
+    """A run that has ended. limit: the time after which it would have been ended; None if there was no limit."""
 
     ran: timedelta
     limit: timedelta | None
 
 
 class PastRuns:
-    """The runs that ended last, in groups of relatives: those that are most alike foretell a run best."""
+    """The most recent runs, in groups of similar runs, from which the run time of a new run is estimated."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str | int, ...], deque[PastRun]] = {}
 
     def add(self, traits: Traits, run: PastRun) -> None:
-        """Add a run that ended after those added before."""
+        """Add a run. Runs must be added in the order of their ends."""
         for group in _list_groups(traits):
             self._runs.setdefault(group, deque(maxlen=RECENT)).append(run)
 
     def find(self, traits: Traits, limit: timedelta | None = None) -> tuple[timedelta, ...]:
-        """Return the run times that the closest relatives of a run make likely.
+        """Return probable run times of a new run, from the most similar group of past runs.
 
-        limit: the time after which it is ended. If its relatives had limits, their shares of these are likely.
+        limit: the time after which the run is ended. If the past runs had limits, the same fractions of this limit are
+        used.
         """
         groups = (self._runs.get(group, ()) for group in _list_groups(traits))
         runs = next((some for some in groups if len(some) >= _ENOUGH), self._runs.get((traits.queue,), ()))
@@ -64,7 +67,7 @@ class PastRuns:
 
 
 def _list_groups(traits: Traits) -> Iterator[tuple[str | int, ...]]:
-    """Yield the groups that a run belongs to, the closest relatives first."""
+    """Yield the groups that a run belongs to, the most similar first."""
     queue, user, name, pods = traits.queue, traits.user, traits.name, traits.pods
     if user:
         yield queue, user, name, pods
@@ -75,12 +78,12 @@ def _list_groups(traits: Traits) -> Iterator[tuple[str | int, ...]]:
 
 
 def name_series(name: str) -> str:
-    """Return what the names of jobs have in common that differ by a number at their end: `train` of `train-7`."""
+    """Return the name of a job without the number at its end: `train` for `train-7`."""
     return _NUMBER.sub("", name)
 
 
 def limit(workload: Workload) -> timedelta | None:
-    """Return the time after which the queue ends the workload; None if it does not."""
+    """Return the time after which the workload is ended (its maximum execution time); None if it has no limit."""
     most = workload.spec.maximum_execution_time_seconds
     past = workload.status.accumulated_past_execution_time_seconds or 0
     return timedelta(seconds=most - past) if most is not None else None
@@ -97,7 +100,7 @@ def find_traits(workload: Workload) -> Traits:
 def read_past_runs(
     workloads: Iterable[Workload], find_limit: Callable[[Workload], timedelta | None] = limit
 ) -> PastRuns:
-    """Return the runs of the workloads that have finished. find_limit: returns after what time one would be ended."""
+    """Return the past runs of the workloads that have finished. find_limit: returns the time limit of a workload."""
     ended: list[tuple[datetime, timedelta, Workload]] = []
     for workload in workloads:
         conditions = workload.status.conditions

@@ -1,8 +1,8 @@
-"""Find places for the pods of a workload, once its flavors are known.
+"""Find topology domains for the pods of a workload, once its flavors are known.
 
-As upstream: if quota is free and no place is, the workload may get a place by preemption. If not even empty nodes
-suffice, it does not fit. A podset that requests no topology gets a place anywhere, by least free capacity, if every
-flavor of its ClusterQueue has a topology.
+As upstream: if quota is free and no domain has room, preemption may make room. If not even empty nodes suffice, the
+workload does not fit. A podset without a topology request still gets domains, by least free capacity, if every flavor
+of its ClusterQueue has a topology.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ ANYWHERE = TopologyRequest("unconstrained")
 def placed(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> Assignment:
-    """Return the assignment with places for its pods, or in the mode in which it might get them.
+    """Return the assignment with topology domains for its pods, or with the mode in which it might get them.
 
     The ledger is unchanged.
     """
@@ -52,7 +52,7 @@ def placed(
 def places_now(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> tuple[Places, ...] | None:
-    """Return the places where the pods of an assignment could go now; None if there are none."""
+    """Return the topology domains where the pods of an assignment fit now; None if they do not fit."""
     if not needs_places(assignment, flavors):
         return ()
     with_places, failed = _find_places(assignment, podsets, flavors, ledger)
@@ -74,7 +74,7 @@ def unsuited(
             return ""
         return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
     if not flavor.topology:
-        if any(asks_of(podset).get(resource) for resource in covered):  # the outputs of transformations need no place
+        if any(asks_of(podset).get(resource) for resource in covered):  # outputs of transformations need no room
             return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
         return ""
     requested = [level for level in (request.level, *(level for level, _ in request.slices)) if level]
@@ -89,7 +89,7 @@ def _has_only_topologies(queue: QueueSpec, flavors: Mapping[str, FlavorSpec]) ->
 
 
 def needs_places(assignment: Assignment, flavors: Mapping[str, FlavorSpec]) -> bool:
-    """Return whether a flavor of an assignment has a topology, and topologies are not ignored."""
+    """Return whether a flavor of an assignment has a topology that counts."""
     return any(
         _has_nodes(flavors[choice.flavor]) for podset in assignment.podsets for choice in podset.flavors.values()
     )
@@ -121,9 +121,9 @@ def _limit_mode(choice: Choice, mode: Mode) -> Choice:
 def _find_places(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> tuple[Assignment, dict[str, str]]:
-    """Return the assignment with places, and why the podsets without places have none.
+    """Return the assignment with topology domains, and why the podsets without domains have none.
 
-    Each podset is placed beside those before it.
+    Each podset is placed after those before it, whose pods count as taken.
     """
     specs = {podset.name: podset for podset in podsets}
     by_podset: dict[str, Places] = {}
@@ -145,7 +145,7 @@ def _find_places(
 def _group_podsets(
     assignment: Assignment, specs: Mapping[str, PodSet], flavors: Mapping[str, FlavorSpec]
 ) -> Iterator[list[PodSetAssignment]]:
-    """Yield the podsets that need places, those of one group together."""
+    """Yield the podsets that need topology domains, those of one group together."""
     groups: dict[tuple[str, str], list[PodSetAssignment]] = {}
     for podset in assignment.podsets:
         wants = specs[podset.name].topology is not None or _find_topologies(podset, flavors)
@@ -163,7 +163,7 @@ def _find_topologies(podset: PodSetAssignment, flavors: Mapping[str, FlavorSpec]
 def _place(
     members: list[PodSetAssignment], specs: Mapping[str, PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> dict[str, Places] | str:
-    """Return places for podsets that are placed together, or why there are none.
+    """Return topology domains for podsets that are placed together, or why there are none.
 
     The smaller of two podsets is the leader, and has a single pod.
     """
@@ -210,7 +210,7 @@ def _place(
 
 
 def ask_of(request: TopologyRequest, levels: Sequence[str], count: int, *, leader: bool) -> search.Ask | str:
-    """Translate a request to the levels of a Topology, which has those it names; or return what is wrong with it."""
+    """Translate a topology request to level indexes of a Topology; return the error if the Topology lacks a level."""
     last = len(levels) - 1
     anywhere = request.how == "unconstrained"
     level = levels.index(request.level) if request.level else 0 if request.slices else last
@@ -233,7 +233,7 @@ def ask_of(request: TopologyRequest, levels: Sequence[str], count: int, *, leade
 
 
 def asks_of(podset: PodSet) -> Mapping[str, int]:
-    """Return what a pod of a podset requests of its node, before transformations."""
+    """Return the requests of a podset's pod from its node, before transformations."""
     return podset.asks or podset.requests
 
 
@@ -256,7 +256,7 @@ def _explain_no_room(
     levels: Sequence[Level],
     request: TopologyRequest | None,
 ) -> str:
-    """Return why the pods have no place, in upstream's words."""
+    """Return why no topology domain has room for the pods, in upstream's words."""
     of = f'topology "{flavor.topology}"'
     if request is not None and len(request.slices) > 1:
         labels = [level.label for level in levels]

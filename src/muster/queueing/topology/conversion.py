@@ -1,4 +1,4 @@
-"""Convert topology requests and places of a Workload to and from the values that decisions are made with."""
+"""Convert topology requests and assignments of a Workload to and from the values that admission computes with."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def slices_of(request: kueue.PodSetTopologyRequest) -> tuple[tuple[str, int], ..
 
 
 def places_of(admission: kueue.Admission, specs: dict[str, PodSpec]) -> tuple[Places, ...]:
-    """Return the places of an admitted workload's pods. Raises `QuantityError`.
+    """Return the topology domains of an admitted workload's pods. Raises `QuantityError`.
 
     specs: the pod specs, by podset.
     """
@@ -63,7 +63,7 @@ def assignment_of(places: Places) -> kueue.TopologyAssignment:
 
 
 def first(assignment: kueue.TopologyAssignment, count: int) -> kueue.TopologyAssignment:
-    """Return the assignment of the first so many pods, by rank."""
+    """Return the assignment of the first `count` pods, by rank."""
     remaining, domains = count, []
     for values, pods in domains_of(assignment):
         if remaining > 0:

@@ -1,10 +1,10 @@
-"""Record what nodes offer to workloads with places, and what the holders of quota take of it.
+"""Record the capacity of nodes for workloads with a topology, and how much of it those workloads take.
 
-Nodes that are ready and not cordoned count, less the pods on them that belong to no such workload. A workload takes
-what its assignment says, whether its pods run yet or not. Domains that are single nodes are shared between all flavors;
-others are counted for each flavor.
+Nodes that are ready and not cordoned count, less the pods on them that belong to no such workload. A workload takes the
+domains of its assignment, whether its pods run yet or not. Domains that are single nodes are shared by all flavors;
+other domains are counted for each flavor.
 
-A ledger is mutable and has one owner. `take` and `give` cancel each other and leave no trace.
+A ledger is mutable and has one owner. `take` followed by `give` restores the old state.
 """
 
 from collections import Counter
@@ -26,12 +26,12 @@ from muster.queueing.model import FlavorSpec, Places
 
 _BEARS_ALL = (Toleration(operator="Exists"),)
 
-# The key of a single node is "" and its host name; that of a domain is a flavor and the domain's values.
+# The key of a single node is "" and its host name; the key of a domain is a flavor and the domain's values.
 _Key = tuple[str, tuple[str, ...]]
 
 
 class Field(Struct, frozen=True, eq=False):
-    """The nodes of a flavor, as the levels of its Topology divide them.
+    """The nodes of a flavor, divided by the levels of its Topology.
 
     levels: the levels from the widest.
     inside: the flavor's nodes, by index.
@@ -44,7 +44,7 @@ class Field(Struct, frozen=True, eq=False):
 
 
 class Room(Struct, frozen=True, eq=False):
-    """The room of a flavor: how many pods each lowest domain takes, and what the other nodes lack.
+    """The free capacity of a flavor, in pods of one shape for each lowest domain, and why the other nodes have none.
 
     nodes: the number of nodes.
     excluded: a function that counts the nodes without room by reason; valid until a change.
@@ -56,10 +56,10 @@ class Room(Struct, frozen=True, eq=False):
 
 
 class Ledger:
-    """The nodes of flavors with a Topology, and what is taken of them.
+    """The nodes of flavors with a Topology, and the capacity taken on them.
 
-    in_use: whether there is a flavor with a topology; if not, no places are searched for.
-    version: a number that stays the same only while no answer may change.
+    in_use: whether any flavor has a topology; if not, domains are not searched for.
+    version: a number that changes whenever an answer may change.
     """
 
     def __init__(self) -> None:
@@ -68,9 +68,9 @@ class Ledger:
         self._taken: dict[_Key, dict[str, int]] = {}
         self._fields: dict[str, tuple[FlavorSpec, Field]] = {}
         self._hosts: dict[str, int] | None = None  # the node of each host name
-        self._of_nodes: Ints | None = None  # amounts taken of single nodes, in the form of `Capacity.fitting`
+        self._of_nodes: Ints | None = None  # amounts taken on single nodes, in the form of `Capacity.fitting`
 
-    # Nodes, and pods without places.
+    # Nodes, and pods without a topology assignment.
 
     @cached_property
     def capacity(self) -> Capacity:
@@ -85,27 +85,27 @@ class Ledger:
         return helps
 
     def remove_node(self, name: str) -> None:
-        """Remove a node; what is taken of it stays on record."""
+        """Remove a node. The amounts that workloads take on it stay on record."""
         self.capacity.remove_node(name)
         self._invalidate()
 
     def occupy(self, uid: str, node: str, requests: Amounts) -> None:
-        """Record a pod on a node that belongs to no workload with places."""
+        """Record a pod on a node that belongs to no workload with a topology assignment."""
         if self.capacity.assigned(uid) == (node, Guest(requests)):
             return
         self.version += 1
         self.capacity.assign(uid, node, Guest(requests))
 
     def leave(self, uid: str) -> bool:
-        """Remove a pod that `occupy` recorded; return whether there was one."""
+        """Remove a pod that `occupy` recorded; return whether it was recorded."""
         has_left = self.capacity.release(uid)
         self.version += has_left
         return has_left
 
-    # Places that are taken.
+    # Domains that workloads take.
 
     def take(self, places: Iterable[Places], sign: int = 1) -> None:
-        """Take the places for the pods of a workload."""
+        """Count the domains of a workload's pods as taken."""
         for each in places:
             self.version += sign * hash(each)
             for key, count in _keys_of(each):
@@ -118,12 +118,12 @@ class Ledger:
                 self._count_on_node(key, amounts)
 
     def give(self, places: Iterable[Places]) -> None:
-        """Give the places back."""
+        """Count the domains of a workload's pods as free again."""
         self.take(places, -1)
 
     @contextmanager
     def assume(self, *, more: Iterable[Places] = (), less: Iterable[Places] = ()) -> Iterator[None]:
-        """Take more places, and give others back, within the context."""
+        """Take and free domains until the end of the `with` block."""
         taken_places, given_places = tuple(more), tuple(less)
         self.give(given_places)
         self.take(taken_places)
@@ -139,19 +139,19 @@ class Ledger:
         empty.capacity, empty._fields = self.capacity, self._fields
         return empty
 
-    # Room that is left.
+    # Free capacity.
 
     def field(self, flavor: FlavorSpec) -> Field:
-        """Return the field of a flavor, cached until a node or the flavor changes."""
+        """Return the nodes and levels of a flavor, cached until a node or the flavor changes."""
         entry = self._fields.get(flavor.name)
         if entry is None or entry[0] is not flavor:
             entry = self._fields[flavor.name] = flavor, self._make_field(flavor)
         return entry[1]
 
     def room(self, flavor: FlavorSpec, shape: Shape, beside: Shape | None = None) -> Room:
-        """Return how many pods of a shape each lowest domain of a flavor takes.
+        """Return how many pods of a shape fit in each lowest domain of a flavor.
 
-        beside: the shape of one other pod that goes there as well. A domain without room for that pod counts -1.
+        beside: the shape of one further pod that must fit there first. A domain without room for it counts -1.
         """
         field = self.field(flavor)
         if field.by_node:
@@ -159,7 +159,7 @@ class Ledger:
         return self._room_of_domains(flavor, field, shape, beside)
 
     def holds(self, flavors: Mapping[str, FlavorSpec], places: Iterable[Places]) -> bool:
-        """Return whether all of these places could be taken beside what is taken already."""
+        """Return whether all of these domains could be taken in addition to those already taken."""
         held: list[Places] = []
         try:
             for each in places:
@@ -202,10 +202,9 @@ class Ledger:
         return Room(pods, int(field.inside.sum()), partial(self._count_excluded, field, shape, free))
 
     def _room_of_domains(self, flavor: FlavorSpec, field: Field, shape: Shape, beside: Shape | None) -> Room:
-        """Count by what the nodes of a domain have together, as nothing finer is known of what is taken.
+        """Count pods by the total capacity of each domain, because usage inside a domain is not known by node.
 
-        Selectors do not count. A domain takes no more than its nodes take one by one: what no node has room for does
-        not fit them together.
+        Selectors do not count. A domain takes no more pods than its nodes could take one by one.
         """
         capacity, leaves = self.capacity, field.levels[-1]
         plain = Shape(shape.requests, (), shape.tolerations)
@@ -258,7 +257,7 @@ class Ledger:
                     self._of_nodes[row, node] += amount
 
     def _count_excluded(self, field: Field, shape: Shape, free: Ints) -> dict[str, int]:
-        """Count why nodes take no pod, in upstream's words; each node counts once."""
+        """Count the nodes that take no pod, by reason in upstream's words; each node counts once."""
         capacity, rows = self.capacity, self.capacity.rows()
         reasons: dict[str, int] = {}
         rest = field.inside
@@ -293,13 +292,13 @@ def _keys_of(places: Places) -> Iterable[tuple[_Key, int]]:
 
 
 def _count_fits(free: Mapping[str, Ints], shape: Shape) -> Ints:
-    """Return how often the requests of a shape fit into the free amounts."""
+    """Return how many times the requests of a shape fit into the free amounts."""
     times: Ints = np.min([free[resource] // request for resource, request in shape.requests], axis=0)
     return np.maximum(times, 0)
 
 
 def _find_scarcest(free: Mapping[str, Ints], shape: Shape, pods: Ints) -> Iterable[str]:
-    """Yield, for each domain that takes no pod, the first resource that is short."""
+    """Yield, for each domain that takes no pod, the first resource that is short there."""
     for i in np.flatnonzero(pods == 0):
         yield next(
             (f'resource "{name}"' for name, request in shape.requests if free[name][i] < request), "fragmentation"

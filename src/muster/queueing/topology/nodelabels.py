@@ -1,7 +1,7 @@
-"""Decide which pods some node of a flavor would take, by the labels of the cluster's nodes.
+"""Decide whether a flavor has a suitable node for a podset, by the labels of the cluster's nodes.
 
 Quota knows a flavor by its own labels only. If a podset selects another label, two flavors may suit it equally although
-one of them has no node for it. Free capacity, readiness and taints of nodes do not count here.
+one of them has no node with that label. Free capacity, readiness and taints of nodes do not count here.
 
 The index is mutable and has one owner. A change of a node costs one comparison for each cached question.
 """
@@ -26,18 +26,18 @@ class _Question(NamedTuple):
     terms: tuple[NodeSelectorTerm, ...]
 
     def allows(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Return whether a node of that name and with these labels would do."""
+        """Return whether a node of that name and with these labels meets the requirements."""
         return all(labels.get(key) == value for key, value in (*self.flavor, *self.selector)) and (
             not self.terms or matches_any(self.terms, name, labels)
         )
 
 
 class NodeLabels:
-    """The labels of all nodes, and for each cached question the number of nodes that would do."""
+    """The labels of all nodes, and for each cached question the number of nodes that meet it."""
 
     def __init__(self) -> None:
         self._labels: dict[str, Mapping[str, str]] = {}
-        self._with: dict[tuple[str, str], set[str]] = {}  # the nodes that have a label with a value
+        self._with: dict[tuple[str, str], set[str]] = {}  # the names of nodes, by label and value
         self._counts: dict[_Question, int] = {}
         # Whether cached answers were dropped: the next change of a node counts as a change of an answer.
         self._forgot = False
@@ -67,9 +67,9 @@ class NodeLabels:
         return changed
 
     def could_take(self, flavor: FlavorSpec, podset: PodSet) -> bool | None:
-        """Return whether some node of the flavor would do for the pods; None if the flavor has no node at all.
+        """Return whether some node of the flavor suits the pods; None if the flavor has no node at all.
 
-        A flavor whose own labels are all that the pods require would do, too: nodes created on demand have them.
+        A flavor whose own labels meet all requirements suits the pods, too: nodes created on demand have these labels.
         """
         labels = _sort_pairs(flavor.labels)
         question = _Question(labels, _sort_pairs(podset.selector), podset.terms)

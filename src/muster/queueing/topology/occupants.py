@@ -1,4 +1,7 @@
-"""Find what pods take of nodes beside the workloads with places, which count by their places, running or not."""
+"""Find the node capacity taken by pods that belong to no workload with a topology assignment.
+
+Workloads with a topology assignment count by their assignment, running or not.
+"""
 
 from muster.api.core import Pod
 from muster.api.kueue.names import TOPOLOGY_ANNOTATIONS, WORKLOAD_ANNOTATION
@@ -7,7 +10,7 @@ from muster.gang.shapes import MOST, Amounts
 
 
 def occupied(pod: Pod) -> Amounts | None:
-    """Return what a pod takes of its node, as a node counts it; None if nothing, or if its workload's places count."""
+    """Return the requests of a pod on its node; None if it has ended or its workload's topology assignment counts."""
     if not pod.spec.node_name or is_finished(pod) or _has_places(pod):
         return None
     requests = {resource: min(amount, MOST) for resource, amount in pod_requests(pod.spec).items() if amount > 0}

@@ -1,10 +1,10 @@
-"""Find another node for the pods of a lost one, as near to the others as their topology request says.
+"""Find another node for the pods of a lost node, as near to the other pods as their topology request demands.
 
 - Required: in the domain of the other pods, or nowhere.
 - Preferred: there first, then in each wider domain around them, then anywhere.
 - Slices that the lost node leaves incomplete: in the domain of that slice.
 
-Only topologies whose lowest domains are single nodes count: a rack is not lost with one of its nodes.
+Only topologies whose lowest domains are single nodes count: losing a node does not lose its rack.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -117,7 +117,7 @@ def _count_pods(places: Places, number: Mapping[str, int], size: int) -> Ints:
 
 
 def _find_incomplete(label: str, size: int, levels: Sequence[Level], pods: Ints, count: int) -> Iterator[Mask]:
-    """Yield the domains whose slices these pods complete."""
+    """Yield the domains whose incomplete slices `count` more pods would complete."""
     above = _domains_at(levels, [level.label for level in levels].index(label))
     for domain in np.unique(above):
         if (int(pods[above == domain].sum()) + count) % size == 0:
@@ -136,7 +136,7 @@ def _find_nearby(request: TopologyRequest, levels: Sequence[Level], pods: Ints) 
 
 
 def _domains_at(levels: Sequence[Level], level: int) -> Ints:
-    """Return the domain of a level that each lowest domain is in."""
+    """Return, for each lowest domain, the domain of the level that contains it."""
     numbers = np.arange(len(levels[-1].names))
     for narrower in range(len(levels) - 1, level, -1):
         numbers = levels[narrower].parents[numbers]

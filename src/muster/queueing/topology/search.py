@@ -1,16 +1,16 @@
-"""Choose the domains of a topology for the pods of a podset, from how many of them each lowest domain takes.
+"""Choose topology domains for the pods of a podset, from the number of pods that fit in each lowest domain.
 
 The rules are Kueue's (Kueue KEP-2724, tas_flavor_snapshot.go):
-- The room is summed up, level by level.
-- The level is found at which one domain takes all pods: the requested one or, if it is only preferred, the next wider
-one that does. If none does, the pods go to several domains of the widest level.
-- The search goes down again, at each level to as few domains as possible.
+- The free capacity is summed up, level by level.
+- The search finds a level with one domain that takes all pods: the requested level or, if it is only preferred, the
+  next wider one. If there is none, the pods go to several domains of the widest level.
+- The search then descends, and at each level uses as few domains as possible.
 
-*Best fit* takes the roomiest domains first, and as the last one the tightest that takes the rest. A request without a
-level gets the *least free capacity*: nearly full domains are filled up first.
+*Best fit* takes the domains with the most room first, and last the tightest domain that takes the rest. A request
+without a level gets *least free capacity*: nearly full domains are filled up first.
 
-Pods may be grouped in slices: then slices are counted, down to the level that they keep to. A podset may have a leader,
-one pod of another podset that is to be near it: then the room of a domain is counted with the leader and without.
+Pods may be grouped in slices: then slices are counted, down to the level that a slice must not span. A podset may have
+a leader, one pod of another podset that has to be near it. Then the room of a domain is counted with and without it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,20 +21,20 @@ from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
 from muster.gang.nodes.domains import Level, summed
 
-_MAX_INT = 2**63 - 1  # the largest number of an array
+_MAX_INT = 2**63 - 1  # the largest 64-bit integer
 
 
 class Ask(Struct, frozen=True):
-    """The request of a search.
+    """The parameters of a search.
 
     count: the number of pods.
     level: the index of the requested level.
-    required: only one domain of that level will do.
+    required: whether all pods must be in one domain of that level.
     anywhere: the level does not matter; least free capacity decides.
     slice_size: the number of pods in a slice.
-    slice_level: the index of the level that a slice keeps to.
-    inner: by index of a narrower level, the size of the smaller slices that keep to it.
-    leader: whether one pod of another podset goes with them.
+    slice_level: the index of the level at which a slice must be in one domain.
+    inner: by index of a narrower level, the size of the smaller slices that must be in one domain there.
+    leader: whether one pod of another podset is placed with them.
     """
 
     count: int
@@ -53,20 +53,20 @@ class Ask(Struct, frozen=True):
 
 
 class Short(Struct, frozen=True):
-    """The failure of a search: there is room only for `fits` of the slices."""
+    """The result of a failed search: only `fits` of the slices have room."""
 
     fits: int
 
 
 class DomainChoice(Struct, frozen=True):
-    """The lowest domains by number, with the number of pods in each, and the domain of the leader, if there is one."""
+    """The chosen lowest domains by number, each with its number of pods, and the leader's domain, if there is one."""
 
     domains: tuple[tuple[int, int], ...]
     leader: tuple[tuple[int, int], ...] = ()
 
 
 class _Rooms(Struct, eq=False):
-    """The room of each domain of a level, by number: how much of the podset it takes or, further down, is to take.
+    """The room of each domain of a level, by number: first how many pods it can take, later how many it is given.
 
     pods, slices: without the leader.
     pods_led, slices_led: beside the leader.
@@ -81,10 +81,10 @@ class _Rooms(Struct, eq=False):
 
 
 def find(levels: Sequence[Level], room: Ints, ask: Ask, *, led: Ints | None = None) -> DomainChoice | Short:
-    """Find domains for all pods. The requested domain level is in `levels`.
+    """Choose domains for all pods. The requested domain level is in `levels`.
 
     room: how many pods each lowest domain takes.
-    led: how many it takes beside the leader; -1 if it has no room for the leader.
+    led: how many pods each takes beside the leader; -1 if it has no room for the leader.
     """
     return _Search(levels, room, ask, room if led is None else led).run()
 
@@ -102,7 +102,7 @@ class _Search:
             return fit
         level, chosen = fit
         chosen = self._narrow(level, chosen, ask.count, ask.leader, ask.slice_size, by_slice=True)
-        # Above the level of slices only whole slices count, so several domains may be divided together.
+        # Above the slice level only whole slices count, so the children of several domains may be divided together.
         while level < min(last, ask.slice_level):
             level += 1
             below = np.flatnonzero(np.isin(self._levels[level].parents, chosen))
@@ -116,7 +116,7 @@ class _Search:
         return DomainChoice(pods, tuple((i, 1) for i in chosen if rooms.leaders[i]) if ask.leader else ())
 
     def _divide(self, level: int, above: list[int]) -> list[int]:
-        """Divide what each of the domains above takes among the domains of a level within it."""
+        """Divide the pods given to each of the domains above among its child domains at a level."""
         size = self._ask.inner.get(level, 1)
         rooms, over = self._rooms[level], self._rooms[level - 1]
         chosen: list[int] = []
@@ -131,7 +131,7 @@ class _Search:
         return chosen
 
     def _find_level(self, level: int) -> tuple[int, list[int]] | Short:
-        """Return the level, and those of its domains that take all pods, in the order in which they are used."""
+        """Return the level to use, and those of its domains that take all pods, in the order of use."""
         ask, rooms = self._ask, self._rooms[level]
         order = self._sort_with_leader(level)
         if not len(order):
@@ -147,9 +147,9 @@ class _Search:
         return self._choose_several(level, order.tolist())
 
     def _choose_several(self, level: int, order: list[int]) -> tuple[int, list[int]] | Short:
-        """Choose as few domains as possible where none takes all pods.
+        """Choose as few domains as possible if no single domain takes all pods.
 
-        The leader goes first, where it costs nothing.
+        The leader goes into the first domain, if that costs no room.
         """
         ask, rooms = self._ask, self._rooms[level]
         chosen, rest = [], ask.slices
@@ -171,9 +171,9 @@ class _Search:
     def _narrow(
         self, level: int, order: list[int], count: int, leader: bool, size: int, *, by_slice: bool
     ) -> list[int]:
-        """Choose as few of the domains as take so many pods, and set what each is to take from now on.
+        """Choose as few of the domains as possible for `count` pods, and set the number given to each.
 
-        The domains do take them, because their room was summed up.
+        The domains have room for them, because their room was summed up before.
         """
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)
@@ -197,7 +197,7 @@ class _Search:
         return chosen
 
     def _move_leader_first(self, level: int, order: list[int], count: int, size: int, *, by_slice: bool) -> list[int]:
-        """Move the first domain to the front that takes the leader and leaves room for all the others."""
+        """Move to the front the first domain that takes the leader and leaves room for all other pods."""
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)
         spare = int(room[order].sum()) - (count // size if by_slice else count)
@@ -212,14 +212,14 @@ class _Search:
 
     @staticmethod
     def _find_tightest_of(order: list[int], room: Ints, leaders: Ints, need: int, leader: bool) -> int:
-        """Return the domain with the least room among those that take so much, the first of equals."""
+        """Return the domain with the least room among those with at least `need`; the first of equals."""
         enough = [i for i in order if room[i] >= need and leaders[i] >= leader]
         return min(enough, key=lambda i: int(room[i]), default=order[0])
 
     def _sort(self, level: int, domains: Ints) -> list[int]:
-        """Sort domains by room: the roomiest first, or the fullest first for least free capacity.
+        """Sort domains by room: the most room first, or the least room first for least free capacity.
 
-        Domains with as many slices are sorted by the room for pods, the least first.
+        Domains with the same number of slices are sorted by the room for pods, the least first.
         """
         rooms = self._rooms[level]
         slices = rooms.slices[domains]
@@ -267,21 +267,21 @@ def _sum_parents(below: _Rooms, level: int, levels: Sequence[Level], ask: Ask) -
 
 
 def _count_beside_leader(parents: Ints, room: Ints, led: Ints, able: Ints | Mask, size: int) -> Ints:
-    """Return the room beside the leader where it costs least; 0 where the leader has no room."""
+    """Return the room beside the leader in the child where the leader costs least; 0 if the leader has no room."""
     cost = np.full(size, _MAX_INT)
     np.minimum.at(cost, parents[able], (room - led)[able])
     return np.where(cost < _MAX_INT, summed(parents, room, size) - cost, 0)
 
 
 def _count_slices(rooms: _Rooms, level: int, ask: Ask) -> None:
-    """Count slices at the level that they keep to; above, they are summed up, and below there are none."""
+    """Count slices at the slice level; above it they are summed up, below it there are none."""
     if level == ask.slice_level:
         rooms.slices = rooms.pods // ask.slice_size
         rooms.slices_led = rooms.pods_led // ask.slice_size
 
 
 def fitting_inside(levels: Sequence[Level], room: Ints, level: int, sizes: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Yield how many slices of each level and size fit in the domain that takes the most slices of the first size."""
+    """Yield, for each level and size, how many slices fit in the domain that takes the most of the first size."""
     by_level = [room]
     for narrower in range(len(levels) - 1, 0, -1):
         by_level.insert(0, summed(levels[narrower].parents, by_level[0], len(levels[narrower - 1].names)))

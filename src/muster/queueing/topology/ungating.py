@@ -1,7 +1,7 @@
-"""Decide which pod of a podset goes to which of its domains.
+"""Decide which pod of a podset goes to which of the assigned domains.
 
-If all pods have a rank, the first pods go to the first domain. If some pod has no rank, or already is elsewhere than
-its rank says, the pods without a domain fill up what the others leave free (upstream topology_ungater.go).
+If all pods have a rank, the first pods go to the first domain. If some pod has no rank, or is already in another domain
+than its rank says, the pods without a domain fill up the free counts (upstream topology_ungater.go).
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ class Member(Struct, frozen=True):
 
 
 def domains_of_waiting(levels: Sequence[str], domains: Domains, members: Sequence[Member]) -> dict[str, dict[str, str]]:
-    """Return what to add to the node selectors of the waiting pods, by UID; those beyond the assignment wait on."""
+    """Return the node selector to add to each waiting pod, by UID; pods beyond the assignment keep waiting."""
     by_rank = [values for values, count in domains for _ in range(count)]
     waiting = [member for member in members if member.waits]
     if _can_follow_ranks(levels, by_rank, members):

@@ -1,15 +1,15 @@
-"""Decide what to do about a parent and its variants; the order of the rules is that of Kueue's controller.
+"""Decide what to do about a parent Workload and its variants, one Workload for each flavor.
 
-One variant is admitted at a time, and the parent mirrors its admission: its job runs on it. If the variant has to
-leave, the parent is evicted first. Its job stops, the parent loses its quota, and then the variant gives it back. So
-quota is never free while pods use it.
+One variant is admitted at a time. The parent copies its admission, and the job runs with that. If the variant must be
+evicted, the parent is evicted first: its job stops, the parent releases its quota, and then the variant does. So quota
+is never free while pods use it. The order of the rules is that of Kueue's controller.
 
 Other than in Kueue:
-- Only the variant that the job runs on stops the job when it is evicted.
-- A parent that is evicted for a reason of its own takes its variant with it (its pods are not ready in time, for
-example). The variants then wait as long as the parent has to.
+- Only an eviction of the variant that the job runs on stops the job.
+- If the parent is evicted for a reason of its own, such as pods that are not ready in time, its variant is evicted with
+  it. The variants then wait as long as the parent has to.
 - A variant whose checks were rejected stays inactive; if all were rejected, the parent is deactivated.
-- The parent reports why its variants wait, and passes on what their checks inject into the job's pods.
+- The parent reports why its variants wait, and passes on the fields that their checks inject into the job's pods.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,10 +51,10 @@ from muster.queueing.elastic.growth import lowered
 from muster.queueing.variants.family import Family, holds, is_running, name_of, spec_of
 from muster.queueing.workload.eviction import evict, not_before, release, released_after_eviction
 
-# How long one variant may preempt before the next one may try as well.
+# How long one variant may preempt before the next one may preempt as well.
 PREEMPTION_TIMEOUT: Final = timedelta(minutes=5)
 
-# Reasons that do not explain why an active workload waits: its next decision removes them.
+# Reasons that say nothing once a workload is active: its next decision removes them.
 _FLEETING: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
 
 _NO_VARIANT: Final = "No variant is running"
@@ -65,7 +65,7 @@ class Change(Struct, frozen=True):
     """A change to write to one Workload.
 
     annotations: annotations to set, or (None) to remove.
-    why: the reason for people, if the Workload is activated or deactivated.
+    why: the reason, for messages, if the Workload is activated or deactivated.
     """
 
     workload: Workload
@@ -76,10 +76,10 @@ class Change(Struct, frozen=True):
 
 
 class FamilyPlan(Struct, frozen=True):
-    """The steps to take for a family.
+    """The steps to take for a parent and its variants.
 
     create: flavors that lack a variant.
-    delete: variants that are of no use.
+    delete: variants that are no longer needed.
     changes: changes to Workloads, in this order.
     opened: the variant whose preemption gate one of the changes opens.
     wake_at: when to decide again at the latest.
@@ -93,7 +93,7 @@ class FamilyPlan(Struct, frozen=True):
 
 
 def decide(family: Family, now: datetime) -> FamilyPlan:
-    """Decide what to do now; at most one write for each Workload."""
+    """Decide what to do now, with at most one write for each Workload."""
     parent = family.parent
     if parent.metadata.deletion_timestamp is not None:
         return FamilyPlan()
@@ -112,7 +112,7 @@ def decide(family: Family, now: datetime) -> FamilyPlan:
 
 
 def _keep_first(changes: list[Change]) -> tuple[Change, ...]:
-    """Return the first change of each Workload; the next decision makes the others."""
+    """Return the first change of each Workload; later decisions make the others."""
     first: dict[str, Change] = {}
     for change in changes:
         first.setdefault(change.workload.metadata.uid, change)
@@ -130,7 +130,7 @@ def _finish(family: Family, end: Condition, now: datetime) -> Iterator[Change]:
 
 
 def _leave(family: Family, now: datetime) -> tuple[Change, ...] | None:
-    """Return the next changes for the Workloads that have to leave; None if none has to."""
+    """Return the next changes for the Workloads that have to be evicted; None if none has to."""
     parent = family.parent
     own = _find_own_eviction(family)
     for variant in family.all:
@@ -140,7 +140,7 @@ def _leave(family: Family, now: datetime) -> tuple[Change, ...] | None:
             if not holds(parent) or not family.is_mirrored(variant):
                 return (_write_status(variant, _wait_like(parent, released_after_eviction(variant.status, now))),)
             if is_true(parent.status.conditions, EVICTED):
-                return ()  # the job is stopping
+                return ()  # wait until the job has stopped
             evicted = find_true(variant.status.conditions, EVICTED)
             message = f"Admitted variant was evicted: {evicted.message if evicted is not None else ''}".removesuffix(
                 ": "
@@ -154,7 +154,7 @@ def _leave(family: Family, now: datetime) -> tuple[Change, ...] | None:
 
 
 def _find_own_eviction(family: Family) -> Condition | None:
-    """Return the eviction of the parent, unless a variant caused it."""
+    """Return the parent's condition Evicted, unless a variant caused the eviction."""
     evicted = find_true(family.parent.status.conditions, EVICTED)
     return None if evicted is None or evicted.reason in (VARIANT_EVICTED, CONCURRENT_ADMISSION) else evicted
 
@@ -174,7 +174,7 @@ def _is_of_last_round(family: Family, variant: Workload) -> bool:
 
 
 def _follow(family: Family) -> Iterator[Change]:
-    """Let variants request what their parent requests, and wait as long as it has to."""
+    """Update the variants' specs and waiting times from the parent."""
     parent = family.parent
     for variant in family.variants:
         spec = spec_of(parent, active=variant.spec.active)
@@ -190,9 +190,9 @@ def _follow(family: Family) -> Iterator[Change]:
 
 
 def _follow_spec(spec: WorkloadSpec, wanted: WorkloadSpec, *, resized: bool) -> WorkloadSpec:
-    """Return the parts of the wanted spec that a variant with quota may follow.
+    """Return the variant's spec with those changes of the parent's spec that a variant with quota may take.
 
-    resized: whether it may follow other sizes as well.
+    resized: whether it may take other sizes as well.
     """
     sizes = {podset.name: podset.count for podset in wanted.pod_sets} if resized else {}
     podsets = tuple(msgspec.structs.replace(one, count=sizes.get(one.name, one.count)) for one in spec.pod_sets)
@@ -201,7 +201,7 @@ def _follow_spec(spec: WorkloadSpec, wanted: WorkloadSpec, *, resized: bool) -> 
 
 
 def _wait_like(parent: Workload, status: WorkloadStatus) -> WorkloadStatus:
-    """Return the status of a variant without quota that waits as long as its parent has to."""
+    """Return the status of a variant without quota, with the parent's `requeueAt`."""
     state = parent.status.requeue_state
     return status if state is None or state.requeue_at is None else not_before(status, state.requeue_at)
 
@@ -230,7 +230,7 @@ def _switch(family: Family, now: datetime) -> Iterator[Change]:
 
 
 def _can_try(family: Family, variant: Workload, admitted: Workload | None) -> tuple[bool | None, str]:
-    """Return whether a variant may be admitted, and why; None leaves it as it is."""
+    """Return whether a variant may be admitted, and why; None leaves its activation as it is."""
     if admitted is None:
         return True, "no other Variant being admitted"
     if variant is admitted:
@@ -276,12 +276,12 @@ def _mirror(family: Family, now: datetime) -> Iterator[Change]:
     if admitted is None:
         yield from _mirror_none(family, now)
     elif not holds(parent):
-        if parent.spec.active:  # otherwise the variant has to leave, and no job starts on it
+        if parent.spec.active:  # otherwise the variant is evicted, and no job starts on it
             yield _write_status(parent, _adopt(parent.status, admitted, now))
     elif family.is_mirrored(admitted):
         sizes = {podset.name: podset.count for podset in parent.spec.pod_sets}
         fits = all(count <= sizes.get(name, 0) for name, count in _sizes_of(admitted).items())
-        if parent.status.admission != admitted.status.admission and fits:  # the variant has grown, or has other places
+        if parent.status.admission != admitted.status.admission and fits:  # the variant has grown, or has other domains
             yield _write_status(parent, msgspec.structs.replace(parent.status, admission=admitted.status.admission))
         yield from _report_back(parent, admitted)
 
@@ -321,7 +321,7 @@ def _find_wait(variant: Workload) -> Condition | None:
 
 
 def _adopt(status: WorkloadStatus, variant: Workload, now: datetime) -> WorkloadStatus:
-    """Return the status of a parent that is admitted by one of its variants."""
+    """Return the status of a parent with the admission of this variant."""
     admission = variant.status.admission
     assert admission is not None, "an admitted variant holds quota"
     conditions = status.conditions
@@ -339,7 +339,7 @@ def _adopt(status: WorkloadStatus, variant: Workload, now: datetime) -> Workload
 
 
 def _report_back(parent: Workload, variant: Workload) -> Iterator[Change]:
-    """Copy the state of the job's pods to the variant, which holds their quota."""
+    """Copy the reported state of the job's pods to the variant, which holds their quota."""
     ready, status = find(parent.status.conditions, PODS_READY), variant.status
     conditions = tuple(one for one in status.conditions if one.type != PODS_READY)
     conditions = status.conditions if ready is None or ready in status.conditions else (*conditions, ready)
@@ -363,7 +363,7 @@ def _write_status(workload: Workload, status: WorkloadStatus) -> Change:
 
 
 def _open_gate(plan: FamilyPlan, family: Family, now: datetime) -> FamilyPlan:
-    """Add to the plan that one more variant may preempt, if one waits for that: one every few minutes."""
+    """Add to the plan the opening of one waiting variant's preemption gate, at most one every few minutes."""
     trying = [one for one in family.variants if one.spec.active and not holds(one)]
     blocked = [one for one in trying if is_true(one.status.conditions, BLOCKED_ON_PREEMPTION_GATES)]
     candidate = next((one for one in blocked if not has_open_gate(one)), None)

@@ -1,4 +1,4 @@
-"""A parent and its variants, as they are in the cluster, and the construction of a new variant. Pure."""
+"""A parent Workload and its variants, as they are in the cluster, and the construction of a new variant. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -27,9 +27,9 @@ class Family(Struct, frozen=True):
     """A parent with the Workloads made for it.
 
     flavors: the flavors of its ClusterQueue, the best first.
-    variants: the variants in that order; those of other flavors are not among them.
-    strays: variants of flavors that the ClusterQueue does not have (any more), or that another variant has.
-    retains: the parent stays where it was admitted first.
+    variants: the variants in the order of `flavors`; those of other flavors are not among them.
+    strays: variants of a flavor that the ClusterQueue does not have (any more), or that another variant has.
+    retains: the parent stays in the flavor of its first admission.
     last: the last flavor that it may move to; "" is any.
     """
 
@@ -42,7 +42,7 @@ class Family(Struct, frozen=True):
 
     @classmethod
     def of(cls, parent: Workload, children: Sequence[Workload], queue: ClusterQueueSpec) -> Self:
-        """Sort the Workloads that the parent owns, by the ClusterQueue that it waits for."""
+        """Sort the Workloads that the parent owns by the flavors of its ClusterQueue."""
         flavors, policy = flavors_of(queue), queue.concurrent_admission_policy
         by_flavor: dict[str, Workload] = {}
         for child in sorted(children, key=lambda one: (not holds(one), one.metadata.name)):
@@ -70,7 +70,7 @@ class Family(Struct, frozen=True):
         return next((one for one in self.variants if is_running(one)), None)
 
     def position(self, variant: Workload) -> int:
-        """Return how good the flavor of a variant is; 0 is the best."""
+        """Return the position of a variant's flavor in the queue; 0 is the best flavor."""
         flavor = flavor_of(variant)
         return self.flavors.index(flavor) if flavor in self.flavors else len(self.flavors)
 
@@ -79,7 +79,7 @@ class Family(Struct, frozen=True):
         return self.flavors.index(self.last) if self.last in self.flavors else len(self.flavors)
 
     def is_mirrored(self, variant: Workload) -> bool:
-        """Return whether the job runs on the admission of this variant."""
+        """Return whether the parent has copied the admission of this variant, so that the job runs with it."""
         return flavor_of(variant) in flavors_used(self.parent)
 
 
@@ -89,7 +89,7 @@ def holds(workload: Workload) -> bool:
 
 
 def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
-    """Return the Workloads without the variants whose parent already stands for the job.
+    """Return the Workloads without the variants whose parent already represents the job.
 
     A variant stays if it holds quota of a flavor that its parent does not use, because the job is moving between them.
     """
@@ -116,7 +116,7 @@ def is_running(variant: Workload) -> bool:
 
 
 def name_of(workload: Workload) -> str:
-    """Return the key of the Workload, as messages contain it."""
+    """Return the key of the Workload, as messages show it."""
     return f"{workload.metadata.namespace}/{workload.metadata.name}"
 
 

@@ -19,7 +19,7 @@ States = tuple[AdmissionCheckState, ...]
 
 
 def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
-    """Return the checks of a ClusterQueue and the flavors that each is for; empty is all, in whichever form."""
+    """Return the checks of a ClusterQueue, from either field, with the flavors that each applies to (empty is all)."""
     if spec.admission_checks_strategy is None:
         return {}
     everything = {flavor.name for group in spec.resource_groups for flavor in group.flavors}
@@ -30,9 +30,9 @@ def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
 
 
 def list_required_checks(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) -> list[str]:
-    """Return the ClusterQueue's checks that concern a workload with these flavors; None before it has any.
+    """Return the ClusterQueue's checks that apply to a workload with these flavors; None: flavors not assigned yet.
 
-    A check for certain flavors concerns only workloads with one of them, so it cannot be known before.
+    A check for certain flavors applies only to workloads with one of them, so without flavors it is left out.
     """
     own = frozenset(flavors or ())
     return [name for name, only in checks.items() if not only or only & own]
@@ -52,23 +52,23 @@ def synced(states: States, names: Iterable[str], now: datetime) -> States:
 
 
 def all_ready(states: States) -> bool:
-    """Return whether nothing stands between the reservation and admission."""
+    """Return whether all checks are ready, so that the workload may be admitted."""
     return all(state.state == CHECK_READY for state in states)
 
 
 def rejection(states: States) -> str | None:
-    """Return why the workload has to be deactivated, if a check rejects it."""
+    """Return why a check rejects the workload, which is then deactivated; None if none does."""
     return _describe_checks(states, CHECK_REJECTED)
 
 
 def retry(states: States) -> str | None:
-    """Return why the workload has to be evicted, if a check wants another try."""
+    """Return why a check demands a retry, for which the workload is evicted; None if none does."""
     why = _describe_checks(states, CHECK_RETRY)
     return why and f"Evicted due to {why}"
 
 
 def retry_at(states: States) -> datetime | None:
-    """Return when a workload that checks send back may requeue: the latest moment that a check names."""
+    """Return when a workload may be requeued after a retry: the latest time that a check names."""
     moments = (
         later(check.last_transition_time, timedelta(seconds=check.requeue_after_seconds))
         for check in states
@@ -80,7 +80,7 @@ def retry_at(states: States) -> datetime | None:
 def restarted(states: States, now: datetime) -> States:
     """Return the states after an eviction: all are Pending again.
 
-    A check that wanted another try counts it; others forget their count.
+    A check that demanded a retry increases its retry count; others reset it.
     """
     moment = now.replace(microsecond=0)
     return tuple(

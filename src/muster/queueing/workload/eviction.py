@@ -1,6 +1,6 @@
-"""Evict workloads: mark that a workload has to give back its quota, and release it once nothing of its job runs.
+"""Evict workloads: set the condition Evicted, and release the quota once all pods of the job have ended.
 
-An eviction only marks the workload. The quota stays taken until the job has stopped (`release`), so that it is never
+An eviction only sets the condition. The quota stays taken until the job has stopped (`release`), so that it is never
 assigned twice.
 """
 
@@ -43,12 +43,12 @@ _MAX_DOUBLINGS = 40
 
 
 def full_reason(reason: str, cause: str = "") -> str:
-    """Return the reason of the condition Evicted; that of a deactivation includes its cause."""
+    """Return the reason of the condition Evicted; for a deactivation, with its cause."""
     return DEACTIVATED_DUE_TO + cause if reason == DEACTIVATED and cause else reason
 
 
 def evict(status: WorkloadStatus, reason: str, message: str, now: datetime, cause: str = "") -> WorkloadStatus:
-    """Return the status of a workload that has to give back its quota.
+    """Return the status of a workload with the condition Evicted set.
 
     cause: the cause behind the reason, if there is one.
     """
@@ -85,7 +85,7 @@ def _count_eviction(stats: SchedulingStats | None, reason: str, cause: str) -> S
 
 
 def release(status: WorkloadStatus, message: str, now: datetime, reason: str = PENDING_EVALUATION) -> WorkloadStatus:
-    """Return the status of a workload that holds nothing (any more), and why; the same if nothing changes."""
+    """Return the status of a workload that holds no quota (any more), with the reason; the same if nothing changes."""
     conditions = put(status.conditions, QUOTA_RESERVED, False, reason, message, now)
     if conditions is not status.conditions:
         status = msgspec.structs.replace(status, conditions=conditions)
@@ -93,9 +93,9 @@ def release(status: WorkloadStatus, message: str, now: datetime, reason: str = P
 
 
 def unadmitted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
-    """Return the status of a workload whose quota is not reserved (any more); the same if nothing changes.
+    """Return the status with admission and readiness removed; the same if nothing changes.
 
-    The time for which it was admitted is kept; the readiness of its pods is not.
+    The time for which the workload was admitted is kept.
     """
     conditions, past = status.conditions, status.accumulated_past_execution_time_seconds
     if (admitted := find_true(conditions, ADMITTED)) is not None:
@@ -111,7 +111,7 @@ def unadmitted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
 
 
 def released_after_eviction(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
-    """Release an evicted workload whose job has stopped. The cause decides whether it may requeue at once."""
+    """Release an evicted workload whose job has stopped. The cause decides whether it requeues at once."""
     evicted = find_true(status.conditions, EVICTED)
     assert evicted is not None, "only evicted workloads are released"
     if evicted.reason.startswith(DEACTIVATED):
@@ -124,7 +124,7 @@ def released_after_eviction(status: WorkloadStatus, now: datetime) -> WorkloadSt
 
 
 def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
-    """Return the status of a workload that may not requeue before a moment. The wait never gets shorter."""
+    """Return the status with `requeueAt` at this time or later. The wait never gets shorter."""
     state = status.requeue_state or RequeueState()
     if state.requeue_at is not None and state.requeue_at >= at:
         return status
@@ -132,9 +132,9 @@ def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
 
 
 def backed_off(status: WorkloadStatus, settings: WaitForPodsReady, now: datetime) -> WorkloadStatus | None:
-    """Return the status of a workload that has to wait before it is tried again, longer each time (Kueue KEP-1282).
+    """Return the status with the next backoff before a requeue, longer each time (Kueue KEP-1282).
 
-    Return None if it has used up all retries that the settings allow.
+    Return None if the workload has used up all retries that the settings allow.
     """
     strategy = settings.requeuing_strategy
     state = status.requeue_state or RequeueState()

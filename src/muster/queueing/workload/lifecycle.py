@@ -1,11 +1,12 @@
 """Decide the next state of a Workload: evictions, checks, timeouts and its end; everything except admission.
 
-One call takes a workload as far as one write of its status can. Deciding again on the written status changes nothing.
+One call advances a workload as far as one write of its status can. Deciding again on the written status changes
+nothing.
 
 The rules and their order are those of Kueue's workload controller (which applies one at a time), with these
 differences:
-- An admission check that wants another try evicts at once; the workload does not hold quota until the next try.
-- A workload whose queue is stopped or gone is not admitted just because its checks got ready.
+- An admission check that demands a retry evicts at once; the workload does not hold quota until the retry.
+- A workload whose queue is stopped or deleted is not admitted when its checks become ready.
 - A check that is added to a queue, or fails, after admission does not undo the admission.
 - The execution time starts at 0 again when a workload is reactivated after having used it up.
 """
@@ -82,13 +83,13 @@ _UNGATED: Final = PendingReason(PENDING_EVALUATION, "AdmissionGatedBy cleared, w
 
 
 class QueueingContext(Struct, frozen=True):
-    """The state that the decision depends on beside the workload.
+    """The state, beside the workload, that the decision depends on.
 
     local: its LocalQueue.
-    queue: the ClusterQueue behind that, or the one whose quota it holds.
+    queue: the ClusterQueue of the LocalQueue, or the one whose quota it holds.
     checks: the checks of the ClusterQueue (`checks.of_queue`).
-    waiting: how long its pods may take to be ready (`readiness.settings_for`); None: readiness is ignored.
-    kept: how long it is kept after its end, in ns; None: as long as its job.
+    waiting: the settings for how long its pods may take to be ready (`readiness.settings_for`); None: no limit.
+    kept: how long to keep it after its end, in ns; None: as long as its job.
     role: its role in ClusterQueues that try several flavors at once (`api.managed.variants`).
     """
 
@@ -106,8 +107,8 @@ class LifecyclePlan(Struct, frozen=True):
     status: the status to write, if it differs.
     deactivate: set spec.active to false.
     finalize: remove our finalizer.
-    delete: delete the workload, because it has been kept for long enough.
-    notes: events, once the rest is written.
+    delete: delete the workload, because the time to keep it is over.
+    notes: events, recorded after the other writes.
     wake_at: when to decide again even if nothing changes.
     """
 
@@ -119,7 +120,7 @@ class LifecyclePlan(Struct, frozen=True):
     wake_at: datetime | None = None
 
     def woken(self, at: datetime) -> "LifecyclePlan":
-        """Return the plan with another decision at that time at the latest."""
+        """Return the plan with a further decision at that time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
     def noted(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
@@ -158,12 +159,12 @@ def _decide(workload: Workload, around: QueueingContext, now: datetime) -> Lifec
         return _explain_wait(plan, workload, around, now)
     if not is_true(plan.status.conditions, EVICTED):
         plan = _continue_holding(plan, workload, around, now)
-    # Admission may run first once a backoff ends.
+    # Admission may run only after the backoff ends.
     return plan if is_true(plan.status.conditions, EVICTED) else _end_backoff(plan, now)
 
 
 def _is_awaiting_job(workload: Workload) -> bool:
-    """Return whether a MultiKueue manager has sent the workload ahead of its job, which owns it before it starts."""
+    """Return whether a MultiKueue manager created the workload before its job, which will own it."""
     meta = workload.metadata
     return MULTI_KUEUE_ORIGIN_LABEL in meta.labels and not meta.owner_references
 
@@ -171,7 +172,7 @@ def _is_awaiting_job(workload: Workload) -> bool:
 def _release_without_job(
     plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime
 ) -> LifecyclePlan:
-    """Release an evicted workload without a job at once: nothing of it has to stop first."""
+    """Release an evicted workload without a job at once, because there are no pods to stop."""
     conditions = plan.status.conditions
     if not is_true(conditions, EVICTED) or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, FINISHED):
         return plan
@@ -203,16 +204,16 @@ def _set_condition(
 
 
 def _evict(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause: str = "") -> LifecyclePlan:
-    held = plan.status.admission is not None
+    had_quota = plan.status.admission is not None
     plan = replace(plan, status=evict(plan.status, reason, message, now, cause))
-    return plan.noted("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if held else plan
+    return plan.noted("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if had_quota else plan
 
 
 # Before the workload is queued.
 
 
 def _requeue(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Requeue the workload if the cause of its wait is over."""
+    """Requeue the workload if the reason for its wait is over."""
     if is_true(plan.status.conditions, QUOTA_RESERVED):
         return plan
     plan = _end_backoff(plan, now)
@@ -237,7 +238,7 @@ def _requeue(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> Lif
 
 
 def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """Remove a `requeueAt` that is over; otherwise wake at that time."""
+    """Remove a `requeueAt` that has passed; otherwise wake at that time."""
     state = plan.status.requeue_state
     if state is None or state.requeue_at is None:
         return plan
@@ -248,7 +249,7 @@ def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
 
 
 def _deactivate(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """Evict an inactive workload and reset its backoff and its DeactivationTarget."""
+    """Evict an inactive workload, and reset its backoff and its condition DeactivationTarget."""
     target = find(plan.status.conditions, DEACTIVATION_TARGET)
     if not is_true(plan.status.conditions, EVICTED):
         cause, message = "", DEACTIVATED_MESSAGE
@@ -262,14 +263,14 @@ def _deactivate(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
 
 
 def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Say why the workload is not in the queue. Why it waits in the queue is for admission to say.
+    """Set the condition that says why the workload is not in the queue. Admission says why it waits in the queue.
 
-    A new workload often gets quota at once, and its checks with that, so nothing is written about those before.
+    A new workload often gets quota, and passes its checks, at once, so nothing is written about those before.
     """
     condition = find(plan.status.conditions, QUOTA_RESERVED)
     saying = _find_pending_reason(workload, condition)
     if around.role == "parent" and saying in (_PENDING, _UNGATED):
-        saying = None  # the controller of variants says why they wait
+        saying = None  # the controller of variants sets their reason
     if (condition is not None or saying is not None) and around.role != "parent":
         plan = _sync_checks(plan, around, now)
     if saying is None:
@@ -284,7 +285,7 @@ def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingConte
 
 
 def _find_pending_reason(workload: Workload, condition: Condition | None) -> PendingReason | None:
-    """Return what QuotaReserved=False is to say; None leaves the condition as it is."""
+    """Return the reason for QuotaReserved=False; None leaves the condition as it is."""
     if not workload.spec.active:
         return PendingReason(DEACTIVATED, DEACTIVATED_MESSAGE)
     if condition is not None and condition.reason == ON_HOLD:
@@ -310,7 +311,7 @@ def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
 
 
 def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Add the checks that concern the workload."""
+    """Add to the status the checks that apply to the workload."""
     if around.queue.stop is None:
         return plan
     states = plan.status.admission_checks
@@ -329,7 +330,7 @@ def _flavors_of(admission: Admission | None) -> set[str]:
 
 
 def _continue_holding(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    if around.role == "parent":  # the parent's checks are those of the admitted variant
+    if around.role == "parent":  # a parent has the checks of its admitted variant
         return _continue_running(plan, workload, around, now)
     plan = _sync_checks(plan, around, now)
     states = plan.status.admission_checks
@@ -377,7 +378,7 @@ def _admit(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
 def _continue_running(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     if (drain := find_drain(around.local, around.queue)) is not None:
         return _evict(plan, drain.reason, drain.message, now)
-    if around.role == "variant":  # the job belongs to the parent
+    if around.role == "variant":  # the job is the parent's
         return plan
     late = _enforce_readiness(plan, workload, around.waiting, now) if around.waiting is not None else plan
     return _enforce_time_limit(late, workload, now) if late.status is plan.status else late

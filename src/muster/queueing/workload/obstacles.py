@@ -1,6 +1,6 @@
-"""Find the queue on a workload's way that is stopped or gone.
+"""Find the queue, among a workload's LocalQueue and ClusterQueue, that is stopped or missing.
 
-Such a queue takes away a reservation that is not used yet, and evicts what runs if it is drained.
+A workload that is not admitted yet then loses its reservation. If the queue is drained, running workloads are evicted.
 """
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from muster.queueing.model import PendingReason, StopPolicy
 
 
 class QueueState(Struct, frozen=True):
-    """A LocalQueue or a ClusterQueue on a workload's way to quota.
+    """A workload's LocalQueue or ClusterQueue.
 
     stop: its stop policy; None if there is no such queue.
     """
@@ -21,7 +21,7 @@ class QueueState(Struct, frozen=True):
 
 
 def obstacle(local: QueueState, queue: QueueState) -> PendingReason | None:
-    """Return the first obstacle on the way to quota (Kueue KEP-1284 for queues that are stopped)."""
+    """Return the first queue that keeps the workload from getting quota (Kueue KEP-1284 for stopped queues)."""
     return _find_in("LocalQueue", local) or _find_in("ClusterQueue", queue)
 
 

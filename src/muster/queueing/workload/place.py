@@ -1,4 +1,4 @@
-"""Decide by a Workload's own state whether it holds quota, waits for it, or neither."""
+"""Decide by a Workload's own fields whether it holds quota, waits for quota, or neither."""
 
 from datetime import datetime
 
@@ -19,16 +19,16 @@ from muster.queueing.moments import NEVER
 
 
 class Holds(Struct, frozen=True):
-    """The place of a workload that holds quota of a ClusterQueue."""
+    """The state of a workload that holds quota of a ClusterQueue."""
 
     cluster_queue: str
 
 
 class Waits(Struct, frozen=True):
-    """The place of a workload that may wait in its LocalQueue.
+    """The state of a workload that waits in its LocalQueue.
 
-    until: when it may be tried; None is at once. After an eviction that is `NEVER`, until it is requeued.
-    expected: when it will probably be tried; None is at once.
+    until: when it may be tried; None is now. After an eviction that is `NEVER`, until it is requeued.
+    expected: when it will probably be tried; None is now.
     """
 
     until: datetime | None = None
@@ -39,7 +39,7 @@ Place = Holds | Waits | None
 
 
 def place_of(workload: Workload) -> Place:
-    """Return the place of a Workload; None if it has finished, is being deleted, or is on hold.
+    """Return whether a Workload holds quota or waits; None if it has finished, is being deleted, or is on hold.
 
     The rule is upstream's `workload.IsAdmissible`.
     """
@@ -50,9 +50,9 @@ def place_of(workload: Workload) -> Place:
     reserved = find(conditions, QUOTA_RESERVED)
     if admission is not None and reserved is not None and reserved.status == "True":
         return Holds(admission.cluster_queue)
-    held = reserved is not None and reserved.reason == ON_HOLD
+    is_on_hold = reserved is not None and reserved.reason == ON_HOLD
     gated = bool(workload.metadata.annotations.get(ADMISSION_GATED_BY)) or waits_to_replace(workload)
-    if not workload.spec.active or held or gated or is_true(conditions, WAITING_FOR_REPLACEMENT_PODS):
+    if not workload.spec.active or is_on_hold or gated or is_true(conditions, WAITING_FOR_REPLACEMENT_PODS):
         return None
     requeued, state = find(conditions, REQUEUED), workload.status.requeue_state
     at = state.requeue_at if state is not None else None

@@ -1,8 +1,8 @@
-"""Enforce readiness (level 4, waitForPodsReady, Kueue KEP-349): pods get ready in time, or the workload is evicted.
+"""Enforce readiness (level 4, waitForPodsReady, Kueue KEP-349): evict a workload whose pods are not ready in time.
 
-The settings come from the Configuration. Beyond upstream they can be set for one object: an annotation
-`muster.dev/wait-for-pods-ready` on a workload (or its job), a ClusterQueue or a ResourceFlavor contains `false`, or
-`timeout=10m,recoveryTimeout=5m,blockAdmission=true`. Settings that an annotation leaves out come from the
+The settings come from the Configuration. Beyond upstream they can be set for one object, by the annotation
+`muster.dev/wait-for-pods-ready` on a workload (or its job), a ClusterQueue or a ResourceFlavor. The annotation contains
+`false`, or `timeout=10m,recoveryTimeout=5m,blockAdmission=true`. Settings that an annotation leaves out come from the
 Configuration.
 
 The workload's annotation takes precedence over its queue's, and the queue's over those of the workload's flavors.
@@ -31,7 +31,7 @@ from muster.api.kueue.readiness import (
 from muster.queueing.conditions import Conditions, put, since
 from muster.queueing.moments import later
 
-# Reasons of PodsReady=False before the pods were ready for the first time; the second is that of older releases.
+# Reasons of PodsReady=False before the pods were first ready; the second is from older releases.
 _NEVER_READY = (WAIT_FOR_START, PODS_READY)
 
 
@@ -55,7 +55,7 @@ def settings_for(
 
 
 def read_blocking(text: str, base: WaitForPodsReady | None) -> bool | None:
-    """Return whether an annotation lets other workloads wait for the pods; None if it is malformed."""
+    """Return whether an annotation makes other workloads wait for the pods; None if it is malformed."""
     try:
         settings = parse_annotation(text, base)
     except ReadyAnnotationError:
@@ -64,9 +64,9 @@ def read_blocking(text: str, base: WaitForPodsReady | None) -> bool | None:
 
 
 def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Conditions:
-    """Return the conditions with PodsReady, by whether the pods of the workload's job are ready (upstream rule).
+    """Return the conditions with PodsReady set, by whether the pods of the workload's job are ready (upstream rule).
 
-    Once they were ready, a lack is one to recover from, until the workload is no longer admitted.
+    If the pods were ready before in this admission, the reason of False says that they have to recover.
     """
     condition = find(conditions, PODS_READY)
     if not is_true(conditions, ADMITTED):
@@ -84,10 +84,10 @@ def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Condit
 def deadline(
     conditions: Conditions, annotations: Mapping[str, str], settings: WaitForPodsReady
 ) -> tuple[datetime, str] | None:
-    """Return by when the pods of an admitted workload have to be ready, and what it waits for.
+    """Return the time by which the pods of an admitted workload must be ready, and what it waits for.
 
-    Return None if there is no limit. A start counts from the Admitted condition, or from the start of the job if the
-    settings say so. A recovery counts from the moment at which the pods were no longer ready.
+    Return None if there is no limit. The limit for a start counts from the Admitted condition, or from the start of the
+    job if the settings say so. The limit for a recovery counts from the time at which the pods were no longer ready.
     """
     admitted = find_true(conditions, ADMITTED)
     if admitted is None or admitted.last_transition_time is None:
@@ -103,13 +103,13 @@ def deadline(
 
 
 def _find_start(admitted: datetime, annotations: Mapping[str, str], settings: WaitForPodsReady) -> datetime | None:
-    """Return the moment that a start counts from; None if it has not come yet."""
+    """Return the time from which the limit for a start counts; None if it has not begun."""
     if settings.clock == "Admitted":
         return admitted
     if (text := annotations.get(JOB_START_ANNOTATION)) is None:
         return None
     try:
-        # A start left from an earlier admission is older than this admission.
+        # A start recorded in an earlier admission is older than this admission.
         return max(admitted, parse_job_start(text))
     except ReadyAnnotationError:
         return admitted

@@ -23,7 +23,7 @@ from muster.queueing.workload.eviction import evict
 
 
 def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, now: datetime) -> WorkloadStatus:
-    """Return the status of a workload that has got quota; admitted at once if there is nothing to check."""
+    """Return the status of a workload that got quota; it is admitted at once if no checks apply."""
     conditions = status.conditions
     for old in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
         conditions = reset(conditions, old, QUOTA_RESERVED, now)
@@ -46,7 +46,7 @@ def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, n
 
 
 def admission(queue: str, assignment: Assignment) -> Admission:
-    """Return the assignment as a Workload's status has it."""
+    """Return the assignment in the form of a Workload's status."""
     podsets = tuple(
         PodSetAssignment(
             name=podset.name,

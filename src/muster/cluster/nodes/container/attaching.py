@@ -1,6 +1,6 @@
-"""Attaches clients to a container's own process.
+"""Attach clients to a container's own process.
 
-A container with an input or a terminal is joined by its shim's socket; another is followed by its log.
+For a container with an input or a terminal, the client connects to the shim's socket; otherwise it reads the log.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ _PIECE = 32 << 10
 
 
 class Joined:
-    """A process joined through its shim.
+    """A client's connection to the shim of a process.
 
-    Each direction fails on its own: output still comes when the input is closed.
+    Each direction fails independently: output continues when the input is closed.
     """
 
     def __init__(self, connection: socket.socket, *, writes: bool, listens: bool) -> None:
@@ -40,9 +40,10 @@ class Joined:
         self._listens = listens
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield what the process writes from now on, until it has ended.
+        """Yield the output of the process from now on, until the process has ended.
 
-        A frame that no shim sends ends the output: the user of the container may answer in the shim's place.
+        An invalid frame ends the output, because the user of the container may have put another process in the shim's
+        place.
         """
         buffer = b""
         while data := await self._receive_data():
@@ -58,20 +59,20 @@ class Joined:
                 buffer = buffer[end:]
 
     async def begin(self) -> None:
-        """Tell the shim what this client does: write, listen, or both."""
+        """Send to the shim whether this client writes, reads, or both."""
         if not self._listens:
             await self._send(DEAF, b"")
         if self._writes:
             await self._send(WRITER, b"")
 
     async def write(self, data: bytes) -> None:
-        """Write to the process's input; wait while the process does not read."""
+        """Write to the process's input; block while the process does not read."""
         if self._writes:
             for start in range(0, len(data), _PIECE):
                 await self._send(STDIN, data[start : start + _PIECE])
 
     async def end_input(self) -> None:
-        """Write no more. The container's `stdinOnce` decides whether that ends its input."""
+        """End the client's input. The container's `stdinOnce` decides whether that ends the process's input."""
         if self._writes:
             await self._send(STDIN, b"")
 
@@ -95,7 +96,7 @@ class Joined:
 
 
 class Followed:
-    """A process without an input, followed by the whole lines that it writes to its log."""
+    """A process without an input, whose output is read from its log, line by line."""
 
     def __init__(self, directory: Path, reader: Reader, clock: Clock) -> None:
         self._directory = directory
@@ -103,7 +104,7 @@ class Followed:
         self._clock = clock
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield what is logged from now on, until the process has ended."""
+        """Yield the logged output from now on, until the process has ended."""
         while True:
             over = not shims.is_alive(self._directory)
             for block in self._reader.read():
@@ -152,7 +153,7 @@ async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator
 
 @contextmanager
 def _open_socket(directory: int) -> Iterator[int]:
-    """Open the socket of a shim, and nothing that lies in its place. Raises OSError.
+    """Open the socket of a shim, but no other file in its place. Raises OSError.
 
     The owner of the directory may put a link there, or another user's socket.
     """

@@ -1,6 +1,6 @@
-"""Carries out probes and hooks: runs a command in the container, sends an HTTP request, or opens a connection.
+"""Carry out probes and hooks: run a command in the container, send an HTTP request, or open a connection.
 
-The texts of failures end up in `Unhealthy` events, so they are worded as the kubelet's.
+Failures appear in `Unhealthy` events, so their messages are the kubelet's.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from muster.cluster.nodes.container import probes
 from muster.cluster.nodes.shims import ShimError
 from muster.runtime.clock import Clock
 
-# How much of an answer or an output goes into an event.
+# The maximum part of an answer or an output in an event.
 OUTPUT_BYTES = 1024
 
 Run = Callable[[tuple[str, ...], float], Awaitable[tuple[int, bytes]]]
@@ -45,7 +45,7 @@ async def probe(probe: Probe, target: Target) -> None:
         host = probe.tcp_socket.host or target.address
         await _check_tcp(host, _resolve_port(target, probe.tcp_socket.port), timeout)
     elif probe.grpc is not None:
-        # Muster has no gRPC client: the probe passes when the port takes connections.
+        # Muster has no gRPC client: the probe passes if the port accepts connections.
         await _check_tcp(target.address, probe.grpc.port, timeout)
 
 
@@ -124,11 +124,10 @@ def _resolve_port(target: Target, port: int | str) -> int:
 
 @cache
 def _unverified_context() -> ssl.SSLContext:
-    """Return a TLS context that verifies nothing.
+    """Return a TLS context that verifies no certificate.
 
-    Probes check that something answers, and pods make their own certificates.
-
-    The context loads no authorities: loading takes long, and would block the event loop.
+    Probes only check for an answer, and pods make their own certificates. The context loads no authorities, because
+    loading takes long and would block the event loop.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -1,7 +1,7 @@
-"""Computes facts about a pod and its containers for `fieldRef` and `resourceFieldRef`. Pure.
+"""Compute the fields of a pod and its containers for `fieldRef` and `resourceFieldRef`. Pure.
 
-The forms are upstream's: labels and annotations are lines of `key="value"` in Go's quoting, sorted by key; amounts are
-divided by the divisor and rounded up; a limit that is not set is what the node has.
+The formats are upstream's: labels and annotations are lines of `key="value"` in Go's quoting, sorted by key; amounts
+are divided by the divisor and rounded up; a limit that is not set is the node's allocatable amount.
 """
 
 import re
@@ -27,12 +27,12 @@ _ESCAPES = {
 
 
 class FieldError(Exception):
-    """A reference to something that does not exist; the text is for the user."""
+    """A reference names something that does not exist; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What the node knows of a pod and the pod's object does not say, or not yet."""
+    """Facts about a pod that the node knows and the pod's object does not contain, or not yet."""
 
     pod_ip: str
     host_ip: str

@@ -1,11 +1,11 @@
-"""Computes a container's command line and environment from its spec and the objects that the spec refers to. Pure.
+"""Compute a container's command line and environment from its spec and the objects that it refers to. Pure.
 
-A container gets what its pod asks for and nothing of the server's own. Values are text; bytes of secrets that are not
-UTF-8 are carried as surrogate escapes, so that programs get them unchanged.
+A container gets only the variables that its pod requests, none of the server's. Values are text; bytes of secrets that
+are not UTF-8 are represented by surrogate escapes, so that programs get them unchanged.
 
 References multiply: thirty variables that each name the previous one twice would be a billion characters. So a string
-that is longer than the kernel's limit for programs is refused before memory is spent on it. A string that only exceeds
-this machine's settings is refused by the kernel itself, in the same words.
+that is longer than the kernel's limit for programs is refused before memory is allocated for it. A string that only
+exceeds this machine's settings is refused by the kernel itself, with the same message.
 """
 
 import re
@@ -27,8 +27,8 @@ from muster.api.core import (
 from muster.cluster.nodes.container import downward
 from muster.cluster.nodes.container.downward import FieldError, NodeFacts
 
-# The kernel's limits of one string (without its final zero byte), and of all strings and the pointers to them, where
-# the stack has no limit. Characters are counted: no string has more characters than bytes.
+# The kernel's limits of one string (without its final zero byte), and of all strings and the pointers to them, if the
+# stack is unlimited. Characters are counted, because no string has more characters than bytes.
 MAX_STRING = 128 * 1024 - 1
 MAX_TOTAL = 6 * 1024 * 1024
 _POINTER = 8
@@ -39,7 +39,7 @@ _NAME = re.compile(r"[ -<>-~]+")
 
 
 class ConfigError(Exception):
-    """A container that cannot be configured as its spec says. `reason` is upstream's word for the waiting state."""
+    """A container cannot be configured as its spec says. `reason` is upstream's reason for the waiting state."""
 
     def __init__(self, message: str, reason: str = "CreateContainerConfigError") -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class ConfigError(Exception):
 
 
 class TooLongError(ConfigError):
-    """A container that can never be started, because its arguments or variables are too long for any program."""
+    """A container can never be started, because its arguments or variables are too long for any program."""
 
     def __init__(self, what: str, limit: int) -> None:
         what = (
@@ -58,7 +58,7 @@ class TooLongError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class AskedToken:
-    """A token of the pod's service account that a volume requests: its audience, and how long it lasts."""
+    """A token of the pod's service account that a volume requests: its audience and its duration."""
 
     audience: str
     seconds: int
@@ -90,7 +90,7 @@ class Names:
 
     @classmethod
     def of(cls, parts: Iterable["Names"]) -> "Names":
-        """Return the union of all parts. A pod has room for ten thousand names."""
+        """Return the union of all parts. A pod may name up to ten thousand objects."""
         parts = list(parts)
         return cls(
             frozenset().union(*(part.config_maps for part in parts)),
@@ -107,20 +107,20 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Variables, and by their source the keys that were left out because they are not valid names of variables."""
+    """Variables, and by source the keys that were left out because they are not valid variable names."""
 
     variables: dict[str, str]
     skipped: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class _Budget:
-    """The space left for the arguments or variables of a program."""
+    """The remaining space for the arguments or variables of a program."""
 
     def __init__(self) -> None:
         self._left = MAX_TOTAL
 
     def take(self, text: str, what: str) -> None:
-        """Take space for one more string. Raises `TooLongError`."""
+        """Deduct the space of one more string. Raises `TooLongError`."""
         if len(text) > MAX_STRING:
             raise TooLongError(what, MAX_STRING)
         self._left -= len(text) + 1 + _POINTER

@@ -1,4 +1,4 @@
-"""PodSlots a container's spec into the spec of its shim, with the objects that it refers to."""
+"""Make the spec of a shim from a container's spec and the objects that it refers to."""
 
 import hashlib
 import os
@@ -55,12 +55,12 @@ from muster.runtime.refusals import ignoring
 T = TypeVar("T")
 
 LOG_BYTES, LOG_FILES = 10 << 20, 5
-# For how long a follower of a log may hold up the container, for each file, in a cluster that others use too. In a
-# cluster of the command's own it may do so for ever, as a pipe does.
+# For this time a reader of a log may delay the container, for each file, in a cluster that other users share. In a
+# cluster of the command's own the delay is unlimited, as with a pipe.
 LOG_PATIENCE_SECONDS, FOR_EVER = 5.0, -1.0
-# How many mounts, or characters in their paths, are looked up without giving others a turn.
+# The maximum number of mounts, or of characters in their paths, to look up before yielding to other tasks.
 _MOUNTS_AT_ONCE, _PATHS_AT_ONCE = 50, 5_000
-# How many containers are started side by side: more would only share the processors.
+# The maximum number of concurrent starts of containers: more would only share the processors.
 STARTS_AT_ONCE = 2 * len(os.sched_getaffinity(0))
 # The PATH that container runtimes give a process by default.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -70,15 +70,16 @@ MESSAGE_FILE = "termination-message"
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What the pods of a node have in common. `lifeline` is -1 for containers that outlive the server.
+    """The common inputs of all pods of a node. `lifeline` is -1 for containers that outlive the server.
 
-    cpus: the CPUs of the node, where no cgroup limits what containers use of them.
-    states: where jobs keep what outlives their pods; None for nowhere.
-    fence: ends pods that may run elsewhere; None for a node whose pods end with the server alone.
-    object_slots: for loading the objects that a pod refers to, which may be much larger than the pod itself.
-    accounts: the Unix accounts that pods run as under a system server, by the pods' UIDs; None where all pods run as
-    the node's own user.
-    start_slots: for starting a container. Creating its process blocks the event loop, and its shim keeps a CPU busy.
+    cpus: the CPUs of the node, if no cgroup limits the containers' use of them.
+    states: the directories of jobs that outlive their pods; None for none.
+    fence: ends pods that may run elsewhere; None for a node whose pods only end with the server.
+    object_slots: slots for loading the objects that a pod refers to, which may be much larger than the pod itself.
+    accounts: the Unix accounts that pods of a system server run as, by the pods' UIDs; None if all pods run as the
+    node's own user.
+    start_slots: slots for starting a container. Creating its process blocks the event loop, and its shim keeps a CPU
+    busy.
     """
 
     node_name: str
@@ -112,7 +113,7 @@ class Kit:
         return self.host_address if self.guest else self.network.address(pod)
 
     def fence_of(self, pod: Pod) -> tuple[int, float]:
-        """Return the fence's descriptor, and the pod's patience beyond the Lease in seconds.
+        """Return the fence's descriptor, and for how many seconds after the Lease the pod may run.
 
         The descriptor is -1 if no fence ends the pod.
         """
@@ -120,7 +121,7 @@ class Kit:
         return (self.fence.descriptor, seconds) if self.fence is not None and seconds is not None else (-1, 0.0)
 
     def account_of(self, pod: Pod) -> Account | None:
-        """Return the account that the pod runs as; None for the node's own user. Raises `ConfigError` for neither."""
+        """Return the account that the pod runs as; None for the node's own user. Raises `ConfigError`."""
         if self.accounts is None:
             return None
         account = self.accounts.get(pod.metadata.uid)
@@ -129,14 +130,14 @@ class Kit:
         return account
 
     def surroundings(self, pod: Pod) -> NodeFacts:
-        """Return what the node knows of the pod."""
+        """Return the node's facts about the pod."""
         return NodeFacts(self.told_address(pod), self.host_address, self.node_name, self.allocatable)
 
 
 async def fetch(client: Client, namespace: str, names: Names) -> Objects:
-    """Read the objects of these names that exist. Raises `ConfigError` if they are too large to hold at once.
+    """Read the objects with these names that exist. Raises `ConfigError` if they are too large together.
 
-    Raises `ApiError` and `TransportError` for any failure but their absence.
+    Raises `ApiError` and `TransportError` for any failure except a missing object.
     """
     config_maps: dict[str, ConfigMap] = {}
     secrets: dict[str, Secret] = {}
@@ -156,9 +157,9 @@ async def fetch(client: Client, namespace: str, names: Names) -> Objects:
 
 
 async def _find_bound_volume(client: Client, name: str, namespace: str) -> PersistentVolume | None:
-    """Return the volume of a claim. None unless the volume names the claim, too.
+    """Return the volume that is bound to a claim; None unless the volume names the claim, too.
 
-    Anybody may name a volume in a claim.
+    The check is needed because any user may name any volume in a claim.
     """
     with ignoring("Forbidden"):  # a guest may see only what its host allows
         claim = await client.find(PERSISTENT_VOLUME_CLAIM, name, namespace)
@@ -172,7 +173,7 @@ async def _find_bound_volume(client: Client, name: str, namespace: str) -> Persi
 
 
 def _add_bytes(before: int, values: Iterable[str | bytes]) -> int:
-    """Return how many bytes are held with these values. Raises `ConfigError`."""
+    """Return the sum of `before` and the sizes of these values. Raises `ConfigError`."""
     total = before + sum(map(len, values))
     if total > MOST_BYTES:
         raise ConfigError(f"the ConfigMaps and Secrets that the container refers to have more than {MOST_BYTES} bytes")
@@ -180,7 +181,7 @@ def _add_bytes(before: int, values: Iterable[str | bytes]) -> int:
 
 
 def container_id(pod: Pod, container: str, number: int) -> str:
-    """Return the ID of one attempt, the same wherever it is computed."""
+    """Return the ID of one attempt, which depends only on the arguments."""
     text = f"{pod.metadata.uid}/{container}/{number}"
     return f"process://{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -194,7 +195,7 @@ def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Env
         defaults[STATE] = str(kit.states.of(job, account))
     resolved = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
     gpus = kit.gpus.variables(pod.metadata.uid, container.name)
-    # A container without a GPU may set these variables itself; a container with GPUs gets these values and no others.
+    # A container without a GPU may set these variables itself; a container with GPUs always gets these values.
     resolved.variables.update({name: text for name, text in gpus.items() if text or name not in resolved.variables})
     return resolved
 
@@ -243,7 +244,7 @@ def _umask_of(pod: Pod) -> int:
 
 
 def _acting_for(account: Account | None) -> AbstractContextManager[None]:
-    """Return a context in which the node looks at paths with the rights of those who named them."""
+    """Return a context in which the node accesses paths with the rights of the account that named them."""
     return acting_as(account) if account is not None else nullcontext()
 
 
@@ -254,14 +255,14 @@ def _identity_of(account: Account) -> Identity:
 
 
 def mark(uid: str, container: str) -> str:
-    """Return the mark in the environment of a container's processes; it finds them where there is no pid namespace."""
+    """Return a mark for the environment of a container's processes, which finds them without a pid namespace."""
     return f"{uid}/{container}"
 
 
 def spec(
     kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, container_environment: Environment, directory: Path
 ) -> Spec:
-    """Return all that the shim must know. Raises `ConfigError`, OSError."""
+    """Return the spec of a shim. Raises `ConfigError`, OSError."""
     argv = environment.command_line(container, container_environment.variables)
     storage = kit.storage.of(pod.metadata.uid)
     account = kit.account_of(pod)
@@ -311,7 +312,7 @@ def _hide_gpus(kit: Kit, pod: Pod, container: Container) -> list[Mount]:
 
 
 def takes_long(container: Container) -> bool:
-    """Return whether planning the container's mounts would keep others waiting."""
+    """Return whether planning the container's mounts would block other tasks for too long."""
     mounts = container.volume_mounts
     return len(mounts) > _MOUNTS_AT_ONCE or sum(len(m.mount_path) + len(m.sub_path) for m in mounts) > _PATHS_AT_ONCE
 
@@ -325,8 +326,8 @@ def gpus_wanted(container: Container) -> Wanted:
 def message_path(container: Container) -> str:
     """Return the path of the container's termination message; "" if the node cannot provide that file.
 
-    The default path is in /dev. To provide it, a container would need a copy of /dev that lacks devices made later, for
-    a file that hardly any program writes. A program that does write one names another path.
+    The default path is in /dev. To provide it, a container would need a copy of /dev without devices that are added
+    later, for a file that hardly any program writes. A program that does write one names another path.
     """
     path = container.termination_message_path
     return "" if path in ("", DEFAULT_MESSAGE_PATH) else path

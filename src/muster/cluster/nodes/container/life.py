@@ -1,6 +1,6 @@
-"""Watches over one running container: runs its postStart hook and its probes. One task for each attempt.
+"""Monitor one running container: run its postStart hook and its probes. One task for each attempt.
 
-It only reports what it observes; `pod/machine.py` decides what follows.
+It only reports its observations; `pod/machine.py` decides.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _HOOK_SECONDS = 86400.0
 
 
 class Listener(Protocol):
-    """The receiver of what is observed of a container."""
+    """A receiver of observations of a container."""
 
     def started(self, *, ready: bool) -> None:
         """Call when the hook is done and the startup probe has passed."""
@@ -32,15 +32,15 @@ class Listener(Protocol):
         ...
 
     def warn(self, reason: str, message: str) -> None:
-        """Report something that users should know."""
+        """Report a warning for users."""
         ...
 
 
 async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh: bool, ready: bool) -> None:
     """Run the hook and the probes until cancelled or until the container is condemned.
 
-    fresh: whether the container has just been started, so that its hook is due.
-    ready: its readiness as last known.
+    fresh: whether the container was just started, so that its hook must run.
+    ready: its last known readiness.
     """
     container = target.container
     began = clock.monotonic()

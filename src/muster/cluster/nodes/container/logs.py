@@ -1,8 +1,8 @@
-"""Reads the logs of containers, over rotations, and follows them while they grow.
+"""Read the logs of containers across rotations, and follow them while they grow.
 
-A reader holds a shared lock on the file that it reads, so that the shim waits before it deletes that file. The shim's
-patience may have an end. Then files are missing, and the names of the later files tell how many bytes are lost.
-Whether the attempt is over is determined before the last read, never after it: so the last lines are never lost.
+A reader holds a shared lock on its file, so that the shim waits before it deletes that file. If the shim waited long
+enough, it deletes the file; the names of the later files then show how many bytes are missing. Whether the attempt has
+ended is determined before the last read, never after it, so that the last lines are not lost.
 """
 
 import contextlib
@@ -26,10 +26,11 @@ from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import HEAD_BYTES, STAMP_BYTES, Attempt, KeptPod, Missing, ends_line, record, runs
 
 _BLOCK = 1 << 18
-# No file of a log is larger. The user of a container may write anything into its log, and keeps no other user waiting.
+# The maximum size of a log file. The user of a container may write anything into its log; this keeps other users from
+# waiting.
 _MOST_BYTES_OF_A_FILE = 64 << 20
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
-# The delay before a follower sees new lines: while lines come, and after a while without any.
+# The interval at which a follower checks for new lines: while lines arrive, and after a while without any.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
 
 
@@ -85,7 +86,7 @@ class Logs:
         storage = self._storage.of(pod.metadata.uid)
         numbers = storage.attempts(options.container) if storage.exists() else []
         while numbers and shims.read_record(storage.attempt(options.container, numbers[-1])) is None:
-            numbers.pop()  # begun, but not claimed by a shim yet
+            numbers.pop()  # begun, but no shim has claimed it yet
         if options.attempt is not None:
             numbers = [number for number in numbers if number == options.attempt]
         if options.previous:
@@ -111,7 +112,7 @@ class _File:
     """One file of a log, as its name describes it."""
 
     number: int
-    text_bytes: int  # logged before this file
+    text_bytes: int  # bytes logged before this file
     path: Path
 
 
@@ -119,7 +120,7 @@ class Reader:
     """A reader of the files of one log, in order and whole lines at a time."""
 
     def __init__(self, directory: Path) -> None:
-        self.dropped = 0  # bytes of text that were deleted from the start of the log before it was read
+        self.dropped = 0  # bytes of text that were deleted from the start of the log before they were read
         self._directory = directory
         self._file: _File | None = None
         self._descriptor = -1
@@ -127,7 +128,7 @@ class Reader:
         self._refused: set[Path] = set()  # files of other users
 
     def seek(self, lines: int | None) -> None:
-        """Go to where so many lines are left, or to the start."""
+        """Go to the position with this many lines left, or to the start."""
         newest_first = list(reversed(_list_files(self._directory)))
         for file in newest_first if lines is not None else newest_first[-1:]:
             if not self._open_file(file):
@@ -140,19 +141,19 @@ class Reader:
             self.dropped = self._file.text_bytes
 
     def read(self) -> Iterator[bytes | Missing]:
-        """Yield all whole lines from here to the present end, in blocks, and between them notices of missing bytes."""
+        """Yield all whole lines from here to the present end, in blocks, with notices of missing bytes in between."""
         at_end = False
         while self._file is not None or (yield from self._open_next()):
             data = os.read(self._descriptor, _BLOCK)
             if data:
                 whole, newline, rest = (self._rest + data).rpartition(b"\n")
-                self._rest = rest if len(rest) <= _BLOCK else b""  # no line of a log is so long
+                self._rest = rest if len(rest) <= _BLOCK else b""  # no line of a log is that long
                 if newline:
                     yield whole + newline
             elif not self._newer_files() or (at_end and not (yield from self._open_next())):
                 return
             else:
-                at_end = not at_end  # read once more: the file may have got its last lines before the next one began
+                at_end = not at_end  # read again: the last lines may precede the next file's creation only just
 
     def close(self) -> None:
         """Close the file."""
@@ -169,8 +170,8 @@ class Reader:
     def _open_next(self) -> Generator[bytes | Missing, None, bool]:
         """Open the next log file, and return whether there is one.
 
-        Yield the unfinished last line of the old file, and a notice of the bytes of the files that were deleted in
-        between, where there are any.
+        Yield the unfinished last line of the old file, and a notice of the bytes of files that were deleted in between,
+        if any.
         """
         number, text_bytes = -1, 0
         if self._file is not None:
@@ -189,7 +190,7 @@ class Reader:
         return bool(newer)
 
     def _open_file(self, file: _File) -> bool:
-        """Open a file at its start, in place of the open one; return False if it is gone.
+        """Open a file at its start, replacing the open one; return False if it is deleted.
 
         The previous file stays locked until the new one is.
         """
@@ -200,7 +201,7 @@ class Reader:
         except plainfiles.OddFileError:
             self._refused.add(file.path)
             return False
-        # A file that the shim is about to delete, or that cannot be locked, is read all the same.
+        # If the file cannot be locked, or the shim is about to delete it, it is read without the lock.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self.close()
@@ -209,7 +210,7 @@ class Reader:
 
 
 class Raw:
-    """A form that leaves the log as it is."""
+    """A format that returns the log unchanged."""
 
     def __init__(self, since: bytes = b"") -> None:
         self._since = since
@@ -226,7 +227,7 @@ class Raw:
 
 
 class Rendering:
-    """A form that turns the log's own lines into what users see: the text, and a line end unless the line goes on."""
+    """A format that converts the log's own lines to the text that users see, ending each complete line."""
 
     def __init__(self, since: bytes = b"", *, timestamps: bool = False) -> None:
         self._since = since
@@ -286,10 +287,10 @@ def _count_text_bytes(descriptor: int) -> int:
 
 
 def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> int:
-    """Go back from the end of a file by at most so many lines of text; return by how many.
+    """Go back from the end of a file by at most this many lines of text; return by how many.
 
     A line in parts counts once for each 16 KiB, so that the tail of a progress bar is not its whole history.
-    is_newest: whether the log ends with this file, so that its last line may lack its end.
+    is_newest: whether the log ends with this file, so that its last line may have no end.
     """
     position = count = size = 0
     for start, line in _walk_back(descriptor):
@@ -323,7 +324,7 @@ def _walk_back(descriptor: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _loss_notice(directory: Path) -> Iterator[bytes]:
-    """Yield the notice of lost lines that the log of a finished attempt had no room for."""
+    """Yield the notice of lost lines that a finished attempt's log itself does not mention."""
     record = shims.read_record(directory)
     if record is not None and record.untold:
         seconds, nanoseconds = divmod(record.finished, 1_000_000_000)

@@ -1,4 +1,4 @@
-"""Decides when a probe counts as passed or failed. Pure; `checks.py` carries probes out.
+"""Decide when a probe counts as passed or failed. Pure; `checks.py` carries probes out.
 
 A result changes only after several equal outcomes in a row. Until a startup probe has passed, no other probe runs.
 """
@@ -13,11 +13,11 @@ STARTUP, LIVENESS, READINESS = "Startup", "Liveness", "Readiness"
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The outcomes of a probe so far: the last outcome, how many times in a row, and the result that follows."""
+    """The outcomes of a probe so far: the last outcome, how many times in a row, and the resulting state."""
 
     last: bool | None = None
     in_a_row: int = 0
-    result: bool | None = None  # None: no word yet
+    result: bool | None = None  # None: no result yet
 
     def after(self, probe: Probe, *, passed: bool) -> "Tally":
         """Return the tally after one more check."""
@@ -47,5 +47,5 @@ def timeout_seconds(probe: Probe) -> float:
 
 
 def condemnation(kind: str, container: str) -> str:
-    """Return the message about a container that a failed probe ends."""
+    """Return the message for a container that is ended because of a failed probe."""
     return f"Container {container} failed {kind.lower()} probe, will be restarted"

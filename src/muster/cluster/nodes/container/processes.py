@@ -1,7 +1,7 @@
-"""Starts processes and waits for them by pidfd, without a child watcher.
+"""Start processes and wait for them by pidfd, without a child watcher.
 
-A pidfd means one process for ever, so no signal from here can hit another process that got the same number. The module
-works on any event loop that has `add_reader`.
+A pidfd refers to one process for ever, so no signal from here can hit another process that got the same number. The
+module works on any event loop that has `add_reader`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ NO_STREAMS: Streams = (-1, -1, -1)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of shims, whose own parents end at once; otherwise init would have to reap them."""
+    """Become the parent of shims, whose own parents end at once; otherwise init would reap them."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -37,8 +37,8 @@ def check_kernel() -> None:
 class Orphans:
     """The reaper of orphans that this process has adopted and that no task waits for.
 
-    A zombie that a task waits for is gone within moments, so only zombies that are still there at the next sweep are
-    reaped.
+    A zombie that a task waits for is reaped within moments, so only zombies that are still there at the next sweep are
+    reaped here.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), streams: Streams 
 
 
 def send(pidfd: int, number: int) -> bool:
-    """Send a signal; return False if the process is gone."""
+    """Send a signal; return False if the process has ended."""
     try:
         signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
@@ -92,7 +92,7 @@ def send(pidfd: int, number: int) -> bool:
 
 
 def reap(pidfd: int) -> None:
-    """Remove an ended process from the process table, if it is a child of ours."""
+    """Remove an ended process from the process table, if it is a child of this process."""
     try:
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
@@ -113,7 +113,7 @@ async def ended(pidfd: int) -> None:
 
 
 async def readable(descriptor: int) -> None:
-    """Wait until there is something to read, or the end. One waiter per descriptor."""
+    """Wait until there is data to read, or the end. One waiter per descriptor."""
     await any_readable((descriptor,))
 
 
@@ -140,7 +140,7 @@ async def any_readable(descriptors: Iterable[int]) -> set[int]:
 
 
 async def writable(descriptor: int) -> None:
-    """Wait until something can be written, or nobody will ever read it. One waiter per descriptor."""
+    """Wait until the descriptor can be written, or its reader is gone. One waiter per descriptor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -185,14 +185,14 @@ class Output:
         asyncio.get_running_loop().add_reader(descriptor, self._read)
 
     def finish(self) -> bytes:
-        """Return what has come so far; processes that still write are not waited for."""
+        """Return the data received so far, without waiting for processes that still write."""
         if self._read():
             asyncio.get_running_loop().remove_reader(self._descriptor)
         os.close(self._descriptor)
         return self._data
 
     def _read(self) -> bool:
-        """Read what is there; return False once the pipe has ended."""
+        """Read the available data; return False once the pipe has ended."""
         while True:
             try:
                 piece = os.read(self._descriptor, _PIECE)

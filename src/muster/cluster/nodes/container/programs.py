@@ -1,8 +1,8 @@
-"""Runs the commands of clients in containers: what `exec` starts, with pipes or a terminal for its streams.
+"""Run the commands of clients in containers (`exec`), with pipes or a terminal for their streams.
 
 The command is a child of a launcher that has entered the container (`shims.enter`). The launcher ends the command on a
-signal, when this process ends, or, through the namespaces, when the container ends. Where there is no pid namespace,
-this module sends the launcher that signal when the container ends.
+signal, when this process ends, or, through the namespaces, when the container ends. If there is no pid namespace, this
+module sends the launcher that signal when the container ends.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shims import Shim
 
 _PIECE = 32 << 10
-# The capacity of a pipe: as much as the command may have written before it ended.
+# The capacity of a pipe: the maximum that a command may have written before it ended.
 _LAST_BYTES = 64 << 10
 _REPORT_BYTES = 4096
 _END_OF_INPUT = b"\x04"  # Control-D, which a terminal takes for the end of input
 
 
 class Executed:
-    """A running command, and our ends of its streams."""
+    """A running command, with this process's ends of its streams."""
 
     def __init__(self, pidfd: int, shim: int, report: int, outputs: dict[int, int], input: int, *, tty: bool) -> None:
         self._pidfd = pidfd
@@ -42,9 +42,9 @@ class Executed:
         self._tty = tty
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield what the command writes until it has ended.
+        """Yield the output of the command until the command has ended.
 
-        Other processes that hold its streams then are not waited for.
+        Other processes that then still hold its streams are not waited for.
         """
         was_signalled = False
         while True:
@@ -64,14 +64,14 @@ class Executed:
             await asyncio.sleep(0)  # endless output must not block the event loop
 
     async def write(self, data: bytes) -> None:
-        """Write to the command's standard input; wait while the command does not read."""
+        """Write to the command's standard input; block while the command does not read."""
         rest = memoryview(data)
         while rest and self._input >= 0:
             try:
                 rest = rest[os.write(self._input, rest) :]
             except BlockingIOError:
                 await processes.writable(self._input)
-            except OSError:  # nobody reads the input any more
+            except OSError:  # no process reads the input any more
                 self._close_input()
 
     async def end_input(self) -> None:
@@ -96,7 +96,7 @@ class Executed:
         return processes.exit_status(self._pidfd)
 
     def _read_pieces(self, descriptor: int, most: int) -> list[bytes]:
-        """Return what can be read now, up to some bytes; drop the stream at its end."""
+        """Return the data that can be read now, up to `most` bytes; close the stream at its end."""
         pieces = []
         while most > 0 and (data := _read_available(descriptor, most)) is not None:
             if not data:
@@ -107,7 +107,7 @@ class Executed:
         return pieces
 
     def _close_input(self) -> None:
-        if self._input >= 0 and not self._tty:  # a terminal has one end for both directions
+        if self._input >= 0 and not self._tty:  # a terminal has one descriptor for both directions
             os.close(self._input)
         self._input = -1
 

@@ -1,4 +1,4 @@
-"""Computes the rights of a container's processes from its security context, and lists what is not enforced."""
+"""Compute the rights of a container's processes, and list the fields that are not enforced."""
 
 import os
 from collections.abc import Iterator
@@ -35,8 +35,10 @@ def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None
         raise ConfigError("container has runAsNonRoot and would run as root: set runAsUser, or run the node as a user")
     if own_uid != 0:
         if (uid is not None and uid != own_uid) or (gid is not None and gid != own_gid):
-            wanted = f"user {own_uid if uid is None else uid}, group {own_gid if gid is None else gid}"
-            raise ConfigError(f"cannot run as {wanted}: the node itself runs as user {own_uid}, group {own_gid}")
+            user_and_group = f"user {own_uid if uid is None else uid}, group {own_gid if gid is None else gid}"
+            raise ConfigError(
+                f"cannot run as {user_and_group}: the node itself runs as user {own_uid}, group {own_gid}"
+            )
         return None
     groups = _volume_groups(pod_context)
     if uid is None and gid is None and not groups:
@@ -45,26 +47,26 @@ def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None
 
 
 def dropped(context: SecurityContext) -> list[int]:
-    """Return the numbers of the capabilities that the container is not to have. An unknown name is ignored."""
+    """Return the numbers of the capabilities to drop. An unknown name is ignored."""
     capabilities = context.capabilities
     if capabilities is None:
         return []
     drop, add = ({_plain_name(name) for name in names} for names in (capabilities.drop, capabilities.add))
-    known = dict(enumerate(_CAPABILITIES))
-    wanted = _ALL_NUMBERS if "ALL" in drop else [number for number, name in known.items() if name in drop]
-    return [] if "ALL" in add else [number for number in wanted if known.get(number) not in add]
+    names_by_number = dict(enumerate(_CAPABILITIES))
+    numbers = _ALL_NUMBERS if "ALL" in drop else [number for number, name in names_by_number.items() if name in drop]
+    return [] if "ALL" in add else [number for number in numbers if names_by_number.get(number) not in add]
 
 
 def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
     """Return whether the container's root file system is made read-only.
 
-    The spec must ask for it, and the container must have mounts of its own.
+    The spec must request it, and the container must have mounts of its own.
     """
     return context is not None and bool(context.read_only_root_filesystem) and isolation.kind in _OWN_MOUNTS
 
 
 def lacking(pod: Pod, isolation: Isolation) -> str:
-    """Return what the pod's security contexts ask for and do not get, as text for an event; "" if they get all."""
+    """Return which fields of the pod's security contexts are not enforced, as text for an event; "" if all are."""
     unmet = [*_unmet_by_spec(pod.spec, isolation), *_unmet_by_pod(pod.spec.security_context or PodSecurityContext())]
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         unmet += [f"{what} (container {container.name})" for what in _unmet_by_container(container, isolation)]
@@ -72,7 +74,7 @@ def lacking(pod: Pod, isolation: Isolation) -> str:
 
 
 def _unmet_by_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
-    """Yield the fields of the pod's spec that are not honoured.
+    """Yield the fields of the pod's spec that are not enforced.
 
     Network and IPC are the node's for all pods; each container has process ids of its own, if any.
     """

@@ -1,1 +1,1 @@
-"""The files that a process node keeps on disk, and their removal."""
+"""The files of a process node on disk, and their removal."""

@@ -1,6 +1,6 @@
-"""Keeps the logs of pods that are gone, and the directories of jobs, until their Job or JobSet is deleted.
+"""Keep the logs of deleted pods, and the directories of jobs, until their Job or JobSet is deleted.
 
-A guest in a cluster of others keeps none: no user there could ask for them, and a guest does not see Jobs.
+A guest in another cluster keeps none: its users could not read them, and a guest may not read Jobs.
 """
 
 import logging
@@ -47,13 +47,13 @@ class Keeping:
             informer.on_change(self._job_changed)
 
     def forget(self, uid: str) -> None:
-        """Remove a pod that is gone and of which nothing runs, or keep its logs for its job."""
+        """Remove a deleted pod without processes, or keep its logs for its job."""
         record = self._storage.of(uid).read()
         if record is not None and not record.gone:
             self._remover.add(self.let_go(record))
 
     def let_go(self, record: PodRecord) -> list[Path]:
-        """Keep the logs of a pod that is gone, or forget the pod; return the paths to remove."""
+        """Keep the logs of a deleted pod, or remove the pod; return the paths to remove."""
         if self._is_job_live(record):
             try:
                 return self._past.keep(record, self._clock.now().isoformat())
@@ -62,7 +62,7 @@ class Keeping:
         return self._storage.of(record.uid).remove()
 
     def recalls(self, record: PodRecord) -> bool:
-        """Return whether only the pod's logs are left, from before a restart, and stay; restore them if so."""
+        """Return whether only a pod's logs are left from before a restart; restore them if so."""
         stays = bool(record.gone) and self._is_job_live(record)
         if stays:
             self._past.restore(record)

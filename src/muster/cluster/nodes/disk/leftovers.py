@@ -1,6 +1,6 @@
-"""Ends and removes what is left of former nodes: processes of a killed server, unused directories and Node objects.
+"""End and remove leftovers of former nodes: processes of a killed server, unused directories and Node objects.
 
-Works without a server: `muster down` ends the containers that a killed server has left, by their directories.
+It works without a server: `muster down` ends the containers that a killed server has left, by their directories.
 """
 
 import asyncio
@@ -25,11 +25,12 @@ from muster.runtime.process.ownership import NotOursError, require_way
 
 # The directory in a cluster's home for the state of its nodes.
 NODES = "nodes"
-# Where a system server keeps the same for pods of other accounts, who could not reach it in the superuser's home.
+# The same directory for pods of other accounts under a system server, because they could not access the superuser's
+# home.
 _SHARED = Path("/var/lib/muster")
-# The directory in a cluster's home for what jobs keep for themselves.
+# The directory in a cluster's home for the directories of jobs.
 STATES = "state"
-# The directory in a cluster's home for what persistent volume claims are bound to.
+# The directory in a cluster's home for persistent volumes.
 VOLUMES = "volumes"
 # How long a shim may take to end everything before it is killed.
 _PATIENCE_SECONDS = 5.0
@@ -43,15 +44,15 @@ def reap(home: Path) -> int:
 
 
 def find_shared(home: Path) -> Path:
-    """Return the directory in which a system server with this home keeps what belongs to pods."""
+    """Return the directory for pods' files of a system server with this home."""
     return _SHARED / f"{seed_of(home):08x}"
 
 
 def prepare_for_accounts(state: Path) -> None:
-    """Make the directory of the nodes of a system server, which other accounts pass through.
+    """Make the directory for the nodes of a system server, which other accounts may traverse.
 
-    This process loses the superuser's groups, which would count when it acts for an account. Raises `NotOursError`
-    where other users could change what runs as the superuser, OSError.
+    This process drops the superuser's groups, which would count when it acts for an account. Raises `NotOursError` if
+    other users could change programs that run as the superuser, OSError.
     """
     for place in (sys.executable, shims.__file__, *sys.path):
         _require_program(Path(place).absolute())
@@ -78,7 +79,7 @@ def _require_program(path: Path) -> None:
 async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
     """Kill all containers of the nodes below a directory, except those of `spare`; return their number.
 
-    What is on disk stays: the next server learns from it how they ended.
+    The files on disk stay, so that the next server can read how the containers ended.
     """
     storages = [storage for path in _find_absent(state, spare) if (storage := _open_storage(path)) is not None]
     ended = await asyncio.gather(*(end_pod(storage, record.uid) for storage in storages for record in storage.pods()))
@@ -86,10 +87,10 @@ async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
 
 
 async def forget_absent(client: Client, state: Path, present: Collection[str]) -> None:
-    """End and remove nodes that are not present: their containers, directories and Node objects. Raises `ApiError`.
+    """End and remove nodes that are not in `present`: containers, directories and Node objects. Raises `ApiError`.
 
-    Nodes of machines that have joined stay. Pods of removed nodes are then collected as pods of lost nodes. The next
-    start retries what cannot be removed.
+    Nodes of machines that have joined stay. Pods of removed nodes are then garbage-collected like pods of lost nodes.
+    The next start retries failed removals.
     """
     await end_everything(state, spare=present)
     for path in _find_absent(state, present):
@@ -108,7 +109,7 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
 def remove_all(home: Path, state: Path) -> list[str]:
     """Remove a cluster that has ended, with all files of its nodes, wherever they are.
 
-    Returns what could not be removed, as sentences.
+    Return the failures, as sentences.
     """
     troubles = [trouble for path in _find_absent(state, ()) for trouble in _remove_outside(path)]
     return troubles + _remove_paths([home])
@@ -119,12 +120,12 @@ def _remove_node(path: Path) -> list[str]:
 
 
 def _remove_outside(path: Path) -> list[str]:
-    """Remove what the pods of a node have outside its directory; return what could not be removed, as sentences."""
+    """Remove the files of a node's pods outside the node's directory; return the failures, as sentences."""
     storage = _open_storage(path)
     if storage is None:
         return []
-    gone = [where for record in storage.pods() for where in storage.of(record.uid).remove()]
-    return _remove_paths(where for where in (*gone, *storage.left_over()) if not where.is_relative_to(path))
+    removed = [where for record in storage.pods() for where in storage.of(record.uid).remove()]
+    return _remove_paths(where for where in (*removed, *storage.left_over()) if not where.is_relative_to(path))
 
 
 def _open_storage(path: Path) -> Storage | None:
@@ -136,7 +137,7 @@ def _open_storage(path: Path) -> Storage | None:
 
 
 def _remove_paths(paths: Iterable[Path]) -> list[str]:
-    """Remove these paths; return what could not be removed, as sentences."""
+    """Remove these paths; return the failures, as sentences."""
     troubles = []
     for path in paths:
         try:
@@ -147,13 +148,13 @@ def _remove_paths(paths: Iterable[Path]) -> list[str]:
 
 
 def _find_absent(state: Path, present: Collection[str]) -> list[Path]:
-    """Return the directories of nodes that are not present. Anything else beside them is not ours."""
+    """Return the directories of nodes that are not in `present`. Other entries beside them are not Muster's."""
     paths = (state / name for name in plainfiles.names(state) if name not in present and not name.startswith("."))
     return [path for path in paths if (path / "pods").is_dir() and not path.is_symlink()]
 
 
 async def end_pod(storage: Storage, uid: str) -> int:
-    """Kill what runs of a pod; return how many containers. The killed containers do not count as failed afterwards."""
+    """Kill the processes of a pod; return how many containers. They do not count as failed afterwards."""
     place = storage.of(uid)
     if any(
         shims.is_alive(place.attempt(name, number)) for name in place.containers() for number in place.attempts(name)
@@ -168,7 +169,8 @@ async def end_pod(storage: Storage, uid: str) -> int:
                 count += 1
                 await _end_shim(shim)
             elif record is not None and not record.finished and directory.stat().st_uid == os.geteuid():
-                # Containers of accounts end with their shims. Root does not search processes for what a user may claim.
+                # Containers of accounts end with their shims. Root does not search processes by a mark that any user
+                # can set.
                 await asyncio.to_thread(shims.kill_marked, launching.mark(uid, container).encode())
     return count
 
@@ -176,12 +178,12 @@ async def end_pod(storage: Storage, uid: str) -> int:
 def _mark_ended(place: PodStorage) -> None:
     try:
         place.mark_ended()
-    except OSError as error:  # a full disk keeps nothing from ending
+    except OSError as error:  # a full disk must not prevent an end
         log.warning("%s: the node cannot record that the pod is asked to end: %s", place.root.name, error)
 
 
 async def _end_shim(shim: Shim) -> None:
-    """Have a shim end everything; kill the shim if it does not."""
+    """Make a shim end everything; kill the shim if it does not."""
     shim.end()
     ended = asyncio.create_task(shim.ended())
     _, late = await asyncio.wait([ended], timeout=_PATIENCE_SECONDS)

@@ -1,7 +1,7 @@
-"""Keeps the logs of pods that are gone and belong to a Job or JobSet, within limits, for as long as that exists.
+"""Keep the logs of deleted pods of a Job or JobSet, within limits, as long as the Job or JobSet exists.
 
-A pod's directory is kept as it is, without its volumes; its record says since when the pod is gone. Logs of other pods
-go with their pod.
+A pod's directory is kept as it is, without its volumes; its record contains the time of the deletion. Logs of other
+pods are deleted with their pod.
 """
 
 from collections import Counter
@@ -14,14 +14,14 @@ import msgspec
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
 from muster.runtime.containerlogs import KeptPod
 
-# The limits for each rank of a Job, and for all logs on one node: the oldest go first.
+# The limits for each rank of a Job, and for all logs on one node: the oldest are removed first.
 MOST_OF_A_RANK = 5
 MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class PastPod:
-    """A pod that is gone, and the size of its logs."""
+    """A deleted pod, and the size of its logs."""
 
     record: PodRecord
     bytes: int
@@ -42,14 +42,14 @@ def surplus(pods: Iterable[PastPod]) -> list[PastPod]:
 
 
 class Past:
-    """The pods of one node that are gone, by their UIDs."""
+    """The deleted pods of one node, by their UIDs."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._pods: dict[str, PastPod] = {}
 
     def keep(self, record: PodRecord, gone: str) -> list[Path]:
-        """Keep the logs of a pod that is gone since `gone`; return the paths to remove now. Raises OSError."""
+        """Keep the logs of a pod that was deleted at `gone`; return the paths to remove now. Raises OSError."""
         place = self._storage.of(record.uid)
         record = msgspec.structs.replace(record, gone=gone)
         volumes = place.remove_volumes()
@@ -58,7 +58,7 @@ class Past:
         return [*volumes, *self._forget_pods(surplus(self._pods.values()))]
 
     def restore(self, record: PodRecord) -> None:
-        """Take up a pod that is gone, as its record says."""
+        """Add a deleted pod from its record."""
         self._pods[record.uid] = PastPod(record, self._storage.of(record.uid).log_bytes())
 
     def forget(self, job: str) -> list[Path]:
@@ -66,7 +66,7 @@ class Past:
         return self._forget_pods([pod for pod in self._pods.values() if pod.record.job == job])
 
     def of(self, job: str) -> Sequence[KeptPod]:
-        """Return the pods of a Job or JobSet that are gone."""
+        """Return the deleted pods of a Job or JobSet."""
         pods = []
         for pod in self._pods.values():
             place, record = self._storage.of(pod.record.uid), pod.record

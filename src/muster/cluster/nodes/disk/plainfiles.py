@@ -1,8 +1,8 @@
-"""Reads small files and directories of our own, in places where anything else may lie instead.
+"""Read small files and directories that this program wrote, where users may have put other things in their place.
 
-Whatever is there, reading does not block (as a pipe would make it) and follows no link. A file has to belong to the
-owner of its directory: a user may make a hard link to a file of another user. `OddFileError` says that
-something else is there. A failure to look is an OSError, which says nothing about what is there.
+Whatever is there, reading does not block (as a pipe would make it) and follows no link. A file must belong to the owner
+of its directory, because a user may make a hard link to a file of another user. `OddFileError` says that another thing
+is there. A failure to look is an OSError, which says nothing about what is there.
 """
 
 import errno
@@ -14,7 +14,7 @@ from pathlib import Path
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
-# The errors of a link, a socket, something that is closed to us, a bad sector, a file with a lease of its user.
+# The errors for a link, a socket, a file without read permission, a bad sector, or a file with a lease of its user.
 _ODD = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG, errno.EAGAIN)
 _MOST_BYTES = 1 << 20
 
@@ -50,7 +50,7 @@ def open_file(path: Path) -> int:
 
 
 def _require_own_file(descriptor: int, path: Path) -> None:
-    """Refuse an open file that is none, or whose owner is not that of its directory. Raises `OddFileError`, OSError."""
+    """Refuse an open file that is no plain file, or not its directory's owner's. Raises `OddFileError`, OSError."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise OddFileError(f"{path} is not a file")
@@ -68,7 +68,7 @@ def read(path: Path, limit: int = _MOST_BYTES) -> bytes:
 
 
 def names(directory: Path) -> list[str]:
-    """Return the sorted names in a directory; none if there is no directory that we can read. Raises OSError."""
+    """Return the sorted names in a directory; none if it is not a readable directory. Raises OSError."""
     try:
         descriptor = os.open(directory, _FLAGS | os.O_DIRECTORY)
     except OSError as error:

@@ -1,11 +1,11 @@
-"""Removes what pods have left, whatever it is: trees of any depth and width, closed directories, odd names.
+"""Remove files that pods have left, of any kind: trees of any depth and width, closed directories, odd names.
 
 A tree is taken apart in place. The directories right below its root are emptied one after the other: their files are
-deleted, and their subdirectories are moved up to the root, to be emptied in turn. So removal never looks at more than
+deleted, and their subdirectories are moved up to the root, to be emptied in turn. So removal never handles more than
 two levels. It needs no recursion and no long path, and holds few open files and few names in memory.
 
-Removal follows no link, and enters no mount. It opens up closed directories if they are ours. What still cannot be
-removed stays, and everything else goes.
+Removal follows no link, and enters no mount. It makes closed directories accessible if this user owns them. If
+something cannot be removed, everything else still is.
 """
 
 import errno
@@ -18,18 +18,18 @@ from pathlib import Path
 _LOOK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = 0o700
-# How many names are held at a time.
+# How many names are held in memory at a time.
 _BATCH = 1000
-# After so many failures in one tree, the rest is left for another time.
+# After this many failures in one tree, the rest is left for another time.
 _MOST_REFUSALS = 1000
 
 
 class RemovalError(Exception):
-    """A path that could not be removed; the text says what stays, and why."""
+    """A path could not be removed; the message says what stays, and why."""
 
 
 def remove(path: Path, halted: Callable[[], bool] = lambda: False) -> None:
-    """Remove a file, or a directory with all that is in it; a missing path counts as removed.
+    """Remove a file, or a directory with its content; a missing path counts as removed.
 
     Returns early once `halted` returns true. Raises `RemovalError`.
     """
@@ -43,7 +43,7 @@ def remove(path: Path, halted: Callable[[], bool] = lambda: False) -> None:
 
 
 def move(path: Path, target: Path) -> None:
-    """Rename a directory of ours, even a closed one. Raises OSError."""
+    """Rename a directory that this user owns, even a closed one. Raises OSError."""
     try:
         path.rename(target)
     except PermissionError:
@@ -161,7 +161,7 @@ def _unlink_file(name: str, directory: int) -> bool:
 
 
 def _open_up(directory: int, mount: bytes) -> None:
-    """Give us access to a directory, unless something else is mounted there. Raises OSError."""
+    """Give this user access to a directory, unless another file system is mounted there. Raises OSError."""
     if _read_mount_id(directory) != mount:
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
     mode = os.fstat(directory).st_mode

@@ -1,7 +1,7 @@
-"""Removes what a node no longer needs, one path after the other, and retries failures at growing intervals.
+"""Remove files that a node no longer needs, one path after the other, and retry failures at growing intervals.
 
-No pod waits for removals. A node that stops waits a few seconds for them, because memory is not given back before. The
-next start finds what is left then.
+No pod waits for removals. A node that stops waits a few seconds for them, because files in memory are not freed before.
+The next start removes the rest.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 
 class Remover:
-    """The remover of one node's files, which tries again what it cannot remove.
+    """The remover of one node's files, which retries failed removals.
 
-    tell: called with the first failure of each path, in words.
+    tell: called with the first failure of each path, as a sentence.
     """
 
     def __init__(self, manager: Manager, name: str, tell: Callable[[str], None]) -> None:

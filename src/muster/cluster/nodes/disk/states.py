@@ -1,14 +1,14 @@
-"""Keeps a directory for each job between the runs of its workers, by UID, on this machine.
+"""Keep a directory for each job between the runs of its workers, by UID, on this machine.
 
-    <uid>/      what `MUSTER_STATE` names to each pod of a Job or JobSet, on all nodes of the machine
+    <uid>/      the directory in `MUSTER_STATE` of each pod of a Job or JobSet, on all nodes of the machine
     .<uid>      the directory of a deleted job, until it is removed
 
-Under a system server `MUSTER_STATE` names a directory in there that belongs to the Unix account of the pod, by the
-account's id. A pod of another account may name the same job as its owner, even before the job has pods. That pod gets a
-directory of its own.
+Under a system server `MUSTER_STATE` names a subdirectory that belongs to the Unix account of the pod, by the account's
+id. A pod of another account may name the same job as its owner, even before the job has pods. That pod gets a directory
+of its own.
 
-The directory exists before the first pod of the job starts, and goes when the Job or JobSet is deleted. Its contents
-are the user's: the node does not look at them.
+The directory exists before the first pod of the job starts, and is removed when the Job or JobSet is deleted. Its
+contents are the user's, and the node does not read them.
 """
 
 import errno
@@ -28,8 +28,8 @@ _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 class States:
     """The job directories of one machine.
 
-    They are listed before any node runs, so that no new directory passes for a leftover.
-    shared: whether they belong to several accounts, which pass through the root.
+    They are listed before any node runs, so that no new directory is mistaken for a leftover.
+    shared: whether they belong to several accounts, which traverse the root.
     """
 
     def __init__(self, root: Path, *, shared: bool = False) -> None:
@@ -40,7 +40,7 @@ class States:
     def of(self, job: str, owner: Account | None = None) -> Path:
         """Return the directory of a Job or JobSet, by its UID. owner: the account whose pods it is for, if any.
 
-        Raises OSError for an impossible UID: a user may put any UID into a pod's owner.
+        Raises OSError for an invalid UID, because a user may put any UID into a pod's owner.
         """
         if not _UID.fullmatch(job):
             raise OSError(errno.EINVAL, "a job with this uid cannot have a directory", job)
@@ -60,15 +60,15 @@ class States:
             os.chown(own, owner.uid, owner.gid)
 
     def forget(self, job: str) -> list[Path]:
-        """Set aside the directory of a deleted job; return the paths to remove."""
-        gone = self._root / f".{job}"
+        """Rename the directory of a deleted job; return the paths to remove."""
+        moved = self._root / f".{job}"
         try:
-            removal.move(self.of(job), gone)
+            removal.move(self.of(job), moved)
         except FileNotFoundError:
             return []
         except OSError:
-            return [self.of(job)]  # it cannot be moved away first
-        return [gone]
+            return [self.of(job)]  # it could not be renamed
+        return [moved]
 
     def left_over(self, jobs: Collection[str]) -> list[Path]:
         """Return the directories from before the server's start that belong to no existing job, for removal."""

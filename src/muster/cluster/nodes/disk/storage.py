@@ -1,23 +1,23 @@
-"""Keeps what must outlive the server: a directory for each pod of a process node, by UID.
+"""Store what must outlive the server: a directory for each pod of a process node, by UID.
 
     pods/<uid>/pod.json                              the pod's record: its names, its address, its GPUs
     pods/<uid>/hosts                                 its hosts file
     pods/<uid>/volumes/<volume>/                     volumes that are not in memory
     pods/<uid>/containers/<container>/<attempt>/     see `shims.py`; attempts count up from 0
-    removed/                                         what the node removes as it finds time
+    removed/                                         paths that wait for their removal
 
 Volumes in memory are in `/dev/shm/muster-<user>-<node>-<uid>/volumes/<volume>/`.
 
-Everything has mode 0700 and belongs to the node's user. A crash can leave a pod's directory half made. `pod.json` is
-written first and atomically, so a directory without it never held anything that runs. What is to be removed is moved
-away atomically first: nothing waits for its removal, however large it is and whatever fails. Methods that release
+Everything has mode 0700 and belongs to the node's user. A crash can leave a pod's directory incomplete. `pod.json` is
+written first and atomically, so a directory without it never contained anything that runs. A path to remove is first
+renamed atomically, so nothing waits for its removal, however large it is and whatever fails. Methods that release
 something return the paths to remove, for `remover.py`.
 
-Under a system server the directories above those of pods let others pass, and cannot be listed (0711). The directory of
-a pod is open to the private group of the account that runs the pod (0710), and an attempt belongs to that account.
-Everything else stays the superuser's: the account can replace nothing that the node opens by its path.
+Under a system server the directories above those of pods can be traversed by others, but not listed (0711). The
+directory of a pod is open to the private group of the account that runs the pod (0710), and an attempt belongs to that
+account. Everything else stays the superuser's: the account can replace nothing that the node opens by its path.
 
-Foreign files are left alone, and do not keep the node from working.
+Foreign files are not touched, and do not disturb the node.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from muster.cluster.nodes.disk import plainfiles, removal
 from muster.cluster.nodes.disk.plainfiles import OddFileError
 from muster.runtime.process.accounts import FIRST_PRIVATE_GROUP, Account
 
-# Names of the API are safe in a path; this check is only the last line of defence.
+# Names from the API are safe in a path; this check is only an additional safeguard.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # Upstream keeps one dead container of each, whose log `logs --previous` shows; one more attempt may just be starting.
 KEPT_ATTEMPTS = 3
@@ -47,18 +47,19 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _REMOVED = "removed"
 # The mode of a directory that an account may pass through by its private group.
 _OPEN_TO_GROUP = 0o710
-# After so many taken names, a path is removed where it is.
+# After this many taken names, a path is removed where it is.
 _MOST_OF_A_NAME = 100
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """The record of a pod: what identifies it, and what the node has given it.
+    """The record of a pod: its identity, and the resources that the node assigned.
 
-    job: the UID of the pod's JobSet, or else its Job, if any. role, job_index: which Job of the JobSet.
+    job: the UID of the pod's JobSet, or else its Job, if any.
+    role, job_index: which Job of the JobSet.
     rank: the pod's index in its Job, or the last part of its name.
     cpus: the CPUs of each container that may not run on all, with the thousandths of each that it reserves.
-    ended: whether the node, or a deletion, asked the pod to end: then its exit codes are not its own.
-    created, gone: when its object was created and deleted; RFC 3339. A pod that is gone has only logs.
+    ended: whether the node, or a deletion, asked the pod to end, so that its exit codes are not its own.
+    created, gone: when its object was created and deleted; RFC 3339. A deleted pod has only logs.
     """
 
     namespace: str
@@ -77,10 +78,10 @@ class PodRecord(msgspec.Struct, frozen=True):
 
 
 class Storage:
-    """The directories of one node's pods. `memory` is a tmpfs; the disk replaces it where it cannot be used.
+    """The directories of one node's pods. `memory` is a tmpfs; if it cannot be used, the disk replaces it.
 
-    shared: whether the pods run as other accounts, which have to reach their directories.
-    notices: sentences about foreign things in the place of our directories, and where they are now.
+    shared: whether the pods run as other accounts, which must access their directories.
+    notices: sentences about foreign things in the place of the node's directories, and their new names.
     """
 
     def __init__(self, root: Path, memory: Path = SHARED_MEMORY, *, shared: bool = False) -> None:
@@ -101,17 +102,17 @@ class Storage:
         return [self._pods / name for name in plainfiles.names(self._pods) if not self._is_pod(name)]
 
     def of(self, uid: str) -> "PodStorage":
-        """Return the storage of one pod, whether or not anything is there yet."""
+        """Return the storage of one pod, even if nothing is there yet."""
         memory = self._memory.with_name(f"{self._memory.name}-{uid}") if self._memory else None
         return PodStorage(self._pods / _check_name(uid), memory, self._removed, self._mode)
 
     def left_over(self) -> list[Path]:
-        """Return what an earlier server did not get round to removing: half-made pods, and files of no pod."""
+        """Return what an earlier server did not remove: incomplete pods, and files of no pod."""
         records = self.pods()
-        known = {record.uid for record in records}
+        recorded_uids = {record.uid for record in records}
         paths = [self._removed / name for name in plainfiles.names(self._removed)]
         for name in plainfiles.names(self._pods):
-            if self._is_pod(name) and name not in known:
+            if self._is_pod(name) and name not in recorded_uids:
                 paths += self.of(name).remove()
         if self._memory is not None:
             prefix = f"{self._memory.name}-"
@@ -128,13 +129,13 @@ class Storage:
         return directory
 
     def _is_pod(self, name: str) -> bool:
-        """Return whether an entry among the pods is a pod, or was to become one."""
+        """Return whether an entry in the directory of pods is a pod, complete or not."""
         if not _is_name(name) or not stat.S_ISDIR((self._pods / name).lstat().st_mode):
             return False
         return self.of(name).exists() or _POD_ENTRIES.issuperset(plainfiles.names(self._pods / name))
 
     def _claim_directory(self, directory: Path) -> Path:
-        """Return a directory of ours, and rename anything else that is in its place. Raises OSError."""
+        """Return a directory owned by this user; rename anything else that is in its place. Raises OSError."""
         try:
             return _make_private(directory, self._mode)
         except (PermissionError, FileExistsError):
@@ -144,7 +145,7 @@ class Storage:
 
 
 class PodStorage:
-    """The storage of one pod. mode: that of the node's directories, should they have to be made again."""
+    """The storage of one pod. mode: the mode of the node's directories, if they must be made again."""
 
     def __init__(self, root: Path, memory: Path | None, removed: Path, mode: int = 0o700) -> None:
         self.root = root
@@ -158,13 +159,13 @@ class PodStorage:
         return self.root / "hosts"
 
     def exists(self) -> bool:
-        """Return whether the pod has been here."""
+        """Return whether the pod has been on this node."""
         return self.read() is not None
 
     def read(self) -> PodRecord | None:
-        """Return the pod's record, or None. A record that cannot be read any more has only the UID."""
+        """Return the pod's record, or None. A record that cannot be read has only the UID."""
         if self.root.is_symlink():
-            return None  # a link leads to nothing of ours
+            return None  # a link does not lead to a file of this program
         try:
             record = msgspec.json.decode(plainfiles.read(self.root / "pod.json"), type=PodRecord)
         except FileNotFoundError:
@@ -176,7 +177,7 @@ class PodStorage:
     def write(self, record: PodRecord) -> None:
         """Write the pod's record. Raises OSError."""
         if self.read() == record:
-            return  # no write, so that a full disk does not stop a pod from going on
+            return  # the record is the same; without a write, a full disk does not stop the pod
         self._remake_parents()
         _make_directory(self.root)
         new, file = self.root / "pod.json.new", self.root / "pod.json"
@@ -193,9 +194,9 @@ class PodStorage:
             self.write(msgspec.structs.replace(record, ended=True))
 
     def volume(self, name: str, *, in_memory: bool = False) -> Path:
-        """Return the directory of a volume, which may still have to be made. Raises OSError."""
+        """Return the path of a volume's directory, which may not exist yet. Raises OSError."""
         base, within = self.root, Path("volumes", _check_name(name))
-        # Earlier releases had secrets on the disk: containers that run since then see them there, and nowhere else.
+        # Earlier releases stored secrets on the disk, where containers that still run see them.
         if in_memory and self._memory and not _is_directory(base / within):
             base = _make_private(self._memory)
         place = _make_directory(base / within.parent) / name
@@ -250,26 +251,26 @@ class PodStorage:
         return total
 
     def remove_volumes(self) -> list[Path]:
-        """Release what lives only as long as the pod; return the paths to remove. Logs and records stay."""
+        """Release everything that lives only as long as the pod; return the paths to remove. Logs and records stay."""
         has_volumes = _is_directory(self.root) and os.path.lexists(self.root / "volumes")
-        gone = [self._move_away(self.root / "volumes")] if has_volumes else []
+        moved = [self._move_away(self.root / "volumes")] if has_volumes else []
         if self._memory is not None and os.path.lexists(self._memory):
-            gone.append(self._memory)
-        return gone
+            moved.append(self._memory)
+        return moved
 
     def remove(self) -> list[Path]:
         """Forget the pod; return the paths to remove."""
-        gone = self.remove_volumes()
-        return [*gone, self._move_away(self.root)] if os.path.lexists(self.root) else gone
+        moved = self.remove_volumes()
+        return [*moved, self._move_away(self.root)] if os.path.lexists(self.root) else moved
 
     def _remake_parents(self) -> None:
-        """Make the node's directories again if somebody removed them while the node runs. Raises OSError."""
+        """Make the node's directories again if they were removed while the node runs. Raises OSError."""
         for directory in (self.root.parent.parent, self.root.parent, self._removed):
             if not os.path.lexists(directory):
                 _make_private(directory, self._mode)
 
     def _move_away(self, path: Path) -> Path:
-        """Move something out of the way, if it can be moved; return where it is to be removed from."""
+        """Rename a path for its removal, if possible; return the path to remove."""
         name = "-".join(path.relative_to(self.root.parent).parts)
         for number in range(_MOST_OF_A_NAME):
             target = self._removed / (f"{name}-{number}" if number else name)
@@ -284,7 +285,7 @@ class PodStorage:
 
 
 def seed_of(directory: Path) -> int:
-    """Return a number that is always the same for a directory, and seldom the same for two."""
+    """Return a number for a directory: always the same, and seldom equal for two directories."""
     return zlib.crc32(str(directory.resolve()).encode())
 
 
@@ -297,7 +298,7 @@ def set_aside(path: Path) -> Path:
 
 
 def _make_private(directory: Path, mode: int = 0o700) -> Path:
-    """Return the directory, made if missing. It must be ours, and gets the mode. Raises PermissionError."""
+    """Return the directory, made if missing. This user must own it; it gets the mode. Raises PermissionError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
@@ -316,7 +317,10 @@ def _is_ours(path: Path) -> bool:
 
 
 def _make_directory(path: Path) -> Path:
-    """Return a directory below one of ours, made if missing; a link in its place is set aside. Raises OSError."""
+    """Return a directory below one of this program's, made if missing. Raises OSError.
+
+    A link in its place is renamed.
+    """
     if not _is_directory(path):
         if os.path.lexists(path):
             set_aside(path)

@@ -1,7 +1,7 @@
-"""Decides what each container uses of the GPUs, from what the drivers report of GPUs and of processes. Pure.
+"""Decide each container's use of the GPUs, from the drivers' reports on GPUs and on processes. Pure.
 
-A GPU's use belongs to the container that has the GPU, if the container has a process on it. Memory belongs to the
-container whose process holds it, on whichever GPU. Some drivers report no processes: then both belong to the container
+A GPU's load counts for the container that has the GPU, if the container has a process on it. Memory counts for the
+container whose process holds it, on whichever GPU. If a driver does not report processes, both count for the container
 that has the GPU.
 """
 
@@ -20,10 +20,11 @@ class GpuProcess(NamedTuple):
 
 
 class GpuState(NamedTuple):
-    """The report of a driver on a GPU.
+    """A driver's report on a GPU.
 
-    busy: the thousandths of the last moments in which it worked. memory: the bytes that are in use.
-    processes: the processes on it; None if the driver reports none of any GPU.
+    busy: the thousandths of the last moments in which it worked.
+    memory: the bytes in use.
+    processes: the processes on it; None if the driver does not report processes.
     """
 
     busy: int
@@ -36,7 +37,9 @@ def attribute_use(
 ) -> dict[Key, GpuUse]:
     """Return the use of each container that has a GPU, or a process on one.
 
-    states: by the name of the GPU. held: the GPUs of each container. trees: the pids of each container's processes.
+    states: by the name of the GPU.
+    held: the GPUs of each container.
+    trees: the pids of each container's processes.
     """
     owners = {pid: key for key, pids in trees.items() for pid in pids}
     use = {key: GpuUse() for key, names in held.items() if names}
@@ -63,7 +66,7 @@ def _group_by_container(processes: Iterable[GpuProcess], owners: Mapping[int, Ke
 
 
 def _sum_memory(processes: Iterable[GpuProcess], state: GpuState, *, is_alone: bool) -> int:
-    """Return the memory of a container's processes; that of the whole GPU if it is unknown, and no other's is there."""
+    """Return the memory of a container's processes; if it is unknown and `is_alone`, that of the whole GPU."""
     sizes = [process.memory for process in processes]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else state.memory if is_alone else sum(known)
+    measured = [size for size in sizes if size is not None]
+    return sum(measured) if len(measured) == len(sizes) else state.memory if is_alone else sum(measured)

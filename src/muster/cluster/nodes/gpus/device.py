@@ -1,4 +1,4 @@
-"""Describes GPUs as a node sees them."""
+"""Describe the GPUs of a node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,11 @@ from muster.api.ours.gpus import AMD_GPU, NVIDIA_GPU
 class Family:
     """The GPUs of one maker.
 
-    resource: the resource that pods request. label: the node's label that names the model.
-    variable: the environment variable that tells a program its GPUs, by number.
+    resource: the resource that pods request.
+    label: the node's label that names the model.
+    variable: the environment variable with a program's GPUs, by number.
     settings: environment variables that make the numbers mean the same to every program.
-    prefix: the start of a GPU's name, which tells families apart.
+    prefix: the start of a GPU's name, which distinguishes families.
     files: the names of the device files of all its GPUs, as a pattern below the root of the file system.
     """
 
@@ -42,9 +43,11 @@ FAMILIES = (NVIDIA, AMD)
 class Gpu:
     """One GPU.
 
-    number: the number by which programs know it. model, uuid, memory: as its driver reports them; memory in bytes. ""
-    and 0 are unknown. place: the directory of its driver's files. file: its device file; "" is unknown.
-    played: whether it is made up for a rehearsal.
+    number: the number by which programs know it.
+    model, uuid, memory: as its driver reports them; memory in bytes. "" and 0 are unknown.
+    place: the directory of its driver's files.
+    file: its device file; "" is unknown.
+    played: whether it is simulated.
     """
 
     family: Family

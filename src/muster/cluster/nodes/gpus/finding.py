@@ -1,6 +1,6 @@
-"""Finds out which GPUs a node has, and their health.
+"""Find a node's GPUs, and their health.
 
-A thread of its own queries the drivers: a driver in trouble answers late or never.
+A separate thread queries the drivers, because a failing driver answers late or never.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from muster.runtime.tasks import in_daemon
 
 T = TypeVar("T")
 
-# The file in the node's directory that lists played GPUs as ill, by number: one a line.
+# The file in the node's directory that lists unhealthy simulated GPUs, one number a line.
 PLAYED_ILL = "ill-gpus"
-# The file there with the use of played GPUs: lines of a number, the percentage of use, and the bytes of memory.
+# The file there with the use of simulated GPUs: lines of a number, the percentage of use, and the bytes of memory.
 PLAYED_USE = "gpu-use"
 _PLAYED_MODEL, _PLAYED_MEMORY = "Played-GPU", 80 << 30
 
@@ -31,14 +31,14 @@ class NoAnswerError(Exception):
 
 
 async def discover() -> tuple[Gpu, ...]:
-    """Return the GPUs of this machine that the environment leaves to this process. Raises `NoAnswerError`."""
+    """Return the GPUs of this machine that the environment allows this process to use. Raises `NoAnswerError`."""
     return await _run_query(lambda: allowed(there(Path("/")), os.environ))
 
 
 class _Watcher(Generic[T]):
     """A watcher of a node's GPUs.
 
-    At most one query is under way: each query without an answer holds a thread.
+    At most one query is running, because each query without an answer holds a thread.
     """
 
     def __init__(self, gpus: Sequence[Gpu], state: Path, query: Callable[[Sequence[Gpu], Path], T]) -> None:
@@ -66,7 +66,7 @@ class Health:
         self._watcher = _Watcher(gpus, state, ill)
 
     async def problems(self) -> dict[str, str]:
-        """Return what is wrong with the ill GPUs, by name. Raises `NoAnswerError`."""
+        """Return the problems of unhealthy GPUs, by name. Raises `NoAnswerError`."""
         return await self._watcher.ask()
 
 
@@ -78,7 +78,7 @@ class Usage:
         self._watcher = _Watcher(gpus, state, read_states)
 
     async def read(self) -> dict[str, GpuState]:
-        """Return what the drivers report of the GPUs, by name. Raises `NoAnswerError`."""
+        """Return the drivers' reports on the GPUs, by name. Raises `NoAnswerError`."""
         return await self._watcher.ask()
 
 
@@ -88,14 +88,14 @@ def there(root: Path) -> list[Gpu]:
 
 
 def played(count: int) -> tuple[Gpu, ...]:
-    """Return a number of made-up GPUs."""
+    """Return this number of simulated GPUs."""
     return tuple(Gpu(NVIDIA, number, _PLAYED_MODEL, _PLAYED_MEMORY, played=True) for number in range(count))
 
 
 def allowed(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Return the GPUs that the environment variables of this process leave to it, as its own programs would see them.
+    """Return the GPUs that the environment variables allow this process to use, as for its own programs.
 
-    A list in a variable holds numbers or beginnings of UUIDs, and ends at the first entry without a GPU.
+    A list in a variable contains numbers or beginnings of UUIDs, and ends at the first entry without a GPU.
     """
     remaining = list(gpus)
     for family in FAMILIES:
@@ -138,7 +138,7 @@ def _has_uuid_prefix(gpu: Gpu, word: str) -> bool:
 
 
 def ill(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
-    """Return what is wrong with the ill GPUs, by name."""
+    """Return the problems of unhealthy GPUs, by name."""
     played_ill = _read_played_ill(state) if any(gpu.played for gpu in gpus) else frozenset()
     problems = nvidia.problems([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
     for gpu in gpus:
@@ -150,7 +150,7 @@ def ill(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
 
 
 def read_states(gpus: Sequence[Gpu], state: Path) -> dict[str, GpuState]:
-    """Return what the drivers report of the GPUs, by name, without GPUs of which they report nothing."""
+    """Return the drivers' reports on the GPUs, by name, without GPUs that they do not report on."""
     states = nvidia.read_states([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
     states |= {gpu.name: known for gpu in gpus if gpu.family == AMD and (known := amd.read_state(gpu)) is not None}
     return states | (_read_played_use(state) if any(gpu.played for gpu in gpus) else {})

@@ -21,7 +21,7 @@ class NoGpusError(Exception):
 class Gpus:
     """The GPUs of a node and the pods that hold them. The pod's record on disk restores its GPUs after a restart.
 
-    ill: what is wrong with the GPUs that no pod may get any more, by name.
+    ill: the problems of unhealthy GPUs, which no further pod may get, by name.
     """
 
     def __init__(self, devices: Sequence[Gpu]) -> None:
@@ -60,8 +60,8 @@ class Gpus:
 
     def free(self) -> list[str]:
         """Return the names of the GPUs that a pod may get."""
-        taken = {name for pod in self._held.values() for names in pod.values() for name in names}
-        return [name for name in self.devices if name not in taken and name not in self.ill]
+        held_names = {name for pod in self._held.values() for names in pod.values() for name in names}
+        return [name for name in self.devices if name not in held_names and name not in self.ill]
 
     def of(self, uid: str, container: str) -> list[Gpu]:
         """Return the GPUs of a container."""
@@ -95,7 +95,7 @@ class Gpus:
         )
 
     def variables(self, uid: str, container: str) -> dict[str, str]:
-        """Return the environment variables that tell a container's programs which GPUs they have.
+        """Return the environment variables that list a container's GPUs for its programs.
 
         A family of which the machine has no GPU gets no variable.
         """
@@ -113,7 +113,7 @@ class Gpus:
         return [family for family in FAMILIES if family.resource in resources]
 
     def lacking(self) -> dict[str, int]:
-        """Return how many GPUs of each resource no pod may get because they are ill."""
+        """Return how many GPUs of each resource no pod may get because they are unhealthy."""
         counts: dict[str, int] = {}
         for name in self.ill:
             if name in self.devices:
@@ -122,7 +122,7 @@ class Gpus:
         return counts
 
     def problem(self) -> str:
-        """Return what is wrong with the ill GPUs, as a sentence; "" if none is ill."""
+        """Return the problems of unhealthy GPUs, as a sentence; "" if all are healthy."""
         return "; ".join(f"GPU {name}: {trouble}" for name, trouble in sorted(self.ill.items()))
 
     def labels(self) -> dict[str, str]:

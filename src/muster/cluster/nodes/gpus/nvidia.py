@@ -1,6 +1,6 @@
-"""Finds NVIDIA's GPUs and their problems through the driver's library.
+"""Find NVIDIA's GPUs and their problems through the driver's library.
 
-Without the library it reads the driver's files, which tell neither memory nor health.
+Without the library it reads the driver's files, which have neither memory nor health.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ def discover(root: Path) -> list[Gpu]:
 
 
 def problems(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """Return what is wrong with the GPUs, by name; "" if nothing is known to be."""
+    """Return the problems of the GPUs, by name; "" if none is known."""
     if not gpus:
         return {}
     with _open_library() as nvml:
@@ -37,9 +37,9 @@ def problems(gpus: Sequence[Gpu]) -> dict[str, str]:
 
 
 def read_states(gpus: Sequence[Gpu]) -> dict[str, GpuState]:
-    """Return what the driver reports of the GPUs, by name.
+    """Return the driver's reports on the GPUs, by name.
 
-    Without its library it reports of none. A GPU that it cannot read is missing.
+    Without its library there are none. A GPU that cannot be read is missing.
     """
     if not gpus:
         return {}
@@ -93,7 +93,7 @@ def _open_library() -> Iterator[Any]:
 
 
 def _read_gpu(nvml: Any, number: int) -> Gpu:
-    """Return one GPU. A GPU that has fallen off the bus still counts, and is reported as ill later."""
+    """Return one GPU. A GPU that has fallen off the bus still counts, and is reported as unhealthy later."""
     handle, trouble = _query(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(number))
     if trouble:
         return Gpu(NVIDIA, number)
@@ -108,7 +108,7 @@ def _read_gpu(nvml: Any, number: int) -> Gpu:
 def _query(nvml: Any, ask: Callable[[], T]) -> tuple[T | None, str]:
     """Return the library's answer, or the reason why there is none.
 
-    A query that the GPU does not support is no trouble.
+    A query that the GPU does not support does not count as an error.
     """
     try:
         return ask(), ""

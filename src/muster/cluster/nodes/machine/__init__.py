@@ -1,1 +1,1 @@
-"""The machine of a process node: its resources, and what it allows the node to do."""
+"""The machine of a process node: its resources, and the rights of the node there."""

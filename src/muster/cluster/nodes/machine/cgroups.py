@@ -1,8 +1,8 @@
-"""Limits CPU, memory and processes by cgroups where the node may make them: by v2, else by the controllers of v1.
+"""Limit CPU, memory and processes by cgroups if the node may make them: by v2, else by the controllers of v1.
 
-Where the node may not, it samples the memory of containers (`sampling.py`), and gives them CPUs of their own
-(`cpus.py`). A container's processes are in a leaf cgroup of their own; the shim and the server are not. So the kernel
-kills the container when memory runs out. Functions take the root as an argument, so tests can use a plain directory.
+If the node may not, it samples the memory of containers (`sampling.py`), and assigns them CPUs (`cpus.py`). A
+container's processes are in a leaf cgroup of their own, without the shim and the server. So the kernel kills only the
+container when memory runs out. Functions take the root as an argument, so that tests can use a plain directory.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from muster.api.pods import memory_limit
 from muster.api.values.quantity import milli
 
 CONTROLLERS = ("cpu", "memory", "pids")
-# The controllers of v1 that the node uses. The last measures CPU, and limits nothing.
+# The controllers of v1 that the node uses. The last only measures CPU.
 OLD_CONTROLLERS = ("memory", "cpu", "cpuacct")
 # The scheduling period in microseconds, the kernel's default.
 _PERIOD = 100_000
@@ -27,14 +27,14 @@ _LEAST_QUOTA = 1000
 # A kernel without accounting of swap lacks these files.
 _SWAP, _OLD_SWAP = "memory.swap.max", "memory.memsw.limit_in_bytes"
 _MOUNT = Path("/sys/fs/cgroup")
-# The cgroup of a server that shares its parent with the cgroups of nodes. systemd starts a service there.
+# The cgroup of a server that shares its parent with the cgroups of nodes; systemd starts a service in it.
 SERVER_GROUP = "muster-server"
 
 log = logging.getLogger(__name__)
 
 
 class Root(NamedTuple):
-    """A cgroup of the node's own in one hierarchy, with the controllers that it has. version: 1 or 2."""
+    """A cgroup of the node in one hierarchy, with its controllers. version: 1 or 2."""
 
     path: Path
     controllers: frozenset[str]
@@ -46,7 +46,7 @@ class Cgroups:
 
     def __init__(self, roots: Iterable[Root]) -> None:
         self._roots = tuple(roots)
-        self._busy: list[Path] = []  # the cgroups of ended pods in which killed processes still went
+        self._busy: list[Path] = []  # the cgroups of ended pods whose killed processes had not ended yet
 
     @property
     def version(self) -> int:
@@ -86,9 +86,9 @@ class Cgroups:
                         self._busy.append(directory)
 
     def close(self) -> None:
-        """Remove what is left of pods that have ended, and the node's own cgroups if no pod has one.
+        """Remove the remaining cgroups of ended pods, and the node's own cgroups if no pod has one.
 
-        A container that is about to start has a cgroup in which nothing runs.
+        A container that is about to start may have a cgroup without processes, which stays.
         """
         for directory in self._busy:
             if directory.is_dir():
@@ -160,7 +160,7 @@ def _prepare_old(name: str, mount: Path, own: Path) -> Cgroups | str:
         hierarchy = mount / controller
         if (hierarchy / "cgroup.procs").exists():
             group = hierarchy / _find_own_group(own, controller).lstrip("/")
-            # A container may see the machine's path of its group, and only its own group below the mount.
+            # A container may see the path of its cgroup on the machine, but only its own cgroup below the mount.
             root = (group if group.is_dir() else hierarchy).resolve() / name
             try:
                 root.mkdir(exist_ok=True)
@@ -197,7 +197,7 @@ def _find_shares(container: Container) -> int:
 
 
 def _list_groups(directory: Path) -> list[Path]:
-    """Return the cgroups directly below one; none if it is gone."""
+    """Return the cgroups directly below one; none if it is removed."""
     return [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []
 
 
@@ -214,7 +214,7 @@ def _kill_all(directory: Path) -> None:
 def _remove(directory: Path) -> None:
     try:
         directory.rmdir()
-    except OSError as error:  # processes take a moment to go; the stop of the node tries again
+    except OSError as error:  # processes take a moment to end; the stop of the node tries again
         log.debug("cgroup %s is not gone yet: %s", directory, error)
 
 

@@ -1,4 +1,4 @@
-"""Reads what containers use: from their cgroups, or else from the tree of processes below their shims."""
+"""Read the usage of containers: from their cgroups, or else from the process trees below their shims."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ _PROC = Path("/proc")
 _READ_BYTES = 4096
 # How many fields of a process's status are read.
 _FIELDS = 22
-# The parent of all threads of the kernel, of which a large machine has thousands.
+# The parent of the kernel's threads, of which a large machine has thousands.
 _KTHREADD = 2
 
 Key: TypeAlias = tuple[str, str]
@@ -38,7 +38,7 @@ class _Process(NamedTuple):
 class Metered(NamedTuple):
     """A running container: its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none).
 
-    memory_volumes: directories in memory whose files count as the container's memory, where no cgroup counts them.
+    memory_volumes: directories in memory whose files count as the container's memory, if no cgroup counts them.
     """
 
     pid: int
@@ -48,7 +48,10 @@ class Metered(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """The memory of a process in bytes, with its part of shared pages. shared: of it, what are files in memory."""
+    """The memory of a process in bytes, including its part of shared pages.
+
+    shared: the part that is files in memory.
+    """
 
     memory: int
     shared: int = 0
@@ -57,10 +60,10 @@ class _Share(NamedTuple):
 def read_usage(
     containers: Mapping[Key, Metered], thresholds: Mapping[Key, int] = NO_THRESHOLDS, proc: Path = _PROC
 ) -> dict[Key, Reading]:
-    """Return what each container has used so far; those that have ended meanwhile are missing.
+    """Return the usage of each container so far; those that have ended meanwhile are missing.
 
-    thresholds: bytes by container, 0 by default. Up to its threshold, a container's memory may count pages that its
-    processes share more than once. To count them once takes the kernel longer.
+    thresholds: bytes by container, 0 by default. Below its threshold, a container's memory may count pages that its
+    processes share more than once, because counting them once takes the kernel longer.
     """
     readings: dict[Key, Reading] = {}
     others = {}
@@ -84,7 +87,7 @@ def read_usage(
                 memory = sum(resident.values()) + files
                 if memory + swapped > thresholds.get(key, 0):
                     shares = [_read_share(proc, one, whole) for one, whole in resident.items()]
-                    # Files of the volumes that a process maps are in its share already.
+                    # Files of the volumes that a process has mapped are in its share already.
                     unmapped = max(files - sum(share.shared for share in shares), 0)
                     memory = sum(share.memory for share in shares) + unmapped
                 readings[key] = Reading(ticks / _TICKS, memory)
@@ -105,7 +108,7 @@ def _find_children(processes: Mapping[int, _Process]) -> Mapping[int, Sequence[i
 
 
 def _read_cgroups(directories: Iterable[Path]) -> Reading | None:
-    """Return what a container has used, or None if its cgroups do not tell both CPU and memory."""
+    """Return the usage of a container, or None if its cgroups do not measure both CPU and memory."""
     cpu_seconds: float | None = None
     memory_bytes: int | None = None
     for directory in directories:
@@ -137,16 +140,16 @@ def _list_processes(proc: Path) -> Iterator[tuple[int, _Process]]:
 
 
 def _list_kernel_threads(base: str) -> frozenset[bytes]:
-    """Return the pids of the kernel's threads; none within a pid namespace, which shows none."""
+    """Return the pids of the kernel's threads; none within a pid namespace, which hides them."""
     if _read_words(f"{base}/{_KTHREADD}/stat")[1:4] != [b"(kthreadd)", b"S", b"0"]:
         return frozenset()
     return frozenset(_read_words(f"{base}/{_KTHREADD}/task/{_KTHREADD}/children"))
 
 
 def _read_share(proc: Path, pid: int, resident: int) -> _Share:
-    """Return the memory of a process: its own pages, its share of those that it shares, and what is swapped.
+    """Return the memory of a process: its own pages, its part of shared pages, and swapped pages.
 
-    resident: its resident memory, for a process that the kernel tells no more about.
+    resident: its resident memory, used if the kernel reports nothing more.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = [line.split() for line in _read(f"{proc}/{pid}/smaps_rollup").splitlines()]

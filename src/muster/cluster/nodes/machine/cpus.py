@@ -1,9 +1,9 @@
-"""Assigns CPUs to the containers that limit their CPU, on a node where no cgroup limits it.
+"""Assign CPUs to containers with a CPU limit, on a node where no cgroup limits CPU.
 
-`choose_cpus` decides and is pure; `Cpus` holds what the node's pods have. A container may run on as many whole CPUs as
-its limit needs. It reserves of them what it requests, and reserved CPUs overlap only if no choice avoids it: when
-fractions do not fit together, or the node offers more CPUs than the machine has. A container with a limit above its
-request may also use CPUs that others have reserved. A container without a limit may run on every CPU.
+`choose_cpus` decides and is pure; `Cpus` has the CPUs of the node's pods. A container may run on as many whole CPUs as
+its limit needs. It reserves its request on them, and reserved CPUs overlap only if that cannot be avoided: if fractions
+do not fit together, or if the node offers more CPUs than the machine has. A container with a limit above its request
+may also use CPUs that others have reserved. A container without a limit may run on every CPU.
 """
 
 from collections.abc import Iterable, Mapping
@@ -55,9 +55,9 @@ class Cpus:
         self._held.pop(uid, None)
 
     def of(self, uid: str, container: str) -> list[int]:
-        """Return the CPUs on which a container may run; none if it may run on all.
+        """Return the CPUs on which a container may run; empty if it may run on all.
 
-        A CPU that the server itself lost since the container was assigned does not count.
+        A CPU that the server itself lost since the assignment does not count.
         """
         return sorted(set(self._held.get(uid, {}).get(container, ())) & set(self._numbers))
 
@@ -72,7 +72,7 @@ class Cpus:
 
 
 def choose_cpus(demand: Demand, loads: Mapping[int, int]) -> Reserved:
-    """Return the CPUs for a container, with what it reserves of each.
+    """Return the CPUs for a container, with the thousandths that it reserves of each.
 
     loads: the thousandths that others have reserved, by CPU.
     """
@@ -88,9 +88,9 @@ def choose_cpus(demand: Demand, loads: Mapping[int, int]) -> Reserved:
 
 
 def list_demands(pod: Pod) -> dict[str, Demand]:
-    """Return what the containers that limit their CPU demand. Raises `QuantityError`.
+    """Return the demands of the containers that have a CPU limit. Raises `QuantityError`.
 
-    A step before the main containers reserves nothing: it has ended when they start.
+    An init container that is not a sidecar reserves nothing, because it has ended when the main containers start.
     """
     steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
     lasting = [container for container in pod.spec.init_containers if is_sidecar(container)]
@@ -100,7 +100,7 @@ def list_demands(pod: Pod) -> dict[str, Demand]:
 
 
 def part(numbers: Iterable[int], number: int, of: int) -> list[int]:
-    """Return the CPUs of one of several nodes that share a machine. With more nodes than CPUs, nodes share CPUs."""
+    """Return the CPUs of one of several nodes on a machine. Nodes share CPUs if there are too few."""
     ordered = sorted(numbers)
     return ordered[number::of] or [ordered[number % len(ordered)]]
 

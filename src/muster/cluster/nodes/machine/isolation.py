@@ -1,11 +1,11 @@
-"""Finds out how far this machine lets us isolate containers, once at the start of a node, by starting a real one.
+"""Find out how far containers can be isolated on this machine, once at the start of a node, by starting a real one.
 
 In order of preference:
 
 - namespaces, as root,
 - user namespaces,
-- bubblewrap, which may be allowed more than we are,
-- mounts and host name without process ids, where /proc may not be mounted again,
+- bubblewrap, which may have more rights than this process,
+- mounts and host name without process ids, if /proc may not be mounted again,
 - nothing.
 """
 
@@ -19,12 +19,12 @@ from muster.cluster.nodes.shim.spec import Identity, Spec
 from muster.cluster.nodes.shims import ShimError
 from muster.cluster.nodes.volumes.mounts import Mount, bubblewrap, plan
 
-# A user without rights, for trying what every user may do.
+# A user without rights, to test what every user may do.
 NOBODY: Identity = {"uid": 65534, "gid": 65534, "groups": [], "limits": []}
 
 
 class IsolationError(RuntimeError):
-    """A machine that cannot keep the pods of different accounts apart; the text says why."""
+    """The machine cannot keep the pods of different accounts apart; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Isolation:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is lacking."""
+        """Whether the isolation is complete."""
         return self.kind != "none" and self.own_pids
 
     def warning(self) -> str:
-        """Return what pods lack, as text for an event."""
+        """Return what isolation pods lack, as text for an event."""
         if self.kind == "none":
             return (
                 f"This machine does not allow namespaces ({self.problem}): the pod runs with the node's host name, "
@@ -52,7 +52,7 @@ class Isolation:
 
 
 def candidates_of_accounts() -> list[Isolation]:
-    """Return the isolations of a node whose pods run as other accounts than the node: there is only one safe one.
+    """Return the isolations of a node whose pods run as other accounts than the node: only one is safe.
 
     Every process of the node that works for an account has become that account before it makes namespaces.
     """
@@ -69,9 +69,9 @@ def candidates() -> list[Isolation]:
 
 
 async def probe(directory: Path, tried: list[Isolation] | None = None, identity: Identity | None = None) -> Isolation:
-    """Return the best isolation that works. `directory` is empty and ours; its contents can be removed afterwards.
+    """Return the best isolation that works. `directory` must be empty; its contents can be removed afterwards.
 
-    identity: whom the containers run as; None for the node's own user.
+    identity: the account that the containers run as; None for the node's own user.
     """
     problem = ""
     for number, isolation in enumerate(candidates() if tried is None else tried):
@@ -90,7 +90,7 @@ async def probe(directory: Path, tried: list[Isolation] | None = None, identity:
 
 
 async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, identity: Identity | None) -> str:
-    """Start a container that does nothing; return what went wrong, or ""."""
+    """Start a container that does nothing; return the error, or ""."""
     operations = plan([Mount("/etc/hosts", str(hosts), is_directory=False)], str(attempt))
     spec: Spec = {
         "identity": identity,

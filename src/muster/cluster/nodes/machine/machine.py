@@ -1,4 +1,4 @@
-"""Describes this machine and the resources that we may use, once at the start of a node."""
+"""Describe this machine and the resources that this process may use, once at the start of a node."""
 
 import os
 import platform
@@ -29,7 +29,7 @@ class Machine:
 
 
 def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
-    """Return the machine that this process runs on, with these GPUs. `state` is on the disk that counts."""
+    """Return the machine of this process, with these GPUs. `state` is on the disk that counts."""
     disk = os.statvfs(state)
     return Machine(
         hostname=platform.node().lower() or "localhost",
@@ -46,7 +46,7 @@ def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
 
 
 def part(machine: Machine, number: int, of: int) -> Machine:
-    """Return one of several equal parts of a machine, for nodes that share it. Each GPU goes to one part."""
+    """Return one of several equal parts of a machine, for nodes that share it. Each GPU is in one part."""
     return replace(
         machine,
         milli_cpus=max(machine.milli_cpus // of, 1),
@@ -59,7 +59,7 @@ def part(machine: Machine, number: int, of: int) -> Machine:
 def has_full_disk(state: Path) -> bool:
     """Return whether the disk is too full for more pods: less than 64 MiB free, or a twentieth of a small disk.
 
-    The kubelet's tenth would keep a terabyte from people whose disks are nearly full all year.
+    The kubelet's tenth would reserve a terabyte of a large disk, and large disks are often nearly full.
     """
     disk = os.statvfs(state)
     return disk.f_bavail * disk.f_frsize < min(_LEAST_FREE, disk.f_blocks * disk.f_frsize // 20)

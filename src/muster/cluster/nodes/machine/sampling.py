@@ -1,4 +1,4 @@
-"""Decides, on a machine without cgroups, which containers exceed their memory limits. Pure.
+"""Decide, on a machine without cgroups, which containers exceed their memory limits. Pure.
 
 The node samples memory once a second, and kills the containers that exceed their limits. So a container may exceed its
 limit for a second.
@@ -11,12 +11,12 @@ from muster.cluster.nodeconnection import Reading
 from muster.cluster.nodes.machine.consumption import Key, Metered
 
 SAMPLE_SECONDS = 1.0
-# In one of so many samples, shared pages are counted exactly in containers whose estimate exceeds their peak.
+# In one of this many samples, shared pages are counted exactly in containers whose estimate exceeds their peak.
 EXACT_EVERY = 30
 
 
 class Excess(NamedTuple):
-    """A container that holds more memory than its limit, in bytes."""
+    """A container that uses more memory than its limit, in bytes."""
 
     container: Key
     used: int

@@ -1,8 +1,8 @@
-"""Gives each pod an address of its own in 127.0.0.0/8.
+"""Assign each pod an address of its own in 127.0.0.0/8.
 
-All of that range is this machine, so any pod can listen on its address and be reached there. Addresses are handed out
-in order, so that a released address is not soon another pod's. A pod keeps its address for life: the pod's record on
-disk holds it, and restores it after a restart.
+All of that range is this machine, so any pod can listen on its address and be reached there. Addresses are assigned in
+order, so that a released address is not soon another pod's. A pod keeps its address for life: the pod's record on disk
+contains it, and restores it after a restart.
 """
 
 import ipaddress
@@ -31,7 +31,7 @@ class Addresses:
         return address
 
     def restore(self, uid: str, address: str) -> bool:
-        """Give a pod its former address; return False if the address is outside our range, or another pod's by now."""
+        """Assign a pod its former address; return False if it is outside the range or now another pod's."""
         if (
             not _is_in_range(address)
             or self._taken.get(address, uid) != uid
@@ -46,7 +46,7 @@ class Addresses:
         return True
 
     def release(self, uid: str) -> None:
-        """Release the address of a pod that is gone."""
+        """Release the address of a deleted pod."""
         address = self._by_pod.pop(uid, None)
         if address is not None:
             del self._taken[address]

@@ -1,4 +1,4 @@
-"""Writes the text of a pod's hosts file, which holds all names that the pod may use: there is no DNS server. Pure.
+"""Write the text of a pod's hosts file, with all names that the pod may use, as there is no DNS server. Pure.
 
 The names are those that a cluster's DNS has:
 
@@ -7,9 +7,9 @@ The names are those that a cluster's DNS has:
   both. The headless Service of that name need not exist yet, and pods need not be ready: peers of a gang must find each
   other before they are ready, whatever the order of creation;
 - within a Job, the bare host name (`<job>-<index>`) of every pod of the Job;
-- the names of Services, which stand for the pods that they select; there are no virtual addresses.
+- the names of Services, with the addresses of the pods that they select; there are no virtual addresses.
 
-The machine's own names come last, except those that the pods' names hide.
+The machine's own names come last, except those that equal a pod's name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ class Peer:
 
 
 def hostname(pod: Pod) -> str:
-    """Return what `hostname` prints in the pod: at most 63 characters, the full name where the spec asks for it."""
+    """Return the output of `hostname` in the pod: at most 63 characters, or the full name if the spec requests it."""
     short = (pod.spec.hostname_override or pod.spec.hostname or pod.metadata.name)[:63].rstrip("-.")
     if pod.spec.set_hostname_as_fqdn and pod.spec.subdomain and not pod.spec.hostname_override:
         full = f"{short}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}"
@@ -42,7 +42,7 @@ def hostname(pod: Pod) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """The pods of one namespace and one controller, which know the same names.
+    """The pods of one namespace and one controller, which can use the same names.
 
     owner: the controller's UID, or "".
     """
@@ -58,15 +58,15 @@ class Circle:
 
 
 def render(pod: Pod, address: str, shared: str) -> str:
-    """Return a pod's hosts file. No address has two lines of ours.
+    """Return a pod's hosts file. Each address has one line.
 
-    The file has the pod's own names, its aliases, and what its circle shares.
+    The file has the pod's own names, its aliases, and the lines that its circle shares.
     """
     start = f"{address}\t"
     others = shared.splitlines(keepends=True)
-    known = [name for line in others if line.startswith(start) for name in line.split()[1:]]
+    existing_names = [name for line in others if line.startswith(start) for name in line.split()[1:]]
     lines = [("127.0.0.1", "localhost"), ("::1", "localhost ip6-localhost ip6-loopback")]
-    lines.append((address, " ".join(dict.fromkeys([*_list_own_names(pod), *known]))))
+    lines.append((address, " ".join(dict.fromkeys([*_list_own_names(pod), *existing_names]))))
     lines += [(alias.ip, " ".join(alias.hostnames)) for alias in pod.spec.host_aliases if alias.hostnames]
     own = "".join(f"{ip}\t{names}\n" for ip, names in lines)
     return _HEADER + own + "".join(line for line in others if not line.startswith(start))
@@ -110,7 +110,7 @@ def _list_names(pod: Pod, circle: Circle) -> list[str]:
 
 
 def _qualify(name: str, namespace: str, circle: Circle) -> list[str]:
-    """Return all forms of a name of the namespace that the pods of the circle may use: the short one at home alone."""
+    """Return all forms of a name that the circle's pods may use; the short form only in the circle's own namespace."""
     full = [f"{name}.{namespace}.svc.{CLUSTER_DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}"]
     return [*full, name] if circle.namespace == namespace else full
 

@@ -1,8 +1,8 @@
-"""Finds the pod whose processes listen on a port of localhost.
+"""Find the pod whose processes listen on a port of localhost.
 
 On Kubernetes every pod has a localhost of its own, and many programs (notebooks, dashboards) listen only there. Here
-all pods share the machine's localhost: a forwarded port must reach what that pod's processes listen on, and never a
-listener of another pod.
+all pods share the machine's localhost: a forwarded port must reach the listener of that pod, and never one of another
+pod.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ _TABLES = (("tcp", "0100007F", "127.0.0.1"), ("tcp6", "0000000000000000000000000
 def listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
     """Return the address of localhost on which a container listens on a port; "" if it does not.
 
-    shim: the container's shim.
+    shim: the pid of the container's shim.
     """
-    wanted = dict(_find_inodes(proc, port))
-    if not wanted:
+    inodes = dict(_find_inodes(proc, port))
+    if not inodes:
         return ""
     for pid in descendants(shim, str(proc)):
         for inode in _list_sockets(proc / str(pid)):
-            if inode in wanted:
-                return wanted[inode]
+            if inode in inodes:
+                return inodes[inode]
     return ""
 
 
@@ -47,5 +47,5 @@ def _list_sockets(process: Path) -> Iterator[str]:
     try:
         for descriptor in (process / "fd").iterdir():
             yield str(descriptor.readlink())
-    except OSError:  # the process has ended, or we may not look at it
+    except OSError:  # the process has ended, or may not be inspected
         return

@@ -1,11 +1,12 @@
-"""Runs the network of all process nodes: assigns addresses and maintains the hosts files of running pods.
+"""Run the network of all process nodes: assign addresses and maintain the hosts files of running pods.
 
 All process nodes of a cluster are on this machine and share one `Network`. Hosts files are rewritten in place when pods
-come and go, because containers have that very file mounted. A pod whose gang is not fully bound yet finds even the
-unbound peers in its file: their addresses are reserved for them.
+are created and deleted, because containers have that very file mounted. If a gang is not fully bound yet, its pods'
+files
+already contain the unbound peers: their addresses are reserved.
 
 Pods from before a restart keep their addresses. Nodes pass their recorded addresses when they join, and the pods'
-statuses have the rest. Both are known before anything runs, and so before a pod gets a new address.
+statuses have the rest. Both are known before any pod runs, and so before a pod gets a new address.
 """
 
 import asyncio
@@ -35,8 +36,9 @@ log = logging.getLogger(__name__)
 class Network:
     """Addresses and hosts files of pods. Runs under a `Manager`, before the nodes.
 
-    pods: the informer of pods. only_node: the one node whose pods the network sees, if it may not see others.
-    apart: whether the pods of a namespace learn no names of other namespaces, which belong to other users.
+    pods: the informer of pods.
+    only_node: the one node whose pods the network sees, if it may not see others.
+    apart: whether the hosts files of a namespace omit the names of other namespaces, which belong to other users.
     """
 
     name = "process-network"
@@ -59,21 +61,21 @@ class Network:
         self._apart = apart
         self._nodes: set[str] = set()
         self._files: dict[str, tuple[Pod, Path]] = {}  # hosts files that are kept up to date, by pod uid
-        self._shared: dict[Circle, str] = {}  # what the files of a circle share, until something changes
+        self._shared: dict[Circle, str] = {}  # the shared lines of a circle's files, until something changes
         self._changed = asyncio.Event()
         self._stopping = False
         self.pods.on_change(self._on_pod_changed)
         self._services.on_change(self._on_service_changed)
 
     def join(self, node: str, addresses: Mapping[str, str] = NO_ADDRESSES) -> None:
-        """Take on the pods of a node, before the manager runs. addresses: those of its earlier pods, by their UIDs."""
+        """Add the pods of a node, before the manager runs. addresses: those of its earlier pods, by their UIDs."""
         self._nodes.add(node)
         for uid, address in addresses.items():
             self._addresses.restore(uid, address)
         self._invalidate()
 
     def address(self, pod: Pod) -> str:
-        """Return the pod's address, which holds for as long as its object exists."""
+        """Return the pod's address, which stays the same as long as its object exists."""
         return self._addresses.get(pod.metadata.uid)
 
     def enter(self, pod: Pod, path: Path) -> None:
@@ -150,19 +152,19 @@ class Network:
 
 
 def _circle_if_unbound(pod: Pod) -> tuple[str, ...]:
-    """Return the index key of a pod that is not bound yet and whose controller names its pods."""
+    """Return the index key of an unbound pod whose controller sets host names."""
     circle = Circle.of(pod)
     unbound = circle.owner and pod.spec.hostname and not pod.spec.node_name
     return (f"{circle.namespace}/{circle.owner}",) if unbound else ()
 
 
 def _node_if_live(pod: Pod) -> tuple[str, ...]:
-    """Return the index key of a pod that has not ended: in a long sweep, few of the pods."""
+    """Return the index key of a pod that has not ended; in a long sweep, most pods have."""
     return (pod.spec.node_name,) if pod.spec.node_name and not is_finished(pod) else ()
 
 
 def _hosts_facts(pod: Pod | None) -> object:
-    """Return the facts of a pod that hosts files depend on."""
+    """Return the fields of a pod that hosts files depend on."""
     if pod is None or is_finished(pod):
         return None
     return pod.metadata.uid, pod.metadata.labels, pod.spec.hostname, pod.spec.subdomain, pod.spec.node_name

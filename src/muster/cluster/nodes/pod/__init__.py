@@ -1,1 +1,1 @@
-"""One pod on its node: the facts about it, the actions on it, and the status that the node reports."""
+"""One pod on its node: its state, the actions on it, and the status that the node reports."""

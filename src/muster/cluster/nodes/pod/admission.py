@@ -1,4 +1,4 @@
-"""Rejects pods that bypassed the scheduler and do not fit on the node. Pure. Messages are the kubelet's."""
+"""Reject pods that bypassed the scheduler and do not fit on the node. Pure. Messages are the kubelet's."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class Rejection:
 
 
 def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) -> Rejection | None:
-    """Return why the pod does not fit beside the others that this process node runs; None if it fits."""
-    spec = pod.spec  # a foreign server accepts a pod of any size
+    """Return why the pod does not fit beside the other pods of this process node; None if it fits."""
+    spec = pod.spec  # another cluster's server accepts a pod of any size
     if too_much := excess(
         containers=len(spec.containers), init_containers=len(spec.init_containers), volumes=len(spec.volumes)
     ):
@@ -45,5 +45,5 @@ def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) 
 
 
 def unavailable(message: str) -> Rejection:
-    """Return the rejection of a pod that lacks something that it was promised."""
+    """Return the rejection of a pod that lacks a resource that was assigned to it."""
     return Rejection(UNEXPECTED, f"Pod was rejected: {message}")

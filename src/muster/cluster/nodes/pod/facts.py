@@ -1,4 +1,4 @@
-"""Defines the input and the output of `pod.machine.decide`: the facts about a pod on its node, and the actions on it.
+"""Define the input and output of `pod.machine.decide`: the state of a pod on its node, and the actions on it.
 
 Wall-clock times (`datetime`) are for users to read. All waiting is in seconds of the monotonic clock (`float`), so that
 setting the wall clock does not end or prolong anything.
@@ -14,7 +14,7 @@ from muster.api.core.podstatus import ResourceStatus
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """One moment, on both clocks."""
+    """One time, on both clocks."""
 
     wall: datetime
     monotonic: float
@@ -36,7 +36,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a container, from its start on."""
+    """One run of a container, from its start."""
 
     number: int  # 0 for the first: the number of restarts
     container_id: str
@@ -57,7 +57,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A container that cannot be created, with upstream's waiting reason, or a pod that cannot be set up."""
+    """The reason why a container cannot be created, as upstream's waiting reason, or why a pod cannot be set up."""
 
     reason: str
     message: str
@@ -70,9 +70,9 @@ class ContainerFacts:
 
     attempt: Attempt | None = None  # the newest
     previous: Exit | None = None  # how the attempt before it ended
-    restarts: int = 0  # in a row, for the back-off
+    restarts: int = 0  # consecutive restarts, for the back-off
     starting: bool = False  # an attempt is being started right now
-    reserved: bool = False  # there is a shim for its first attempt, which waits for its spec
+    reserved: bool = False  # a shim for its first attempt exists and waits for its spec
     trouble: Trouble | None = None
 
 
@@ -83,10 +83,10 @@ UNKNOWN = ContainerFacts()
 class Ending:
     """The reason why the node itself ends a pod."""
 
-    # gone: the pod's object is gone. shutdown: the node stops with its cluster. left: the node leaves a running
+    # gone: the pod's object is deleted. shutdown: the node stops with its cluster. left: the node leaves a running
     # cluster. interrupted: the node was down. rejected: the node never admitted the pod. oversized: the pod's status
     # does not fit into its object. fenced: the node has not reached its server for so long that the pod may run
-    # elsewhere. evicted: a volume of the pod holds more than its limit.
+    # elsewhere. evicted: a volume of the pod exceeds its limit.
     why: Literal["gone", "shutdown", "left", "interrupted", "rejected", "oversized", "fenced", "evicted"]
     since: float
     grace_seconds: float
@@ -99,11 +99,11 @@ class PodFacts:
     """The facts about a pod."""
 
     containers: Mapping[str, ContainerFacts] = field(default_factory=dict)
-    prepared: bool = False  # address, hosts file and volumes are there
-    trouble: Trouble | None = None  # why they are not
+    prepared: bool = False  # address, hosts file and volumes exist
+    trouble: Trouble | None = None  # why they do not
     start_time: datetime | None = None  # when the node admitted the pod
-    deadline: float | None = None  # when activeDeadlineSeconds are over
-    deleting_since: float | None = None  # when the node saw the deletion
+    deadline: float | None = None  # when activeDeadlineSeconds have passed
+    deleting_since: float | None = None  # when the node observed the deletion
     ending: Ending | None = None
     address: str = ""
     host_address: str = ""
@@ -121,7 +121,7 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """The action that makes the shim of a container's first attempt in advance. The shim runs nothing yet."""
+    """The action that starts the shim of a container's first attempt in advance. The shim runs no program yet."""
 
     container: str
 
@@ -159,7 +159,7 @@ Action = Prepare | Reserve | Start | Stop | Kill
 
 @dataclass(frozen=True, slots=True)
 class PodNote:
-    """A note that becomes one event for as long as it stays in the plan. `about` tells repetitions apart."""
+    """A note that causes one event while it stays in the plan. `about` distinguishes repetitions."""
 
     type: Literal["Normal", "Warning"]
     reason: str

@@ -1,13 +1,14 @@
-"""Decides what a node does about one pod, from its spec and the facts about its containers. Pure.
+"""Decide what a node does about one pod, from its spec and the state of its containers. Pure.
 
-The node calls `decide` after every change and whenever a time comes that `decide` named. This module knows nothing of
-processes, files or the API; `pod/runner.py` carries out the actions and reports back as new facts. The rules are the
+The node calls `decide` after every change and at each time that `decide` named. This module knows nothing of processes,
+files or the API; `pod/runner.py` carries out the actions and reports the results as new facts. The rules are the
 kubelet's:
 
-- Init containers run one after the other. A sidecar (restartPolicy Always) only has to have started for the next one.
+- Init containers run one after the other. For a sidecar (restartPolicy Always), the next one only waits until it has
+  started.
 - Main containers start once all init containers are through. From then on init containers are ignored.
 - While the barrier of the pod's group runs (jobset KEP-498), and no other init container, the shims of main containers
-  are made in advance.
+  are started in advance.
 - A container that ended is restarted as its restart policy says: at once the first time, then after 10 s, 20 s, ... up
   to 5 minutes. A run of 10 minutes resets the back-off.
 - A container whose liveness or startup probe or postStart hook failed is asked to end, is killed after the grace
@@ -15,7 +16,7 @@ kubelet's:
 - A pod ends when its main containers have ended, when it is deleted, when its deadline has passed, or when the node
   ends it. Main containers are asked to end together, then sidecars in reverse order. Everything is killed when the
   grace period is over.
-- Nothing starts in a pod that ends, and a pod has ended only when nothing of it runs.
+- Nothing starts in a pod that ends, and a pod has ended only when it has no processes.
 """
 
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ from muster.cluster.nodes.pod.rules import (
 )
 from muster.cluster.nodes.pod.status import status_of
 
-# How many containers are made ready to start: a pod may have thousands.
+# The maximum number of containers with a reserved shim: a pod may have thousands.
 MOST_RESERVED = 8
 
 
@@ -64,8 +65,8 @@ class PodPlan:
     status: PodStatus
     notes: frozenset[PodNote] = frozenset()
     look_again_in: float | None = None  # seconds
-    over: bool = False  # nothing runs and nothing will
-    remove: bool = False  # the object is to be deleted once the status is written
+    over: bool = False  # no process runs, and none will start
+    remove: bool = False  # the object is deleted once the status is written
 
 
 def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
@@ -94,13 +95,13 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
 
 
 def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
-    """Yield the starts that are due, and the ends of condemned containers."""
+    """Yield the starts that are due, and stops for condemned containers."""
     for container in candidates(pod, facts):
-        known = facts.of(container.name)
-        time = start_at(pod, container, known)
+        container_facts = facts.of(container.name)
+        time = start_at(pod, container, container_facts)
         if time is not None and time <= now.monotonic:
-            yield _make_start(container, known)
-        attempt = known.attempt
+            yield _make_start(container, container_facts)
+        attempt = container_facts.attempt
         if attempt is None or not attempt.alive or not attempt.condemned:
             continue
         grace = _condemned_grace_seconds(pod, attempt)
@@ -113,15 +114,15 @@ def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
 def _plan_reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
     """Yield the main containers to reserve while the barrier of the pod's group runs.
 
-    They start the moment it opens.
+    They start the moment the barrier opens.
     """
     steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
     waits = bool(steps) and steps[-1].name == GROUP_SCHEDULING_INIT and is_alive(facts.of(GROUP_SCHEDULING_INIT))
     if not waits or is_initialized(pod, facts):
         return
     for container in pod.spec.containers[:MOST_RESERVED]:
-        known = facts.of(container.name)
-        if not known.reserved and not known.starting:
+        container_facts = facts.of(container.name)
+        if not container_facts.reserved and not container_facts.starting:
             yield Reserve(container.name)
 
 
@@ -133,7 +134,7 @@ def _make_start(container: Container, facts: ContainerFacts) -> Start:
 
 
 def _plan_ending(pod: Pod, facts: PodFacts, end: End | None, alive: list[Container], now: Now) -> Iterator[Action]:
-    """Yield stops for the containers whose turn it is to end, and kills when the time is up."""
+    """Yield stops for the containers whose turn it is to end, and kills when the grace period is over."""
     grace = end.grace_seconds if end else float(grace_seconds(pod))
     sidecars = [container for container in alive if is_sidecar_of(pod, container)]
     others = [container for container in alive if container not in sidecars]
@@ -154,7 +155,7 @@ def _kill_at(pod: Pod, end: End | None, attempt: Attempt) -> float:
 
 
 def _list_times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -> Iterator[float]:
-    """Yield all moments at which the plan may change by itself."""
+    """Yield all times at which the plan may change without an event."""
     if finished:
         for container in _all_containers(pod):
             attempt = facts.of(container.name).attempt
@@ -170,17 +171,17 @@ def _list_times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -
             yield facts.trouble.retry_at
         return
     for container in candidates(pod, facts):
-        known = facts.of(container.name)
-        time = start_at(pod, container, known)
+        container_facts = facts.of(container.name)
+        time = start_at(pod, container, container_facts)
         if time is not None:
             yield time
-        attempt = known.attempt
+        attempt = container_facts.attempt
         if attempt and attempt.alive and attempt.stopping_since is not None and not attempt.killed:
             yield attempt.stopping_since + _condemned_grace_seconds(pod, attempt)
 
 
 def _list_notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
-    """Yield what users should hear of the present state."""
+    """Yield the events for users about the present state."""
     if end is not None and end.reason:
         yield PodNote("Normal" if end.reason == "DeadlineExceeded" else "Warning", end.reason, end.message)
     if finished:
@@ -188,11 +189,11 @@ def _list_notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finishe
     if facts.trouble is not None and not facts.prepared:
         yield PodNote("Warning", facts.trouble.reason, facts.trouble.message)
     for container in candidates(pod, facts):
-        known = facts.of(container.name)
-        number = known.attempt.number if known.attempt else 0
-        if known.trouble is not None:
-            yield PodNote("Warning", "Failed", f"Error: {known.trouble.message}", container.name, number)
-        elif is_backing_off(pod, container, known, now):
+        container_facts = facts.of(container.name)
+        number = container_facts.attempt.number if container_facts.attempt else 0
+        if container_facts.trouble is not None:
+            yield PodNote("Warning", "Failed", f"Error: {container_facts.trouble.message}", container.name, number)
+        elif is_backing_off(pod, container, container_facts, now):
             name = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
             message = f"Back-off restarting failed container {container.name} in pod {name}"
             yield PodNote("Warning", "BackOff", message, container.name, number)

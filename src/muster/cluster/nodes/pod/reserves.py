@@ -1,7 +1,8 @@
-"""Makes shims of main containers while the pod's barrier waits for its group: they start the moment it opens.
+"""Start shims of main containers while the pod's barrier waits, so that the containers start when it opens.
 
 Only a barrier justifies idle processes: other init containers may take hours, and all pods of a group start at one
-time. Reserves take turns with all other starts of the node. They are made only for containers that still wait then.
+time. Reserves take turns with all other starts of the node, and are made only for containers that still wait at their
+turn.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ class Reserves:
         return container in self._made
 
     async def make(self, pod: Pod, container: str, waits: Callable[[], bool]) -> None:
-        """Make the shim of a container if it still waits when its turn comes. The start reports a failure."""
+        """Start the shim of a container if the container still waits at its turn. The later start reports a failure."""
         isolation = self._kit.isolation
         if isolation.kind == "bubblewrap" or self._kit.accounts is not None:
             return  # the shim needs the whole spec, or its user, from the start
@@ -42,7 +43,7 @@ class Reserves:
         return self._made.pop(container, None)
 
     def close(self) -> None:
-        """Close the shims that were not taken: they end by themselves."""
+        """Close the unused shims, which then end by themselves."""
         for reserve in self._made.values():
             reserve.close()
         self._made.clear()

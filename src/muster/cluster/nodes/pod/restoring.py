@@ -1,11 +1,11 @@
-"""Restores the facts about a pod's containers from what shims left on disk, and from the API where that is gone.
+"""Restore the state of a pod's containers from the shims' files, and from the API if those are missing.
 
-This is all that a new server knows of the pods of an earlier one. Doubt never causes a restart within a pod: an attempt
-that was claimed has run, and an attempt with an unknown end has failed.
+A new server knows nothing else of the pods of an earlier one. In doubt, a container is never restarted within a pod: an
+attempt that was claimed has run, and an attempt with an unknown end has failed.
 
-A pod is interrupted if the end of one of its attempts is unknown, as after a power cut, or if it was asked to end. What
-the API says does not matter then: the end may not have been written, or a backup may be older. An interrupted pod ends,
-and its Job creates another.
+A pod is interrupted if the end of one of its attempts is unknown, as after a power cut, or if it was asked to end. The
+status in the API does not matter then: the end may not have been written, or a restored backup may be older. An
+interrupted pod ends, and its Job creates another.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from muster.cluster.nodes.shims import Record, Shim
 KILLED_CODE = 137
 UNKNOWN_REASON = "ContainerStatusUnknown"
 UNKNOWN_MESSAGE = "The container could not be located: its shim was killed, or the machine went down"
-# Upstream's limits of the termination message, and of the part of the log that stands in for it.
+# Upstream's limits of the termination message, and of the end of the log that replaces it.
 _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 
 
@@ -39,11 +39,11 @@ class Restored:
 
     facts: ContainerFacts
     shim: Shim | None = None
-    ready: bool = False  # what the API says of it
+    ready: bool = False  # as in the API
 
 
 def container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> Restored:
-    """Return what is known of a container."""
+    """Return the restored state of a container."""
     status = _find_status(pod, container.name)
     numbers = [
         number
@@ -72,9 +72,9 @@ def container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> 
 
 
 def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: PodRecord | None) -> bool:
-    """Return whether a restored pod has to end as interrupted. containers: the facts about its containers, by name.
+    """Return whether a restored pod has to end as interrupted. containers: the state of its containers, by name.
 
-    A pod that no Job replaces goes on as its restart policy says. The end of a sidecar does not matter to the pod.
+    A pod that no Job replaces continues as its restart policy says. The end of a sidecar does not matter to the pod.
     """
     if pod.spec.restart_policy != "Never" and job_reference(pod) is None:
         return False
@@ -87,16 +87,16 @@ def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: 
 
 
 def is_forgotten(record: PodRecord | None) -> bool:
-    """Return whether the server knows less of an interrupted pod than the disk does, or the disk nothing of the pod.
+    """Return whether the server may not know that a pod was interrupted.
 
-    That is so after a backup was restored. The disk cannot tell it from a stop whose last writes never reached the
-    server.
+    The disk has a record that the pod was asked to end, or no record at all. That is so after a backup was restored,
+    and after a stop whose last writes never reached the server; the disk cannot distinguish them.
     """
     return record is None or record.ended
 
 
 def exit_of(pod: Pod, container: Container, directory: Path, number: int, record: Record | None, now: Now) -> Exit:
-    """Return the exit of an attempt whose shim is gone."""
+    """Return the exit of an attempt whose shim has ended."""
     name = launching.container_id(pod, container.name, number)
     if record is None or not record.finished:
         began = started_at(record) if record else None
@@ -116,7 +116,7 @@ def exit_of(pod: Pod, container: Container, directory: Path, number: int, record
 
 
 def used(pod: Pod, storage: PodStorage) -> Usage:
-    """Return what all attempts of all containers have used, as far as their shims recorded it."""
+    """Return the usage of all attempts of all containers, as far as their shims recorded it."""
     total = Usage()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         for number in storage.attempts(container.name):
@@ -126,7 +126,7 @@ def used(pod: Pod, storage: PodStorage) -> Usage:
 
 
 def started_at(record: Record) -> datetime | None:
-    """Return when an attempt began to run; the time of its claim while it is not known to run yet."""
+    """Return when an attempt began to run; the time of its claim if it is not known to run yet."""
     if record.finished and not record.started:
         return None
     return _to_datetime(record.started or record.claimed)
@@ -153,7 +153,7 @@ def _find_status(pod: Pod, name: str) -> ContainerStatus | None:
 
 
 def _attempt_from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
-    """Return the last attempt of a container as its status in the API tells it, when the disk has no record of it."""
+    """Return the last attempt of a container from its status in the API, if the disk has no record of it."""
     if status is None:
         return None
     ended = status.state.terminated or (status.last_state.terminated if status.state.waiting else None)

@@ -1,7 +1,4 @@
-"""Holds the rules of pods that `machine` and `status` share. Pure.
-
-The rules say what ends a pod, and which containers restart when.
-"""
+"""The rules of pods that `machine` and `status` share: what ends a pod, and which containers restart when. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,13 +20,13 @@ DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadlin
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a pod, with the time when it is killed. `reason` and `message` go into its status."""
+    """The end of a pod, with the time when it is killed. `reason` and `message` are for its status."""
 
     kill_at: float
     grace_seconds: float
     reason: str = ""
     message: str = ""
-    remove: bool = False  # the pod's object is deleted when all is over
+    remove: bool = False  # the pod's object is deleted once the pod has ended
 
 
 def end_of(pod: Pod, facts: PodFacts, now: Now) -> End | None:
@@ -42,7 +39,7 @@ def end_of(pod: Pod, facts: PodFacts, now: Now) -> End | None:
         ends.append(End(ending.since + allowed, allowed, ending.reason, ending.message))
     if (fenced := _find_fenced_exit(facts)) is not None:
         ends.append(End(fenced.finished, 0.0, NODE_LOST_REASON, FENCED_MESSAGE))
-    if is_finished(pod):  # another writer finished the pod: nobody waits for what still runs of it
+    if is_finished(pod):  # another writer finished the pod, so nobody waits for its processes
         ends.append(End(now.monotonic, 0.0))
     if facts.deadline is not None and now.monotonic >= facts.deadline:
         ends.append(End(facts.deadline + grace, grace, "DeadlineExceeded", DEADLINE_MESSAGE))
@@ -71,7 +68,7 @@ def _find_fenced_exit(facts: PodFacts) -> Exit | None:
 
 
 def has_finished(pod: Pod, facts: PodFacts) -> bool:
-    """Return whether the pod's work is over: nothing but sidecars is left."""
+    """Return whether the pod's work is done: only sidecars are left."""
     if failed_init(pod, facts) is not None:
         return True
     return all(_has_ended(pod, container, facts.of(container.name)) for container in pod.spec.containers)
@@ -111,7 +108,7 @@ def should_restart(pod: Pod, container: Container, attempt: Attempt) -> bool:
 
 
 def backoff_seconds(facts: ContainerFacts, exit: Exit) -> float:
-    """Return how long after its end a container is restarted."""
+    """Return how many seconds after its end a container is restarted."""
     if facts.restarts == 0 or exit.ran_seconds >= BACKOFF_RESET_SECONDS:
         return 0.0
     return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(facts.restarts - 1, 10), BACKOFF_LIMIT_SECONDS)
@@ -124,7 +121,7 @@ def grace_seconds(pod: Pod) -> int:
 
 
 def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
-    """Return when the container is to be started (a time in the past: now); None if it is not to be."""
+    """Return when a container must be started (a past time: now); None if it must not."""
     if facts.starting or is_alive(facts):
         return None
     attempt = facts.attempt

@@ -1,7 +1,7 @@
-"""Runs one pod on this machine: carries out what `pod.machine.decide` plans, and keeps the facts that it needs.
+"""Run one pod on this machine: carry out the plans of `pod.machine.decide`, and keep the state that they need.
 
-Nothing in here decides. `step` gets a plan and starts its actions. Each action ends in new facts and a call of `wake`,
-upon which the node calls `step` again. `restore` can recover the facts from disk at any time.
+This module decides nothing. `step` gets a plan and starts its actions. Each action ends in new facts and a call of
+`wake`, after which the node calls `step` again. `restore` can recover the facts from disk at any time.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ from muster.runtime.transport import TransportError
 # How long a shim may take to end everything before it is killed itself.
 SHIM_PATIENCE_SECONDS = 10.0
 NO_VARIABLES: Mapping[str, str] = {}
-# How long the report of a pod's status waits for a start that takes only a moment.
+# How long the report of a pod's status waits for a start that should take only a moment.
 BEGIN_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
@@ -86,9 +86,9 @@ class PodRunner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._gpus: Mapping[str, tuple[str, ...]] = {}  # by container
         self._cpus: Mapping[str, Reserved] = {}  # by container
-        self._peaks: dict[str, int] = {}  # the most memory that samples have seen, by container
+        self._peaks: dict[str, int] = {}  # the peak memory in samples, by container
         self._gpu_use: dict[str, GpuUse] = {}  # the last sample, by container
-        self._gpu_total = Usage()  # what samples have seen of all containers
+        self._gpu_total = Usage()  # the GPU use of all containers, from samples
         self._has_record = False  # the pod's record is on disk
         self._earlier_record: PodRecord | None = None  # the record that was on disk before
         self._prepared = False
@@ -120,7 +120,7 @@ class PodRunner:
         return [self._shims[name] for name in self._watchers]
 
     def metered(self) -> Iterator[tuple[str, Metered]]:
-        """Yield the running containers, by their names, for reading what they use."""
+        """Yield the running containers, by their names, to measure their usage."""
         groups = self._kit.cgroups
         for name in self._watchers:
             paths = groups.paths(self.uid, name) if groups is not None else ()
@@ -134,12 +134,12 @@ class PodRunner:
         return tuple(sources[volume] for volume in names if volume in sources)
 
     def peak(self, name: str) -> int:
-        """Return the most memory in bytes that samples have seen a container hold."""
+        """Return the peak memory of a container in samples, in bytes."""
         return self._peaks.get(name, 0)
 
     @property
     def sampled_usage(self) -> Usage:
-        """The usage that samples have seen: the peak of one container, and all use of GPUs."""
+        """The usage in samples: the peak memory of one container, and all use of GPUs."""
         return Usage(0.0, max(self._peaks.values(), default=0)) + self._gpu_total
 
     def note_memory(self, name: str, used: int) -> None:
@@ -148,21 +148,21 @@ class PodRunner:
 
     @property
     def gpus(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the GPUs that the pod has, by container; none once it has given them back."""
+        """The names of the pod's GPUs, by container; none once they are released."""
         return {} if self._is_released else self._gpus
 
     def gpu_use(self, name: str) -> GpuUse | None:
-        """Return what a container used of GPUs at the last sample; None if nothing is known."""
+        """Return a container's use of GPUs in the last sample; None if there is none."""
         return self._gpu_use.get(name)
 
     def note_gpu_use(self, name: str, use: GpuUse, seconds: float) -> None:
-        """Record what a container uses of GPUs, which stands for so many seconds."""
+        """Record a container's use of GPUs in a sample, which counts for this many seconds."""
         self._gpu_use[name] = use
-        held = sum(one.memory_bytes for one in self._gpu_use.values())
-        self._gpu_total += Usage(gpu_seconds=use.milli_gpus / 1000 * seconds, gpu_memory_bytes=held)
+        memory = sum(one.memory_bytes for one in self._gpu_use.values())
+        self._gpu_total += Usage(gpu_seconds=use.milli_gpus / 1000 * seconds, gpu_memory_bytes=memory)
 
     def end_over_limit(self, name: str, pid: int, used: int) -> None:
-        """End a container that holds more memory than its limit. pid: that of its shim when it was sampled."""
+        """End a container that uses more memory than its limit. pid: the pid of its shim in the sample."""
         attempt = self._containers[name].attempt
         shim = self.shim(name)
         if shim is None or shim.pid != pid or attempt is None or attempt.killed:
@@ -170,14 +170,14 @@ class PodRunner:
         self.note_memory(name, used)
         try:
             shim.note_excess(used)
-        except OSError as error:  # a full disk keeps the reason, and not the end
+        except OSError as error:  # a full disk loses the reason, but does not prevent the end
             message = f"The node cannot record that the container used {used} bytes of memory: {words(error)}"
             self._record_event("Warning", "OOMKilling", message, name)
         self._start_action(Kill(name))
 
     @property
     def holds(self) -> bool:
-        """Whether the pod holds resources of the node: it was admitted, and something of it may still run."""
+        """Whether the pod holds resources of the node: it was admitted, and may still have processes."""
         rejected = self._ending is not None and self._ending.why == "rejected"
         return not (rejected or self._is_released)
 
@@ -187,19 +187,19 @@ class PodRunner:
         return self._ending is not None
 
     def give_back(self) -> None:
-        """Release the pod's resources once nothing of it runs, before its end is reported."""
+        """Release the pod's resources once it has no processes, before its end is reported."""
         self._is_released = True
         self._kit.gpus.release(self.uid)
         if self._kit.cpus is not None:
             self._kit.cpus.release(self.uid)
 
     def accept(self) -> None:
-        """Take the GPUs and the CPUs that the pod requests, and write its record. Raises `NoGpusError`.
+        """Assign the GPUs and the CPUs that the pod requests, and write its record. Raises `NoGpusError`.
 
         While the disk is full the pod waits, and its status says why.
         """
-        wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
-        self._gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
+        gpu_counts = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
+        self._gpus = self._kit.gpus.take(self.uid, gpu_counts) if gpu_counts else {}
         if self._kit.cpus is not None:
             self._cpus = self._kit.cpus.take(self.uid, list_demands(self.pod))
         try:
@@ -215,7 +215,7 @@ class PodRunner:
         created = meta.creation_timestamp.isoformat() if meta.creation_timestamp is not None else ""
         if job and self._kit.states is not None:
             self._kit.states.make(job, self._kit.account_of(self.pod))
-        known = self._earlier_record = self.storage.read()
+        record_before = self._earlier_record = self.storage.read()
         self.storage.write(
             PodRecord(
                 meta.namespace,
@@ -228,7 +228,7 @@ class PodRunner:
                 created=created,
                 role=labels.get(names.REPLICATED_JOB_NAME, ""),
                 job_index=labels.get(names.JOB_INDEX, ""),
-                ended=known is not None and known.ended,
+                ended=record_before is not None and record_before.ended,
                 cpus=self._cpus,
             )
         )
@@ -246,7 +246,7 @@ class PodRunner:
         if self._prepared:
             try:
                 self._kit.network.enter(self.pod, self.storage.hosts)
-            except OSError as error:  # the containers run on with their old file
+            except OSError as error:  # the containers continue with their old file
                 self._record_event(
                     "Warning", "FailedCreatePodSandBox", f"The hosts file cannot be updated: {words(error)}"
                 )
@@ -254,14 +254,14 @@ class PodRunner:
             grace, deleting = grace_seconds(self.pod), self._deleting_since is not None
             why = FORGOTTEN_MESSAGE if restoring.is_forgotten(record) and not deleting else INTERRUPTED_MESSAGE
             self.end(Ending("interrupted", now.monotonic, grace, SHUTDOWN_REASON, why))
-        if self._shims:  # what its volumes show may have changed while no server was here
+        if self._shims:  # the objects in its volumes may have changed while no server was running
             self._volumes.soon_refresh()
             self._spawn(self._volumes.keep_tokens, "tokens")
 
     def update(self, pod: Pod) -> None:
-        """Take over a changed object of the pod."""
+        """Replace the pod's object by a newer one."""
         if revision_of(pod) < revision_of(self.pod):
-            return  # the object is older than what our own write returned
+            return  # the object is older than the response to this node's own write
         relabelled = (pod.metadata.labels, pod.metadata.annotations) != (
             self.pod.metadata.labels,
             self.pod.metadata.annotations,
@@ -272,7 +272,7 @@ class PodRunner:
             self._volumes.soon_refresh()
 
     def objects_changed(self, changed: Names) -> None:
-        """Refresh what depends on ConfigMaps or Secrets that have changed, come or gone."""
+        """Refresh the volumes that show ConfigMaps or Secrets that were created, changed or deleted."""
         if self._prepared and changed & self._volumes.names:
             self._volumes.soon_refresh()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
@@ -284,7 +284,7 @@ class PodRunner:
             self._wake()
 
     def end(self, ending: Ending) -> None:
-        """End the pod for the node's reason, unless nothing of it runs any more: then it has ended by itself."""
+        """End the pod for the node's reason, unless it has no processes: then it has ended by itself."""
         if ending.why == "gone" or (self._ending is None and not self._is_released):
             self._ending = ending
             if ending.why in ("gone", "shutdown"):
@@ -292,7 +292,7 @@ class PodRunner:
         self._wake()
 
     def end_oversized(self, *, over: bool) -> None:
-        """End a pod whose status does not fit into its object, unless it is over, and report nothing but the end."""
+        """End a pod whose status does not fit into its object, unless it has ended, and report only the end."""
         self.is_oversized = True
         if not over:
             message = "The status of the pod does not fit into its object beside the rest of it"
@@ -304,11 +304,11 @@ class PodRunner:
         return self._volumes.volumes.sources()
 
     def evict(self, why: str) -> None:
-        """End the pod at once, as it takes more of the machine than it may. why: upstream's message."""
+        """End the pod at once, because it exceeds a limit of the machine. why: upstream's message."""
         self.end(Ending("evicted", self._kit.clock.monotonic(), 0.0, "Evicted", why))
 
     def step(self) -> PodPlan:
-        """Decide what to do, and start it."""
+        """Decide the next actions, and start them."""
         plan = decide(self.pod, self._make_facts(), self._now())
         for note in sorted(plan.notes - self._reported_notes, key=lambda note: (note.container, note.reason)):
             self._record_event(note.type, note.reason, note.message, note.container)
@@ -325,7 +325,7 @@ class PodRunner:
         return True
 
     async def close(self) -> None:
-        """Stop looking after the pod; what runs goes on running."""
+        """Stop managing the pod; its processes keep running."""
         tasks = [*self._tasks, *self._watchers.values()]
         for task in tasks:
             task.cancel()
@@ -336,7 +336,7 @@ class PodRunner:
         self._starts.reserves.close()
 
     async def clean_up(self) -> None:
-        """Release what the pod had, once nothing of it runs. Its logs stay."""
+        """Release the pod's resources once it has no processes. Its logs stay."""
         await self.close()
         self._kit.network.leave(self.uid)
         if self._kit.cgroups is not None:
@@ -370,7 +370,7 @@ class PodRunner:
         """
         try:
             self.storage.mark_ended()
-        except OSError as error:  # a full disk does not keep the pod from ending
+        except OSError as error:  # a full disk must not prevent the pod's end
             self._record_event(
                 "Warning", "FailedKillPod", f"The node cannot record that the pod is asked to end: {words(error)}"
             )
@@ -411,7 +411,7 @@ class PodRunner:
             self._set_trouble("FailedMount", f"cannot read the objects that the volumes show: {error}")
         except OSError as error:
             self._set_trouble("FailedCreatePodSandBox", f"Failed to create pod sandbox: {words(error)}")
-        except Exception as error:  # a bug of ours must not cause retries without a pause
+        except Exception as error:  # a bug here must not cause retries without a pause
             log.exception("pod %s could not be prepared", self.pod.metadata.name)
             self._set_trouble(
                 "FailedCreatePodSandBox", f"Failed to create pod sandbox: {type(error).__name__}: {error}"
@@ -434,7 +434,7 @@ class PodRunner:
             self._record_event("Warning", "SecurityContextNotEnforced", lacking)
 
     async def _start(self, container: Container, action: Start) -> None:
-        """Start one attempt, and wait until it runs or is known not to."""
+        """Start one attempt, and wait until it runs or its start has failed."""
         try:
             shim = await self._starts.begin(container, action.number)
         except TooLongError as error:
@@ -447,12 +447,12 @@ class PodRunner:
         self._wake()
 
     def _is_waiting(self, name: str) -> bool:
-        """Return whether the first attempt of a container is still to come."""
+        """Return whether the first attempt of a container has not started yet."""
         facts, ends = self._containers[name], self._ending is not None or self._deleting_since is not None
         return not ends and not facts.starting and facts.attempt is None
 
     def _record_refusal(self, container: Container, action: Start, why: str) -> None:
-        """Record the failure that a shim would record whose program the kernel refuses, without a shim."""
+        """Record a failed start without a shim, as a shim records a program that the kernel refuses."""
         now, name = self._now(), launching.container_id(self.pod, container.name, action.number)
         exit = Exit(NOT_STARTED, "StartError", why, None, now.wall, now.monotonic, 0.0, name)
         self._record_attempt(container, action, Attempt(action.number, name, exit=exit))
@@ -483,7 +483,7 @@ class PodRunner:
             self._record_event("Normal", "Started", f"Started container {container.name}", container.name)
 
     def _attend(self, container: Container, shim: Shim, *, fresh: bool, ready: bool) -> None:
-        """Look after a running container."""
+        """Run the hook and the probes of a running container."""
         self._shims[container.name] = shim
         self._spawn(partial(self._watch, container, shim), f"watch-{container.name}")
         life = partial(
@@ -577,9 +577,9 @@ class PodRunner:
         return task
 
     async def _run_guarded(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Run work and log its failure, so that other pods go on. The coroutine is made here.
+        """Run work and log its failure, so that other pods continue. work: makes the coroutine.
 
-        Its task may never start it.
+        The coroutine is made here because its task may never start it.
         """
         try:
             await work()
@@ -588,7 +588,7 @@ class PodRunner:
 
 
 class _Listener:
-    """A listener to one container, which records what it hears as facts and events of the pod."""
+    """A listener to one container, which records observations as facts and events of the pod."""
 
     def __init__(self, runner: PodRunner, container: str) -> None:
         self._runner = runner

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class HeldUpError(Exception):
-    """A container that cannot be created for now; `reason` is upstream's."""
+    """A container cannot be created at present; `reason` is upstream's."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class Starts:
             raise HeldUpError("RunContainerError", str(error)) from error
         except OSError as error:
             raise HeldUpError("CreateContainerError", words(error)) from error
-        except Exception as error:  # a bug of ours must not leave a start unfinished for ever
+        except Exception as error:  # a bug here must not leave a start unfinished for ever
             log.exception("container %s of pod %s could not be started", container.name, self._pod().metadata.name)
             raise HeldUpError("CreateContainerError", f"{type(error).__name__}: {error}") from error
 
@@ -107,12 +107,12 @@ class Starts:
             return shims.find(directory)
 
     async def _make_environment(self, container: Container) -> Environment:
-        """Return the container's variables, read afresh for every start, with its volumes in place."""
+        """Return the container's variables, read again for every start, with its volumes in place."""
         volumes = self._volumes.volumes
         if not volumes.complete(self._pod()):  # an earlier server made them
             await self._volumes.put()
         names = references(container)
-        # A container that refers to no objects needs no turn.
+        # A container that refers to no objects needs no slot.
         async with self._kit.object_slots.hold(self._pod(), None) if names else nullcontext():
             objects = await launching.fetch(self._kit.client, self._pod().metadata.namespace, names)
             environment = launching.variables(self._kit, self._pod(), container, objects)
@@ -132,7 +132,7 @@ class Starts:
 
 
 def words(error: OSError) -> str:
-    """Return a system error as text for users. Our own errors have no file and are complete sentences."""
+    """Return a system error as text for users. Muster's own errors have no file and are complete sentences."""
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
 
 

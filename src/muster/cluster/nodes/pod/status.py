@@ -1,8 +1,7 @@
-"""Computes the status of a pod as its node reports it: phase, conditions, the state of every container. Pure.
+"""Compute the status of a pod as its node reports it: phase, conditions, the state of every container. Pure.
 
 Messages and rules are the kubelet's. A condition keeps its transition time unless its status flips. Conditions of other
-writers (gates, DisruptionTarget) are not in here: the status is written as a strategic merge patch, which leaves them
-alone.
+writers (gates, DisruptionTarget) are not included: the status is written as a strategic merge patch, which keeps them.
 """
 
 from collections.abc import Iterator
@@ -41,14 +40,14 @@ from muster.cluster.nodes.pod.rules import (
 
 # The kubelet's limit of all termination messages of a pod: each container has an equal share.
 MESSAGE_BYTES = 12 * 1024
-# The length of a condition's message where the whole status does not fit into the pod's object.
+# The length of a condition's message if the whole status does not fit into the pod's object.
 _SHORT_MESSAGE = 256
 SHUTDOWN_REASON = "Terminated"
 INTERRUPTED_MESSAGE = "The node was down, and what ran of the pod is gone."
 
 
 def status_of(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, over: bool) -> PodStatus:
-    """Return the status of the pod. `over`: nothing of it runs, and nothing will."""
+    """Return the status of the pod. over: the pod has no processes, and none will start."""
     phase = phase_of(pod, facts, end, over=over)
     containers = tuple(_make_container_status(pod, container, facts, now) for container in pod.spec.containers)
     inits = tuple(_make_container_status(pod, container, facts, now) for container in pod.spec.init_containers)
@@ -73,7 +72,7 @@ def status_of(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, over: boo
 
 
 def shortened(status: PodStatus) -> PodStatus:
-    """Return the status in few words: the pod's end, without its containers."""
+    """Return a short status: the pod's end, without its containers."""
     conditions = tuple(msgspec.structs.replace(one, message=one.message[:_SHORT_MESSAGE]) for one in status.conditions)
     return msgspec.structs.replace(status, conditions=conditions, container_statuses=(), init_container_statuses=())
 
@@ -99,18 +98,20 @@ def _find_exit(facts: ContainerFacts) -> Exit | None:
 
 
 def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now: Now) -> ContainerStatus:
-    known = facts.of(container.name)
-    attempt = known.attempt
+    container_facts = facts.of(container.name)
+    attempt = container_facts.attempt
     share = MESSAGE_BYTES // (len(pod.spec.containers) + len(pod.spec.init_containers))
     devices = facts.devices.get(container.name, ())
     status = ContainerStatus(
         name=container.name, image=container.image, started=False, allocated_resources_status=devices
     )
     if attempt is None:
-        waiting = ContainerState(waiting=_make_waiting(pod, known, facts.trouble))
+        waiting = ContainerState(waiting=_make_waiting(pod, container_facts, facts.trouble))
         return msgspec.structs.replace(status, state=waiting)
     previous = (
-        ContainerState(terminated=_make_terminated(known.previous, share)) if known.previous else ContainerState()
+        ContainerState(terminated=_make_terminated(container_facts.previous, share))
+        if container_facts.previous
+        else ContainerState()
     )
     status = msgspec.structs.replace(
         status, restart_count=attempt.number, container_id=attempt.container_id, last_state=previous
@@ -120,11 +121,11 @@ def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now:
         ready = attempt.started and attempt.ready
         return msgspec.structs.replace(status, state=running, started=attempt.started, ready=ready)
     ended = ContainerState(terminated=_make_terminated(attempt.exit, share))
-    waits = is_backing_off(pod, container, known, now) or _runs_again_after_success(pod, container, attempt)
-    if known.trouble is not None or (_may_run(pod, facts) and waits):
+    waits = is_backing_off(pod, container, container_facts, now) or _runs_again_after_success(pod, container, attempt)
+    if container_facts.trouble is not None or (_may_run(pod, facts) and waits):
         return msgspec.structs.replace(
             status,
-            state=ContainerState(waiting=_make_waiting_again(pod, container, known, attempt.exit)),
+            state=ContainerState(waiting=_make_waiting_again(pod, container, container_facts, attempt.exit)),
             last_state=ended,
         )
     regular_init = container in pod.spec.init_containers and not is_sidecar(container)
@@ -132,7 +133,7 @@ def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now:
 
 
 def _runs_again_after_success(pod: Pod, container: Container, attempt: Attempt) -> bool:
-    """Return whether a container that succeeded is restarted because of a probe: a status of ended would be final."""
+    """Return whether a container that succeeded is restarted because of a probe; a status "ended" would be final."""
     return bool(attempt.condemned) and attempt.exit is not None and should_restart(pod, container, attempt)
 
 
@@ -142,7 +143,7 @@ def _may_run(pod: Pod, facts: PodFacts) -> bool:
 
 
 def _make_waiting(pod: Pod, facts: ContainerFacts, of_pod: Trouble | None) -> ContainerStateWaiting:
-    """Return what keeps a container from its first start. If the pod does, the kubelet's reason is a general one."""
+    """Return what prevents a container's first start; the kubelet's general reason if it is the pod's fault."""
     if facts.trouble is not None:
         return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)
     reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
@@ -202,7 +203,7 @@ def _make_conditions(
 
 
 def _statuses_for_readiness(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
-    """Return the statuses that the pod's readiness depends on: those of all containers that are meant to run on."""
+    """Return the statuses that the pod's readiness depends on: of all containers meant to keep running."""
     passing = {container.name for container in pod.spec.init_containers if not is_sidecar(container)}
     return (status for status in statuses if status.name not in passing)
 

@@ -1,7 +1,7 @@
-"""Requests tokens of a pod's service account for its projected volumes, and renews them before they expire.
+"""Request tokens of a pod's service account for its projected volumes, and renew them before they expire.
 
-As with the kubelet, a token is renewed after four fifths of its life, or after a day. Only the volume keeps the token
-on disk; a restarted server requests new ones.
+As with the kubelet, a token is renewed after four fifths of its life, or after a day. A token is only stored in the
+volume; a restarted server requests new ones.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class PodTokens:
         return min((cached.renew_at for cached in self._cached.values()), default=None)
 
     async def current(self, pod: Pod) -> Mapping[AskedToken, str]:
-        """Return all tokens of the pod, requesting fresh ones where needed. Raises `ApiError`, `TransportError`."""
+        """Return all tokens of the pod, requesting new ones as needed. Raises `ApiError`, `TransportError`."""
         now = self._clock.monotonic()
         for request in asked_tokens(pod):
             cached = self._cached.get(request)

@@ -1,4 +1,4 @@
-"""Puts the volumes of a pod in place before it starts, and keeps what they show up to date afterwards."""
+"""Create the volumes of a pod before it starts, and keep their content up to date afterwards."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -16,14 +16,14 @@ from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.events.recorder import EventType
 from muster.runtime.transport import TransportError
 
-# The pause before a failed read is retried; a change of the missing object comes earlier.
+# The pause before a failed read is retried; an event of the missing object ends the pause earlier.
 RETRY_SECONDS = 10.0
-# The least time between two refreshes of volumes, however often what they show changes.
+# The minimum time between two refreshes of volumes.
 REFRESH_SECONDS = 1.0
 
 # An event of the pod: its type, reason and message, and the container that it is about ("" for the pod itself).
 Tell: TypeAlias = Callable[[EventType, str, str, str], None]
-# Starts work that goes on for as long as the pod is looked after, under a name.
+# Starts a named task that runs as long as the pod is managed.
 Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]
 
 
@@ -62,7 +62,7 @@ class RefreshedVolumes:
             self._spawn(self._refresh_and_pause, "refresh")
 
     async def keep_tokens(self) -> None:
-        """Renew the tokens in volumes before they expire, as long as the pod is looked after."""
+        """Renew the tokens in volumes before they expire, as long as the pod is managed."""
         while asked_tokens(self._pod()):
             due = self._tokens.due
             pause = RETRY_SECONDS if due is None else max(due - self._kit.clock.monotonic(), RETRY_SECONDS)
@@ -77,7 +77,7 @@ class RefreshedVolumes:
             await self._kit.clock.sleep(REFRESH_SECONDS)
 
     async def _refresh_volumes(self) -> None:
-        """Refresh the volumes. What cannot be read now stays as it was, and an event tells users."""
+        """Refresh the volumes. Content that cannot be read stays as it was, and an event reports the error."""
         try:
             await self.put()
         except (VolumeError, ApiError, TransportError) as error:

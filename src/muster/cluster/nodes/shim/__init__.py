@@ -3,12 +3,13 @@
 Every container's start waits for it, so it imports nothing slow: no `signal`, `json`, `pathlib`, `typing`.
 
 Invariants
-- An attempt runs once. The shim claims it by linking a file that it has already locked to the name `state`, which
-  fails if another shim came first. A reader that finds `state` unlocked knows that the shim is dead.
+- An attempt runs once. The shim claims it by linking a file that it has already locked to the name `state`, which fails
+  if another shim came first. A reader that finds `state` unlocked knows that the shim is dead.
 - The lock is a POSIX record lock: the kernel names its holder (F_GETLK), so no process id is ever written down that
-  could mean another process later. Nothing in here may open `state` a second time: closing that would drop the lock.
-- Once the shim is gone, nothing of the container is left. The shim is the first process of the container's pid
-  namespace, or, where there is none, the reaper and killer of all its descendants.
-- All mounts are made in a private mount namespace that ends with the last process in it.
-- The exit record overwrites blocks that the claim allocated: a full disk cannot lose it.
+  could later mean another process. No code here may open `state` a second time, because closing that would drop the
+  lock.
+- Once the shim is gone, no process of the container is left. The shim is the first process of the container's pid
+  namespace, or, without one, the reaper and killer of all its descendants.
+- All mounts are made in a private mount namespace that ends with its last process.
+- The exit record overwrites blocks that the claim allocated, so a full disk cannot lose it.
 """

@@ -1,15 +1,15 @@
-"""Connects clients to a container's own process: to its input, and to its output beside the log.
+"""Connect clients to a container's own process: to its input, and to its output beside the log.
 
 Only containers that have an input or a terminal have this; clients read the output of others from the log. The server
 connects to a socket in the attempt's directory. No action of a client stops the container or other clients, unless the
-client's leaving ends the input (see below).
+end of the client's connection ends the input (see below).
 
 Frames go both ways: the channel (a byte), the length (four bytes, big-endian), the data. A client that wants to write
 to the input says so first (WRITER), as does a client that wants no output (DEAF). An empty input frame is the end of
-the input. A size frame holds what the system call takes.
+the input. A resize frame contains the argument of the system call.
 
-With `once`, a writer that leaves, in whatever way, ends the input. It hangs up a terminal, so there the output waits
-while the writer takes none.
+With `once`, the first end of a writer's connection ends the input. For a terminal this is a hang-up, so its output
+waits while the writer does not read.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import socket
 SOCKET = "attach"
 HEAD_BYTES = 5
 STDIN, STDOUT, STDERR, WRITER, RESIZE, DEAF = range(6)
-# The most output that may wait for a client; a slower client is dropped, or waited for.
+# The maximum output that may wait for a client; a slower client is dropped, or waited for.
 _BEHIND_BYTES = 1 << 20
-# How much input may wait for the process; beyond it the writer waits.
+# The maximum input that may wait for the process; beyond it the writer waits.
 _AHEAD_BYTES = 64 << 10
 _FAREWELL_MILLISECONDS = 1000
 _TIOCSWINSZ = 0x5414
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def frame(channel: int, data: bytes) -> bytes:
-    """Return the frame that goes over the socket."""
+    """Return the encoded frame."""
     return bytes((channel,)) + len(data).to_bytes(4, "big") + data
 
 
@@ -52,9 +52,10 @@ class Attachments:
     """All clients of one container."""
 
     def __init__(self, directory: int, input: int, *, once: bool, terminal: bool) -> None:
-        """Listen in the directory. `input` is our end of the process's input; with `once` its first end is final.
+        """Listen in the directory.
 
-        The end of a terminal is that its writer leaves; the supervisor then closes the terminal: see `hung_up`.
+        input: this process's end of the container's input; with `once` its first end is final. The end of a terminal is
+        the end of its writer's connection; the supervisor then closes the terminal: see `hung_up`.
         """
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"/proc/self/fd/{directory}/{SOCKET}")
@@ -93,7 +94,7 @@ class Attachments:
                 self._receive(client)
 
     def shower(self, channel: int) -> Callable[[bytes], None]:
-        """Return the function that shows a channel's data to all clients."""
+        """Return the function that sends a channel's data to all clients."""
 
         def show(data: bytes) -> None:
             for client in [client for client in self._clients.values() if not client.is_deaf]:
@@ -113,7 +114,7 @@ class Attachments:
         return self._hangs_up and client.is_writer
 
     def close(self) -> None:
-        """Give the clients a moment to take what is left, once the container has ended."""
+        """Give the clients a moment to read the rest, once the container has ended."""
         while behind := [client for client in self._clients.values() if client.unsent]:
             poll = select.poll()
             for client in behind:
@@ -180,7 +181,7 @@ class Attachments:
                 del self._unread[: os.write(self._input, self._unread)]
         except BlockingIOError:
             return
-        except OSError:  # nobody reads the input any more
+        except OSError:  # no process reads the input any more
             self._unread.clear()
         if self._ending and self._input >= 0 and not self._terminal:
             os.close(self._input)

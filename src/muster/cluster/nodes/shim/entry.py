@@ -1,4 +1,4 @@
-"""Turns a fresh Python process into the shim of a new container, or into a command inside a running one."""
+"""Turn a new Python process into the shim of a new container, or into a command inside a running one."""
 
 # ruff: noqa: S606
 # The purpose of this module is to become another program.
@@ -53,7 +53,7 @@ def main() -> None:
     try:
         usher = None
         if mode == "start":
-            usher = start_usher(spec)  # while we may
+            usher = start_usher(spec)  # while this process still may
             take_on(spec["identity"])
         if mode in ("start", "reserve"):
             begin(spec, descriptor, usher)
@@ -72,14 +72,14 @@ def main() -> None:
 
 
 def told(descriptor: int) -> Any:
-    """Read what the server has written to a descriptor of ours alone."""
+    """Read the server's message from a descriptor that only this process has."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
         return marshal.loads(file.read())  # noqa: S302 - our server wrote it
 
 
 def await_word(reserved: Reserved) -> Spec:
-    """Wait until the server says what to run. Exit if the server does not want this shim, or is gone."""
+    """Wait until the server sends the spec. Exit if the server does not need this shim, or has ended."""
     if not os.read(reserved["word"], 1):
         os._exit(0)
     os.close(reserved["word"])
@@ -104,7 +104,7 @@ def begin(spec: Any, descriptor: int, usher: Usher | None = None) -> None:
 
 
 def isolate(isolation: str, *, own_pids: bool) -> None:
-    """Give this process namespaces of its own for all that the container does not share with the node.
+    """Give this process namespaces of its own for everything that the container does not share with the node.
 
     With `own_pids`, the next child is the first process of the new pid namespace.
     """
@@ -161,18 +161,18 @@ def enter(entry: Entry) -> NoReturn:
 
 
 def _wait_for_command(pid: int) -> int:
-    """Wait for the command; return its exit code. SIGTERM means that the server does not want to wait any longer."""
+    """Wait for the command; return its exit code. SIGTERM means that the server no longer waits."""
     is_terminated = False
 
     def on_terminate(_number: int, _frame: object) -> None:
         nonlocal is_terminated
         is_terminated = True
         try_to(os.killpg, pid, _signal.SIGKILL)
-        try_to(os.kill, pid, _signal.SIGKILL)  # the command may not lead a group yet
+        try_to(os.kill, pid, _signal.SIGKILL)  # the command may not lead a process group yet
 
     _signal.signal(_signal.SIGTERM, on_terminate)
-    # A killed command is reaped, too: a pid namespace ends only when all processes that entered it are reaped, and
-    # nothing else would reap them.
+    # A killed command is reaped, too: a pid namespace ends only when all processes that entered it are reaped, and no
+    # other process would reap them.
     status = os.waitpid(pid, 0)[1]
     return CANNOT_RUN if is_terminated else exit_code(status)
 

@@ -1,4 +1,4 @@
-"""Takes the last steps of a process before it becomes the user's program."""
+"""Take the last steps of a process before it becomes the user's program."""
 
 # ruff: noqa: S606, PTH110, PTH112, PTH118
 # The purpose of this module is to become another program. Importing pathlib would take as long as all the rest.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .spec import Command, Spec
     from .usher import Usher
 
-# The kernel, short of memory, kills containers before shims and the server.
+# If memory is short, the kernel kills containers before shims and the server.
 _OOM_SCORE = b"500"
 _TIOCSCTTY = 0x540E  # without importing termios
 
@@ -41,7 +41,8 @@ def become(
 ) -> NoReturn:
     """Turn the forked child into the container's process, or write the reason to `failure` and exit.
 
-    cgroup_procs: the files by which to join the container's cgroups. usher: joins them for an account.
+    cgroup_procs: the files by which to join the container's cgroups.
+    usher: joins them for an account.
     streams: the process's standard streams; an input of -1 has ended.
     """
     try:
@@ -63,17 +64,17 @@ def become(
 
 
 def control_terminal(descriptor: int) -> None:
-    """Make a terminal the controlling terminal of our session, which we lead."""
+    """Make a terminal the controlling terminal of this session, whose leader this process is."""
     fcntl.ioctl(descriptor, _TIOCSCTTY, 0)
 
 
 def execute(command: Command) -> NoReturn:
-    """Replace this process by the command. Raises `RefusedError`, OSError or ValueError where that is impossible."""
+    """Replace this process by the command. Raises `RefusedError`, OSError or ValueError if that is impossible."""
     os.umask(command["umask"])
     if command["cpus"]:
-        try_to(os.sched_setaffinity, 0, command["cpus"])  # they may have gone offline
+        try_to(os.sched_setaffinity, 0, command["cpus"])  # the CPUs may have gone offline
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
-        _signal.signal(number, _signal.SIG_DFL)  # Python ignores them, and that would be inherited
+        _signal.signal(number, _signal.SIG_DFL)  # Python ignores these signals, and the program would inherit that
     give_up(command)
     system("prctl", PR_SET_PDEATHSIG, int(_signal.SIGKILL), 0, 0, 0)  # a change of ids would have cleared it
     directory = command["working_directory"]

@@ -1,7 +1,7 @@
-"""Ends a container whose node has been cut off from its server for too long: the shim's half of a node's fence.
+"""End a container whose node has been cut off from its server for too long: the shim's half of a node's fence.
 
-The server gives such a container's place to another pod, so the container must not run on, whatever happened to the
-node's agent. `muster.cluster.nodes.fence` has the theory, and writes the file that this module reads.
+The server then replaces the container's pod, so the container must not continue, whatever happened to the node's agent.
+`muster.cluster.nodes.fence` has the theory, and writes the file that this module reads.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MESSAGE = "The node has not reached its server for so long that the pod may run 
 
 
 class Fence:
-    """The time when a container has to end, unless the node reaches its server before.
+    """The time when a container must end, unless the node reaches its server before.
 
     The time also passes while the machine sleeps.
-    descriptor: the node's file, with the time of the last renewal and how long the Lease lasts from then on.
-    patience: for how many seconds after the Lease the pod stays.
+    descriptor: the node's file, with the time of the last renewal and the duration of the Lease from then on.
+    patience: for how many seconds after the Lease the pod may run.
     """
 
     def __init__(self, descriptor: int, patience: float) -> None:
@@ -38,7 +38,7 @@ class Fence:
         try:
             numbers = os.pread(self._descriptor, 2 * NUMBER_BYTES, 0)
         except OSError:
-            numbers = b""  # the earlier deadline holds
+            numbers = b""  # the earlier deadline counts
         if len(numbers) == 2 * NUMBER_BYTES:
             sent, lease = (int.from_bytes(half, "little") for half in (numbers[:NUMBER_BYTES], numbers[NUMBER_BYTES:]))
             self._deadline = sent + lease + self._patience

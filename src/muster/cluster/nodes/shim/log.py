@@ -1,7 +1,7 @@
-"""Writes the container's log in the format of the container runtimes, `<time> <stream> <tag> <text>`, and rotates it.
+"""Write the container's log in the format of the container runtimes, `<time> <stream> <tag> <text>`, and rotate it.
 
 The files are `log.<number>.<bytes>`: numbers count up from 0, and bytes is the size of all text logged before the file.
-So names alone tell the order of the files, whether one is missing, and how much is lost. Only the newest file is
+So names alone show the order of the files, whether one is missing, and how much is lost. Only the newest file is
 written to.
 
 A reader holds a shared lock on its file (flock). The oldest file is not deleted while it has a reader. Meanwhile the
@@ -9,8 +9,8 @@ container's output waits in its pipe, until the reader has moved on or the patie
 
 A line that stays unfinished (a progress bar) is logged in parts, so that readers see it grow.
 
-Lost lines (a full disk) never stop the container: the log counts them, and says so once there is room again. If there
-never is, the exit record has what the log could not say.
+Lost lines (a full disk) never stop the container: the log counts them, and mentions them once there is room again. If
+there never is, the exit record mentions them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LINE_BYTES = 16384
 READ_BYTES = 1 << 18
 # How long an unfinished line is held back, so that a line written in pieces stays one line of the log.
 HOLD_SECONDS = 0.02
-# The interval of checks whether a reader has moved on: at first, and at most.
+# The interval at which the log checks whether a reader has moved on: at first, and at most.
 _LOOK_SECONDS, _LOOK_SELDOM_SECONDS = 0.002, 0.1
 
 
@@ -54,7 +54,7 @@ class Stream:
         had_rest = bool(self._rest)
         data = self._rest + data
         pieces: list[tuple[bytes, bytes]] = []
-        whole = at = 0  # from where on there are only whole lines so far; up to where
+        whole = at = 0  # the start of the whole lines found so far, and their end
         end = data.rfind(b"\n") + 1
         while at < end:
             last = data.rfind(b"\n", at, at + LINE_BYTES + 1)
@@ -111,7 +111,7 @@ class Log:
         self._waiting_since = 0.0  # since when the log waits for the oldest file's reader; 0 if it does not
 
     def copy(self, descriptor: int, stream: Stream) -> bool:
-        """Log what can be read now; return False at the end of the stream."""
+        """Log the data that can be read now; return False at the end of the stream."""
         try:
             data = os.read(descriptor, READ_BYTES)
         except BlockingIOError:
@@ -137,10 +137,10 @@ class Log:
         return next_due
 
     def drain(self, descriptor: int, stream: Stream) -> None:
-        """Log what is left in the pipe of a stream whose writers are dead.
+        """Log the remaining data in the pipe of a stream whose writers have ended.
 
         An empty pipe ends the stream, because no more output can come. The log does not rotate meanwhile: a rotation
-        might have to wait for a reader, and the rest is at most what a pipe holds.
+        might have to wait for a reader, and the remaining data is at most what a pipe holds.
         """
         self._limit = 1 << 62
         while select.select([descriptor], [], [], 0)[0] and self.copy(descriptor, stream):
@@ -148,9 +148,9 @@ class Log:
         self.write(stream.name, stream.end())
 
     def pause(self) -> float:
-        """Return for how many seconds to leave the output in its pipe before asking again; 0 if it can be copied now.
+        """Return for how many seconds to leave the output in its pipe before the next check; 0 if it can be copied now.
 
-        More output would overtake a reader.
+        Otherwise more output would overtake a reader.
         """
         if self._size < self._limit or len(self._files) < self._most or self._forget_oldest():
             self._waiting_since = 0.0
@@ -185,11 +185,11 @@ class Log:
 
     @property
     def untold(self) -> int:
-        """How many of the lost lines the log itself does not mention."""
+        """The number of lost lines that the log itself does not mention."""
         return self.lost - self._mentioned
 
     def tell_losses(self) -> None:
-        """Log that lines are missing at this place. Raises OSError."""
+        """Log that lines are missing here. Raises OSError."""
         if self.untold:
             text = f"[muster: {self.untold} lines are missing here: {self.trouble}]\n".encode()
             self._append(self._next_stamp() + b" stderr F " + text)
@@ -211,7 +211,7 @@ class Log:
             data = data[written:]
 
     def _rotate(self) -> None:
-        """Begin a new file. A file too many exists only if the supervisor has not asked for a `pause`."""
+        """Begin a new file. There is one file too many only if the supervisor ignored a `pause`."""
         name = f"{NAME}.{self._begun}.{self._text_bytes}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(name, flags, 0o600, dir_fd=self._directory)
@@ -234,7 +234,7 @@ class Log:
         try:
             if not even_if_read and _is_read(descriptor):
                 return False
-            # With the lock held: a reader that waits for it sees then that the file is gone.
+            # A reader that waits for the lock then sees that the file is deleted.
             try_to(os.unlink, name, dir_fd=self._directory)
         finally:
             os.close(descriptor)
@@ -249,11 +249,11 @@ class Log:
 
 
 def _is_read(descriptor: int) -> bool:
-    """Return whether the file has a reader; if not, it is locked for us."""
+    """Return whether the file has a reader; if not, lock it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # a file system without locks has no readers that could be seen
+    except OSError:  # on a file system without locks, readers cannot be detected
         return False
     return False

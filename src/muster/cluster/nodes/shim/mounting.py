@@ -1,4 +1,4 @@
-"""Makes the mounts that `muster.cluster.nodes.volumes.mounts` has planned, inside a private mount namespace.
+"""Make the mounts that `muster.cluster.nodes.volumes.mounts` has planned, inside a private mount namespace.
 
 All sources are opened before the first mount is made, because a mount may hide the source of the next.
 """
@@ -30,7 +30,7 @@ _PATH = os.O_PATH | os.O_CLOEXEC
 
 
 def detach_mounts() -> None:
-    """Keep our mounts from showing outside; mounts that the machine makes later still show up in here."""
+    """Hide these mounts outside; mounts that the machine makes later still appear inside."""
     mount("none", "/", "", MS_REC | MS_SLAVE)
 
 
@@ -115,7 +115,7 @@ def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
     """Mount a directory that shows the source's entries, and can get more without a change of the source."""
     status = os.stat(source)
     mount("tmpfs", target, "tmpfs", MS_NOSUID, f"mode={status.st_mode & 0o7777:o}")
-    mount("none", target, "", MS_UNBINDABLE)  # a child may contain the target, and would bring it along
+    mount("none", target, "", MS_UNBINDABLE)  # a child may contain the target, and would include it
     try_to(os.chown, target, status.st_uid, status.st_gid)
     for name, descriptor in children:
         path = os.path.join(target, name)
@@ -132,7 +132,7 @@ def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
 
 
 def _bind(source: int, target: str) -> None:
-    """Show what a descriptor stands for at another path, with all mounts below it."""
+    """Bind-mount what a descriptor refers to at another path, with all mounts below it."""
     mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
 
 
@@ -152,7 +152,7 @@ def _change_root(root: str) -> None:
 
 
 def _make_directories(path: str) -> None:
-    """Make the missing directories of a path, which may have 2,000 names: `makedirs` would recurse for each."""
+    """Make the missing directories of a path, which may have 2,000 names, too many for `makedirs`."""
     end = path.find("/", 1)
     while end > 0:
         _make_directory(path[:end])

@@ -1,4 +1,4 @@
-"""Gives up the rights that a container's processes are not to have: writes to the root, capabilities, our user."""
+"""Drop the rights that a container's processes must not have: writes to the root, capabilities, this user."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _FLAGS = {
 }
 # The file systems that are a container's own elsewhere.
 _WRITABLE = ("/dev", "/proc", "/sys")
-# The errors of a mount that cannot be reached: another mount hides it, or only its user may.
+# The errors for a mount that cannot be accessed: another mount hides it, or only its user may access it.
 _HIDDEN = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
 
 
 def give_up(command: Command) -> None:
-    """Take on the user and the rights of the command. Raises `RefusedError`, OSError."""
+    """Assume the user and the rights of the command. Raises `RefusedError`, OSError."""
     if command["writable"] is not None:
         _close_root((*_WRITABLE, *command["writable"]))
     no_new_privileges = command["no_new_privileges"]
     if command["dropped"] and not _drop_capabilities(command["dropped"]):
-        no_new_privileges = True  # we have no capabilities, and no program gives us any
+        no_new_privileges = True  # this process has no capabilities, and no program gives it any
     if command["ids"] is not None:
         uid, gid, groups = command["ids"]
         try:
@@ -58,7 +58,10 @@ def give_up(command: Command) -> None:
 
 
 def _close_root(writable: tuple[str, ...]) -> None:
-    """Refuse writes everywhere but below these paths, in mounts of this process's own: the shim writes logs."""
+    """Refuse writes everywhere but below these paths, in mounts of this process only.
+
+    The shim itself must write logs.
+    """
     system("unshare", CLONE_NEWNS)
     detach_mounts()
     with open("/proc/self/mountinfo", "rb") as file:

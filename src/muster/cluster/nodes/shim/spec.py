@@ -1,10 +1,10 @@
-"""Defines the specs that the server passes to shims. A spec travels as a marshalled dict over a descriptor."""
+"""Define the specs that the server passes to shims. A spec travels as a marshalled dict over a descriptor."""
 
 from typing import TypedDict
 
 
 class Identity(TypedDict):
-    """The Unix account for which a node of a system server works, which runs as the superuser itself."""
+    """The Unix account that a shim works for, under a node of a system server, which itself runs as the superuser."""
 
     uid: int
     gid: int
@@ -15,16 +15,16 @@ class Identity(TypedDict):
 class Command(TypedDict):
     """A program to become."""
 
-    identity: Identity | None  # to take on before anything else happens; None to stay who we are
+    identity: Identity | None  # assumed before any other step; None to keep this user
 
     argv: list[bytes]
     env: list[tuple[bytes, bytes]]
     working_directory: bytes  # empty for the present one
     umask: int
-    ids: tuple[int, int, list[int]] | None  # uid, gid, groups to take on; None to keep our own
+    ids: tuple[int, int, list[int]] | None  # uid, gid, groups to assume; None to keep this user's
     no_new_privileges: bool
     dropped: list[int]  # capabilities that no program gets
-    writable: list[str] | None  # all else is read-only, but for /dev, /proc and /sys; None if everything stays as it is
+    writable: list[str] | None  # everything else is read-only, except /dev, /proc and /sys; None to change nothing
     cgroups: list[str]  # the cgroups that the processes join, by their directories
     cpus: list[int]  # the CPUs on which the processes may run; none for all
 
@@ -39,19 +39,19 @@ class Spec(Command):
     mounts: list[tuple[str, ...]]  # see `muster.cluster.nodes.volumes.mounts`
     hostname: str
     stdin: bool  # whether its standard input stays open, for clients to write to
-    stdin_once: bool  # whether that ends with the first of these clients; a terminal is hung up when it leaves
+    stdin_once: bool  # whether that ends with the first of these clients; a terminal is hung up when the client leaves
     tty: bool  # whether its standard streams are a terminal
     log_bytes: int  # size at which the log is rotated
     log_files: int  # how many log files are kept, including the current one
     log_patience: float  # seconds for which the output waits for a reader of the oldest file; negative for ever
     report: int  # descriptor for the lines `pid N`, and then `started`, `claimed` or `error ...`
-    lifeline: int  # descriptor whose end of file means that the server is gone and all must end; -1 for none
+    lifeline: int  # descriptor whose end of file means that the server has ended and everything must end; -1 for none
     fence: int  # descriptor of the node's file that says when the container must end; -1 for none
-    patience: float  # seconds that the pod stays beyond its node's Lease; see `.fence`
+    patience: float  # seconds that the pod may run after its node's Lease; see `.fence`
 
 
 class Reserved(TypedDict):
-    """A shim that is made before its spec is known."""
+    """A shim that is started before its spec is known."""
 
     isolation: str  # as in the spec to come
     own_pids: bool

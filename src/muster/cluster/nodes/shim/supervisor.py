@@ -1,4 +1,4 @@
-"""Runs one attempt: claims it, starts the process, looks after it, kills what is left, and records the end."""
+"""Run one attempt: claim it, start the process, supervise it, kill what is left, and record the end."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 STATE = "state"
 STATE_BYTES = 4096
-# The file in which the server says, before END, how many bytes of memory the container uses that it may not.
+# The file in which the server writes, before END, the bytes of memory by which the container exceeds its limit.
 EXCESS = "excess"
 OOM_KILLED = "OOMKilled"
 # The longest message that fits into the record.
 _MESSAGE_LENGTH = 700
-# The signal by which the server says "kill everything and write the record". Others are passed on to the container.
+# The signal by which the server requests "kill everything and write the record". Others are passed on to the container.
 END = int(_signal.SIGRTMAX)
 _PASSED_ON = (
     _signal.SIGHUP,
@@ -60,7 +60,7 @@ class Supervisor:
 
     def __init__(self, spec: Spec, usher: Usher | None = None) -> None:
         self._spec = spec
-        self._usher = usher  # by which the container joins its cgroups, if it cannot do so by itself
+        self._usher = usher  # joins the container's cgroups, if the container cannot do so by itself
         self._cgroup_procs: list[int] = []
         self._directory = os.open(spec["directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._state = -1
@@ -120,7 +120,7 @@ class Supervisor:
         return True
 
     def _encode_state(self) -> str:
-        """Return the state as JSON; only the message can hold anything that needs quoting."""
+        """Return the state as JSON; only the message may contain characters that need quoting."""
         text = f'{{"claimed":{self._claimed},"started":{self._started}'
         if self._status is not None:
             text += f',"finished":{self._finished},"code":{exit_code(self._status)}'
@@ -142,7 +142,7 @@ class Supervisor:
         return reader
 
     def _prepare(self) -> None:
-        """Make the container's view of the machine: cgroup, mounts, host name, processes."""
+        """Set up the container's environment on the machine: cgroup, mounts, host name, processes."""
         spec = self._spec
         if not _lifeline_holds(spec):
             raise RefusedError("the server is gone")
@@ -225,7 +225,7 @@ class Supervisor:
                 _hang_up(streams, log)
 
     def _must_end(self, descriptor: int) -> bool:
-        """Return whether the server is gone that the container may not outlive, or the node's fence has closed."""
+        """Return whether the server has ended that the container may not outlive, or the node's fence has closed."""
         if descriptor == self._spec["lifeline"]:
             return True
         if self._fence is None or not self._fence.is_over():
@@ -234,7 +234,7 @@ class Supervisor:
         return True
 
     def _handle_signals(self, signals: bytes) -> None:
-        """Act on signals, and reap children whatever came."""
+        """Act on signals, and reap children in any case."""
         for number in signals:
             if number == END:
                 self._note_excess()
@@ -244,7 +244,7 @@ class Supervisor:
         self._reap_children()
 
     def _note_excess(self) -> None:
-        """Take over why the server ends the container, if the reason is its memory."""
+        """Record memory as the reason why the server ends the container, if it is."""
         used = _read_file_in(self._directory, EXCESS)
         if used.isdigit() and self._status is None:  # the container may have written anything there
             self._reason, self._memory = OOM_KILLED, int(used)
@@ -273,7 +273,7 @@ class Supervisor:
                 try_to(os.kill, pid, _signal.SIGKILL)
 
     def _end_all(self) -> None:
-        """Kill until nothing is left. Wait for processes that not even SIGKILL ends at once (stuck I/O)."""
+        """Kill until no process is left. Wait for processes that even SIGKILL does not end at once (stuck I/O)."""
         pause = 0.001
         while self._reap_children():
             self._kill_all()
@@ -285,7 +285,7 @@ class Supervisor:
             self._status, self._finished = NOT_STARTED << 8, time.time_ns()
 
     def _write_exit_record(self, log: Log) -> None:
-        """Write the exit record. Without it the exit code would be unknown, so retry until told to give up."""
+        """Write the exit record. Without it the exit code would be unknown, so retry until a signal to give up."""
         if self._status and any(map(_was_out_of_memory, self._cgroups)):
             self._reason = OOM_KILLED
         self._cpu, memory = _measure_usage(self._cgroups)
@@ -308,18 +308,18 @@ class Supervisor:
 
 
 def _make_pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return our ends and the container's of its standard streams; -1 for an input that nobody writes."""
+    """Return this process's and the container's ends of its standard streams; -1 for an input that nobody writes."""
     (out, its_out), (err, its_err) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     for pipe in (out, err):  # beyond a user's limit of pages in pipes, pipes stay small
         try_to(fcntl.fcntl, pipe, fcntl.F_SETPIPE_SZ, READ_BYTES)
         if spec["ids"] is not None:
-            os.fchown(pipe, spec["ids"][0], -1)  # a program may want to open its output once more
+            os.fchown(pipe, spec["ids"][0], -1)  # a program may want to reopen its output
     its_input, input = os.pipe2(os.O_CLOEXEC) if spec["stdin"] else (-1, -1)
     return (input, out, err), (its_input, its_out, its_err)
 
 
 def _make_terminal(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return our ends and the container's of a terminal, which has one end for all streams."""
+    """Return this process's and the container's ends of a terminal, which has one descriptor for all streams."""
     ours, theirs = os.openpty()
     if spec["ids"] is not None:
         os.fchown(theirs, spec["ids"][0], -1)
@@ -327,22 +327,22 @@ def _make_terminal(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, in
 
 
 def _hang_up(streams: dict[int, Stream], log: Log) -> None:
-    """Close our end of a terminal: the kernel sends SIGHUP to the leader of its session, and its input ends."""
+    """Close this end of a terminal: the kernel sends SIGHUP to the leader of its session, and its input ends."""
     for descriptor, stream in streams.items():
-        log.copy(descriptor, stream)  # once: reading to the end may take for ever
+        log.copy(descriptor, stream)  # once, because reading to the end may take for ever
         log.write(stream.name, stream.end())
         os.close(descriptor)
     streams.clear()
 
 
 def report(spec: Spec, line: str) -> None:
-    """Report to the server how the start went; the end of the pipe says that there is nothing more to report."""
+    """Report the result of the start to the server; the end of the pipe says that there is no more."""
     try_to(os.write, spec["report"], line.encode() + b"\n")
     try_to(os.close, spec["report"])
 
 
 def _lifeline_holds(spec: Spec) -> bool:
-    """Return whether the server still lives, if it has to. Nothing is ever written to the lifeline."""
+    """Return whether the server still lives, if it must. Nothing is ever written to the lifeline."""
     return spec["lifeline"] < 0 or not select.select([spec["lifeline"]], [], [], 0)[0]
 
 

@@ -1,4 +1,4 @@
-"""Makes the system calls that Python lacks, and describes errors for users."""
+"""Make the system calls that Python lacks, and describe errors for users."""
 
 # ruff: noqa: PTH208
 # Importing pathlib would take as long as all the rest.
@@ -31,7 +31,7 @@ _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctype
 
 
 class RefusedError(Exception):
-    """A container that cannot be started; the text is for the user."""
+    """A container cannot be started; the message is for the user."""
 
 
 def system(call: str, *arguments: object) -> None:
@@ -42,13 +42,13 @@ def system(call: str, *arguments: object) -> None:
 
 
 def leave_session_keyring() -> None:
-    """Get a session keyring of our own, empty, in the place of the inherited one. Raises OSError.
+    """Replace the inherited session keyring by an empty one. Raises OSError.
 
     A process may use the keys of its session's keyring whoever owns them, also after a change of ids.
     """
     if _libc.syscall(_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, None) < 0:
         number = ctypes.get_errno()
-        if number not in (errno.ENOSYS, errno.EPERM):  # refused by the kernel or by a sandbox, which refuse it to all
+        if number not in (errno.ENOSYS, errno.EPERM):  # refused to all processes by the kernel or a sandbox
             raise OSError(number, os.strerror(number))
 
 
@@ -68,11 +68,11 @@ def set_timer(descriptor: int, nanoseconds: int) -> None:
 
 
 def used_by_children() -> tuple[int, int]:
-    """Return the CPU microseconds of all reaped descendants, and the most memory in bytes of any one of them.
+    """Return the CPU microseconds of all reaped descendants, and the peak memory in bytes of any one of them.
 
-    The module `resource` is of no use here: once the mounts are made, nothing can be imported.
+    The module `resource` cannot be used here, because nothing can be imported once the mounts are made.
     """
-    usage = (ctypes.c_long * 18)()  # struct rusage: user and system time, ru_maxrss in KiB, and what is not asked for
+    usage = (ctypes.c_long * 18)()  # struct rusage: user and system time, ru_maxrss in KiB, and unused fields
     if _libc.getrusage(_RUSAGE_CHILDREN, usage) != 0:
         return 0, 0
     seconds, rest, system_seconds, system_rest, most, *_ = usage
@@ -97,7 +97,7 @@ def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 def descendants(root: int, proc: str = "/proc") -> list[int]:
-    """Return all processes that descend from this one, for containers that no pid namespace holds together."""
+    """Return all descendants of a process, for containers without a pid namespace."""
     parents: dict[int, int] = {}
     for name in os.listdir(proc):
         if name.isdigit():

@@ -1,8 +1,8 @@
-"""Lets a process of an account join its container's cgroups, without giving it the right to move others there.
+"""Let a process of an account join its container's cgroups, without the right to move other processes there.
 
 A descriptor of a cgroup's `cgroup.procs` that the superuser opened would carry that right: with it the account could
-move any process of the machine, and the end of the container would kill it. So the descriptor stays with a child of
-the superuser, the usher. A process asks by a socket, and the kernel tells the usher who asks.
+move any process of the machine, and the end of the container would kill it. So the descriptor stays with a child of the
+superuser, the *usher*. A process asks over a socket, and the kernel tells the usher which process asks.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Usher:
             raise RefusedError(f"joining the cgroups: {answer.decode(errors='replace') or 'nobody answers'}")
 
     def leave(self) -> None:
-        """Close our end of the socket."""
+        """Close this process's end of the socket."""
         self._door.close()
 
     def wait(self) -> None:
-        """Close our end of the socket, and reap the usher, which is a child of this process."""
+        """Close this process's end of the socket, and reap the usher, which is a child of this process."""
         self._door.close()
         os.waitpid(self._pid, 0)
 
@@ -85,7 +85,7 @@ def _serve(inside: socket, procs: list[int], uid: int) -> None:
             for level, kind, content in ancillary
             if (level, kind) == (_SOL_SOCKET, _SCM_CREDENTIALS)
         )
-        # The number may mean another process by now: the sender may have ended.
+        # The number may mean another process by now, because the sender may have ended.
         if os.stat(f"/proc/{pid}").st_uid != uid:  # noqa: PTH116
             raise PermissionError(errno.EPERM, "the process belongs to another user")
         for descriptor in procs:

@@ -1,1 +1,1 @@
-"""The nodes of kind `simulated`: they report the lives of their pods by rule and run nothing."""
+"""The nodes of kind `simulated`: they report made-up pod statuses by rule and run nothing."""

@@ -1,4 +1,4 @@
-"""Plays the driver of resource claims on simulated nodes. Pure.
+"""Simulate the driver of resource claims on simulated nodes. Pure.
 
 Each node has a fixed number of devices without properties. A node publishes a ResourceSlice for each driver. It starts
 a pod once the pod's claims have devices and are reserved for the pod, as a kubelet does. Nothing is prepared.
@@ -53,7 +53,7 @@ def slice_name(node: str, driver: str) -> str:
 
 
 def stale_slices(slices: Iterable[ResourceSlice], nodes: frozenset[str], drivers: Iterable[str]) -> list[ResourceSlice]:
-    """Return the slices that these nodes published earlier, of drivers that they no longer play."""
+    """Return the slices that these nodes published earlier, of drivers that they no longer simulate."""
     playing = frozenset(drivers)
     return [
         one

@@ -1,4 +1,4 @@
-"""Keeps simulated nodes alive in the API, as a kubelet does: renews each node's Lease in time.
+"""Renew each simulated node's Lease in time, as a kubelet does.
 
 An embedded cluster does not need that. The node controller of a Kubernetes cluster does: it taints nodes without
 renewals.

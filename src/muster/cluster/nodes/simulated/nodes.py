@@ -1,8 +1,8 @@
-"""Runs nodes of kind `simulated`: they play their pods' lives by rule (`stages.py`), thousands of them in one process.
+"""Run nodes of kind `simulated`: they simulate their pods' statuses by rule (`stages.py`), thousands in one process.
 
 All nodes share one informer and one queue of delayed keys; nothing runs, and time may be virtual. Nodes have no
-heartbeat, as nobody doubts that they live. A node whose object is deleted registers again, as a process node does.
-Nodes that are given devices also play a driver of resource claims (`driver.py`).
+heartbeat, because nothing checks whether they live. A node whose object is deleted registers again, as a process node
+does. Nodes with devices also simulate a driver of resource claims (`driver.py`).
 """
 
 import asyncio
@@ -34,11 +34,11 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 DEFAULT_RESOURCES: Mapping[str, Quantity] = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
-# How many writes are under way at once: the store commits them together.
+# The maximum number of concurrent writes: the store commits them together.
 _WORKERS = 32
 _ADDRESS = "10.0.0.1"
 # The address of simulated nodes. A server that is asked for logs connects to the node's address and shows the failure
-# to the user, so the address is a sentence. A real address might be a stranger's.
+# to the user, so the address is a sentence. A real address might belong to another machine.
 NOWHERE = "nothing-runs-on-simulated-nodes-so-they-have-no-logs.invalid"
 _NODE: Kind[dict[str, Any]] = NODE.seen_as(dict)
 
@@ -62,8 +62,9 @@ class SimulatedNodes(Reconciler):
     ) -> None:
         """Make the nodes.
 
-        version: the server's, which the nodes report as theirs. devices: the count on each node, by driver.
-        registers: whether the nodes create their objects; without it, their objects come and go by other hands.
+        version: the server's, which the nodes report as theirs.
+        devices: the count on each node, by driver.
+        registers: whether the nodes create their objects; otherwise other programs create and delete them.
         """
         self.name = f"simulated-nodes-{names[0]}"
         super().__init__(manager, workers=_WORKERS)
@@ -89,7 +90,7 @@ class SimulatedNodes(Reconciler):
         self._controller.watch(self._nodes, when=self._is_own_node_gone)
 
     def _play_usage(self) -> Iterator[tuple[tuple[str, str], Reading]]:
-        """Yield what containers have used so far: all of their requests, all the time."""
+        """Yield the simulated usage of containers: all of their requests, all the time."""
         now = self._clock.now()
         for pod in self._pods.all():
             if pod.spec.node_name in self.node_names and pod.status.phase == "Running" and pod.status.start_time:
@@ -100,7 +101,7 @@ class SimulatedNodes(Reconciler):
                     yield (pod.metadata.uid, container.name), Reading(cores * seconds, memory)
 
     async def run(self) -> None:
-        """Register the nodes, then play until `stop`."""
+        """Register the nodes, then simulate until `stop`."""
         for stale in stale_slices(self._slices.all(), self.node_names, self._devices):
             with ignoring("NotFound"):
                 await self._client.delete_object(RESOURCE_SLICE, stale)
@@ -111,7 +112,7 @@ class SimulatedNodes(Reconciler):
         await super().run()
 
     async def stop(self) -> None:
-        """Finish pending writes. The pods' lives go on after the next start."""
+        """Finish pending writes. The pods continue after the next start."""
         self._stopped = True
         await super().stop()
 
@@ -184,7 +185,7 @@ class SimulatedNodes(Reconciler):
                 kubelet_version=f"{self._version}-simulated",
             ),
             node_object.conditions(before, self._clock.now()),
-            annotations={FENCED_ANNOTATION: "true"},  # nothing runs there that could run twice
+            annotations={FENCED_ANNOTATION: "true"},  # nothing runs there, so nothing can run twice
         )
 
     async def _reconcile(self, key: str) -> Result:
@@ -201,11 +202,11 @@ class SimulatedNodes(Reconciler):
             return None
         if stage.next.to == "run" and not is_prepared(pod, self._claims.get):
             return None  # a change of its claims wakes the pod
-        left = self._seconds_left(pod, stage)
-        if left > 0:
-            return left
+        remaining = self._seconds_left(pod, stage)
+        if remaining > 0:
+            return remaining
         step = advance(pod, stage, self._clock.now(), _ADDRESS)
-        with ignoring("NotFound", "Conflict"):  # the pod went meanwhile
+        with ignoring("NotFound", "Conflict"):  # the pod was deleted meanwhile
             await self._write_status(pod, step.status, delete=step.delete)
         self._entered.pop(pod.metadata.uid, None)
         if step.status.phase == "Running" and stage.next.to == "end":
@@ -264,7 +265,7 @@ def _running_since(pod: Pod) -> datetime | None:
 
 
 class SimulatedConnection:
-    """The connection of pods in which nothing runs. played: yields what their containers would use."""
+    """The connection of simulated pods. played: yields the simulated usage of their containers."""
 
     def __init__(self, played: Callable[[], Iterable[tuple[tuple[str, str], Reading]]]) -> None:
         self._play_usage = played
@@ -294,7 +295,7 @@ class SimulatedConnection:
         raise _nothing_runs(pod, "it has no ports")
 
     async def usage(self) -> Mapping[tuple[str, str], Reading]:
-        """Return what containers would use, by the pod's UID and the container's name."""
+        """Return the simulated usage, by the pod's UID and the container's name."""
         return dict(self._play_usage())
 
 

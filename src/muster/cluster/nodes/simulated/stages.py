@@ -1,7 +1,8 @@
-"""Holds the rules by which simulated pods live, as data: a state, a delay, and the next state. Pure.
+"""The rules by which simulated pods change state, as data: a state, a delay, and the next state. Pure.
 
 A pod is in the first stage whose conditions all hold. When the stage's delay is over, its next state is written. Rules
-are plain data, in the manner of kwok's Stages (`msgspec.convert` makes them). The built-in rules play a pod like this:
+are plain data, in the manner of kwok's Stages (`msgspec.convert` makes them). The built-in rules simulate a pod like
+this:
 
 - It runs and is ready at once, or after `muster.dev/start-time`.
 - With `muster.dev/run-time` (a Go duration, also under kwok's name) it ends after that, with the exit code of
@@ -57,7 +58,7 @@ class Requirement(_Data, frozen=True, kw_only=True):
 class Delay(_Data, frozen=True, kw_only=True):
     """The duration of a stage: the value of the first annotation that the pod has, or else `seconds`.
 
-    jitter_seconds: the most by which chance prolongs it.
+    jitter_seconds: the maximum random addition.
     """
 
     seconds: float = 0.0
@@ -120,19 +121,19 @@ DEFAULT_STAGES: tuple[Stage, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next write of a pod: a status, and whether the object is deleted after it."""
+    """The next write for a pod: a status, and whether the object is deleted after it."""
 
     status: PodStatus
     delete: bool = False
 
 
 def stage_of(pod: Pod, stages: Sequence[Stage]) -> Stage | None:
-    """Return the stage that the pod is in; None if nothing more will happen to it."""
+    """Return the stage that the pod is in; None if its state will not change any more."""
     return next((stage for stage in stages if all(_holds(pod, condition) for condition in stage.match)), None)
 
 
 def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
-    """Return how long the pod stays in the stage. `fraction`, from 0 to 1, is chance.
+    """Return how long the pod stays in the stage. `fraction`, from 0 to 1, is random.
 
     An unreadable annotation counts as 0.
     """

@@ -1,6 +1,6 @@
-"""Computes the contents of a pod's volumes, as trees of files, from the volumes and what they refer to. Pure.
+"""Compute the contents of a pod's volumes, as trees of files, from the volumes and the objects they refer to. Pure.
 
-`files.py` writes the trees to disk. Messages are upstream's, as they end up in FailedMount events.
+`files.py` writes the trees to disk. Messages are upstream's, because they appear in FailedMount events.
 """
 
 import posixpath
@@ -28,16 +28,16 @@ from muster.cluster.nodes.container.environment import AskedToken, Names, Object
 
 _DEFAULT_MODE = 0o644
 DEFAULT_TOKEN_SECONDS = 3600
-# How much of objects all volumes of a pod may show together: an object has room for 1 MiB, or for 100,000 empty keys,
-# and many volumes can name it. Every file takes whole blocks of `_BLOCK` bytes on disk.
+# The maximum size of objects in all volumes of a pod: an object has room for 1 MiB, or for 100,000 empty keys, and many
+# volumes can name it. Every file takes whole blocks of `_BLOCK` bytes on disk.
 MOST_BYTES = 64 * 1024 * 1024
 _BLOCK = 4096
 
 
 class VolumeError(Exception):
-    """A volume that cannot be provided, or not yet; the text is for the user.
+    """A volume cannot be provided, or not yet; the message is for the user.
 
-    waits: whether an object is missing that may still come.
+    waits: whether a missing object may still be created.
     """
 
     def __init__(self, message: str, *, waits: bool = False) -> None:
@@ -55,12 +55,12 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class EmptyDirectory:
-    """A directory that begins empty and ends with the pod."""
+    """A directory that is empty at first and is removed with the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostPath:
-    """A path of the machine. `type` says what must be there, or be made."""
+    """A path of the machine. `type` says what must be there, or be created."""
 
     path: str
     type: str = ""
@@ -75,7 +75,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A directory of the machine that a claim is bound to: it outlives the pod."""
+    """A directory of the machine for a bound claim; it outlives the pod."""
 
     path: str
 
@@ -84,7 +84,7 @@ Content = EmptyDirectory | HostPath | Claimed | Tree
 
 
 def references(volume: Volume) -> Names:
-    """Return the names of the objects that the volume shows."""
+    """Return the names of the objects in the volume."""
     sources = volume.projected.sources if volume.projected is not None else ()
     config_maps = {source.config_map.name for source in sources if source.config_map is not None}
     secrets = {source.secret.name for source in sources if source.secret is not None}
@@ -171,7 +171,7 @@ def _find_claimed(claim: str, objects: Objects) -> Claimed:
 
 
 def size_of(content: Content) -> int:
-    """Return how many bytes the content takes, in whole blocks; what a pod writes itself does not count."""
+    """Return the size of the content in whole blocks, without files that the pod itself writes."""
     files = content.files.values() if isinstance(content, Tree) else ()
     return _BLOCK + sum(max(len(file.data), _BLOCK) for file in files)
 
@@ -189,7 +189,7 @@ def _make_tree(files: Mapping[str, File], limit: int) -> Tree:
 def relocated(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a container whose volumes cannot be mounted, with the real paths of its volumes in them.
 
-    places: by mount path, the volume's (or its subPath's) own path on this machine.
+    places: by mount path, the real path of the volume (or its subPath) on this machine.
     """
     deepest_first = sorted(places, key=len, reverse=True)
 

@@ -1,10 +1,10 @@
-"""Writes the contents of volumes to disk.
+"""Write the contents of volumes to disk.
 
-Files that come from objects are written as the kubelet writes them: into a fresh directory, to which a link `..data` is
-then moved atomically. The names that users see are links through `..data`. So a reader sees all of the old state or all
-of the new, never a mixture, and a crash at any moment leaves one of the two.
+Files from objects are written like the kubelet's: into a new directory, to which a link `..data` is then moved
+atomically. The names that users see are links through `..data`. So a reader sees all of the old state or all of the
+new, never a mixture, and a crash at any time leaves one of the two.
 
-Everything is below a directory that only we can write (0700), so no other user can put links in our way. Links that a
+Everything is below a directory that only this user can write (0700), so no other user can put links there. Links that a
 pod makes in its own volumes are not followed (`resolve_within`).
 """
 
@@ -24,7 +24,7 @@ _DIRECTORY_MODE = 0o755
 
 
 def make_empty(directory: Path, *, group: int | None = None) -> None:
-    """Make an empty directory for everybody's use, unless it exists: containers of the pod may use it."""
+    """Make an empty directory that everybody may use, unless it exists and containers of the pod may use it already."""
     if not directory.exists():
         directory.mkdir(parents=True)
         directory.chmod(0o777)
@@ -34,9 +34,9 @@ def make_empty(directory: Path, *, group: int | None = None) -> None:
 
 
 def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
-    """Make the directory show exactly these files; return False if it did already.
+    """Make the directory contain exactly these files; return False if it did already.
 
-    Raises OSError, and then the directory still shows the old files.
+    If it raises OSError, the directory still contains the old files.
     """
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(_DIRECTORY_MODE)
@@ -66,7 +66,7 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
 
 
 def prepare_host_path(volume: HostPath) -> Path:
-    """Check that what the type requires exists, or make it where the type says so. Raises `VolumeError`."""
+    """Check that the path of the required type exists, or create it if the type says so. Raises `VolumeError`."""
     path = Path(volume.path)
     if volume.type == "DirectoryOrCreate":
         path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def resolve_within(root: Path, path: str, *, create: bool) -> str:
 def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
     """Make directories below a root, with the root's mode.
 
-    Follows no link: a container may be making some there at this moment.
+    It follows no link, because a container may be making some there at the same time.
     """
     descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
@@ -138,7 +138,7 @@ def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
 
 def _write_file(path: Path, file: File, group: int | None) -> None:
     _make_directories(path.parent)
-    path.touch(0o600)  # others may read the file once it is whole
+    path.touch(0o600)  # others may read the file once it is complete
     path.write_bytes(file.data)
     if group is not None:
         os.chown(path, -1, group)

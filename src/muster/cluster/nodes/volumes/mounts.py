@@ -1,9 +1,9 @@
-"""Plans how a container gets to see its volumes: which mounts to make, in which order. Pure but for looking at paths.
+"""Plan how a container sees its volumes: which mounts to make, in which order. Pure but for looking at paths.
 
 A mount point that does not exist on this machine is never created on it. Its nearest existing parent is *mirrored*
-instead: a private, empty file system takes the parent's place. Everything that the parent holds appears in it again,
-and more can be made there. What existed before stays the machine's own. What the container creates directly in the
-mirrored directory is private to the container and goes with it. The root cannot be covered: where a mount point is
+instead: a private, empty file system replaces the parent. Every entry of the parent appears in it again, and more can
+be made there. Entries that existed before are the machine's own. Entries that the container creates directly in the
+mirrored directory are private to the container and are removed with it. The root cannot be covered: if a mount point is
 missing directly below it, the mirror of the root becomes the root.
 
 The plan is a list of operations, all of strings, that `shim/mounting.py` carries out:
@@ -26,12 +26,12 @@ MIRROR_LIMIT = 4096
 
 
 class MountError(Exception):
-    """Mounts that cannot be made; the text is for the user."""
+    """Mounts cannot be made; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One thing that a container shall see at a path."""
+    """A file or directory that a container sees at a path."""
 
     path: str  # in the container, as the user wrote it; `..` cannot leave the root
     source: str  # on this machine
@@ -41,7 +41,7 @@ class Mount:
 
 
 class Tree(Protocol):
-    """The file system of this machine, as far as planning looks at it."""
+    """The file system of this machine, as planning needs it."""
 
     def real(self, path: str) -> str:
         """Return the path with all links resolved, as far as it exists."""
@@ -73,7 +73,7 @@ class Machine:
 
 
 def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> list[Operation]:
-    """Return the operations, in order. `staging` is an existing directory where a new root may be put together.
+    """Return the operations, in order. staging: an existing directory where a new root may be assembled.
 
     Raises `MountError`.
     """
@@ -127,7 +127,7 @@ def _entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
 
 
 def place(path: str, tree: Tree | None = None) -> str:
-    """Return where a mount with this path goes: below the root, through no link. Raises `MountError`."""
+    """Return where a mount with this path is made: below the root, through no link. Raises `MountError`."""
     target = (tree or Machine()).real(posixpath.normpath("/" + path.lstrip("/")))
     if target == "/":
         raise MountError(f"mount path {path!r}: the root directory cannot be a mount point")
@@ -135,7 +135,7 @@ def place(path: str, tree: Tree | None = None) -> str:
 
 
 def _is_covered(points: frozenset[str], target: str) -> bool:
-    """Return whether the target lies within another mount. A pod has room for ten thousand."""
+    """Return whether the target lies within another mount. A pod may have ten thousand mounts."""
     end = target.rfind("/")
     while end > 0:
         if target[:end] in points:

@@ -1,4 +1,4 @@
-"""Puts a pod's volumes on disk, and tells where its containers see them."""
+"""Write a pod's volumes to disk, and return where its containers see them."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,25 +24,25 @@ from muster.cluster.nodes.volumes.contents import (
 )
 from muster.cluster.nodes.volumes.mounts import Mount
 
-# How many bytes are written without giving others a turn: to start a thread takes as long.
+# The maximum number of bytes to write in the event loop: starting a thread takes as long.
 _AT_ONCE = 256 * 1024
 # The kernel's limit of a path.
 _LONGEST_PATH = 4096
 
 
 class PodVolumes:
-    """The volumes of one pod. `group` owns them, where the pod has an fsGroup and we may give files away."""
+    """The volumes of one pod. group: owns them, if the pod has an fsGroup and this process may change owners."""
 
     def __init__(self, storage: PodStorage, group: int | None) -> None:
         self._storage = storage
         self._group = group
         self._sources: dict[str, Path] = {}
-        self._fixed: set[str] = set()  # volumes that show objects: containers only read them
+        self._fixed: set[str] = set()  # volumes with objects, which containers can only read
         self._read_only: set[str] = set()  # volumes of claims that the pod only reads
 
     @staticmethod
     def references(pod: Pod) -> Names:
-        """Return the names of the objects that the pod's volumes show."""
+        """Return the names of the objects in the pod's volumes."""
         return Names.of(map(references, pod.spec.volumes))
 
     def complete(self, pod: Pod) -> bool:
@@ -54,22 +54,22 @@ class PodVolumes:
         return dict(self._sources)
 
     async def put(self, pod: Pod, objects: Objects, around: NodeFacts) -> None:
-        """Make all volumes hold what they should. Raises `VolumeError`, with the volume's name in its text."""
-        left = MOST_BYTES
-        wanted: list[tuple[Volume, Content]] = []
+        """Write the desired content of all volumes. Raises `VolumeError`, with the volume's name in its text."""
+        bytes_left = MOST_BYTES
+        contents: list[tuple[Volume, Content]] = []
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None and volume.name in self._sources:
                 continue  # a claim's volume stays for the pod's life, even after the claim is deleted
             with _naming_volume(volume):
-                volume_content = content(pod, volume, objects, around, left)
-                left -= size_of(volume_content)
-            wanted.append((volume, volume_content))
-        if MOST_BYTES - left <= _AT_ONCE:
-            self._write_volumes(wanted)
+                volume_content = content(pod, volume, objects, around, bytes_left)
+                bytes_left -= size_of(volume_content)
+            contents.append((volume, volume_content))
+        if MOST_BYTES - bytes_left <= _AT_ONCE:
+            self._write_volumes(contents)
             return
         # A thread writes, so that the event loop does not block. A cancelled caller waits for the thread, which would
         # otherwise write to a removed volume.
-        writing = asyncio.create_task(asyncio.to_thread(self._write_volumes, wanted))
+        writing = asyncio.create_task(asyncio.to_thread(self._write_volumes, contents))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -124,7 +124,7 @@ class PodVolumes:
 
 @contextmanager
 def _naming_volume(volume: Volume) -> Iterator[None]:
-    """Name the volume in errors of the context."""
+    """Add the volume's name to errors of the context."""
     try:
         yield
     except VolumeError as error:

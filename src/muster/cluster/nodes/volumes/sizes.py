@@ -1,4 +1,4 @@
-"""What emptyDir volumes may hold and do hold. Reading does not follow links."""
+"""The size limits of emptyDir volumes, and their measurement. Reading does not follow links."""
 
 import contextlib
 import os
@@ -26,29 +26,31 @@ def charged_volumes(pod: Pod) -> dict[str, tuple[str, ...]]:
 
     The files of a volume that several containers mount count for the first of them.
     """
-    left = {one.name for one in pod.spec.volumes if one.empty_dir is not None and one.empty_dir.medium == "Memory"}
+    unassigned = {
+        one.name for one in pod.spec.volumes if one.empty_dir is not None and one.empty_dir.medium == "Memory"
+    }
     charged: dict[str, tuple[str, ...]] = {}
-    if left:
+    if unassigned:
         for container in (*pod.spec.containers, *pod.spec.init_containers):
-            mounted = tuple(dict.fromkeys(one.name for one in container.volume_mounts if one.name in left))
+            mounted = tuple(dict.fromkeys(one.name for one in container.volume_mounts if one.name in unassigned))
             charged |= {container.name: mounted} if mounted else {}
-            left -= set(mounted)
+            unassigned -= set(mounted)
     return charged
 
 
 def find_overfull(limits: Mapping[str, int], sources: Mapping[str, Path]) -> str:
-    """Return the first volume that holds more than its limit; "" if none does.
+    """Return the first volume that exceeds its limit; "" if none does.
 
-    sources: the directories of the volumes that are there.
+    sources: the directories of the existing volumes.
     """
     volumes = (name for name in limits if name in sources)
     return next((name for name in volumes if measure(sources[name]) > limits[name]), "")
 
 
 def measure(directory: Path) -> int:
-    """Return how many bytes of its disk a directory takes, without what we may not read.
+    """Return how many bytes of its disk a directory takes, without parts that this process may not read.
 
-    As with `du -x`, a file with several links counts once, and what is mounted there does not count.
+    As with `du -x`, a file with several links counts once, and other file systems mounted there do not count.
     """
     total, pending, disk = 0, [""], None
     linked: set[int] = set()  # the inodes of files with several links

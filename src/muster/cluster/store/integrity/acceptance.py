@@ -1,4 +1,4 @@
-"""Decides whether the files of a store may be opened for writing: files that lack acknowledged writes are refused."""
+"""Decide whether the files of a store may be opened for writing. Files that lack acknowledged writes are refused."""
 
 import sqlite3
 from pathlib import Path
@@ -16,7 +16,7 @@ LOG = f"{FILE}-wal"
 def admit(directory: Path, is_used: bool) -> Contents | None:
     """Return the contents of a database of this version; None if one may be created or upgraded. Raises `Damage`.
 
-    is_used: the directory is known to have held objects.
+    is_used: whether the directory is known to have held objects.
     """
     path, mark = directory / FILE, read_mark(directory)
     version = 0
@@ -62,7 +62,7 @@ def read_mark(directory: Path) -> Mark | None:
 
 
 def refusal(directory: Path, damage: Damage) -> DataDirectoryError:
-    """Return the error that says why a store is not opened, and how to go on."""
+    """Return the error that says why a store is not opened, and what to do."""
     return DataDirectoryError(
         f"the store in {directory} is damaged: {damage}. Nothing was changed. Go on with what is whole, and keep the "
         f"damaged files aside: muster up --salvage; or go back to a backup: muster restore --force FILE"

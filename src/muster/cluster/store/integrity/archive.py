@@ -1,7 +1,7 @@
-"""Makes new databases from the objects of others: backups, and restored or salvaged stores.
+"""Make new databases from the objects of other databases: backups, and restored or salvaged stores.
 
 A restored store has no history, and its next revision is beyond any that a client may have seen. So watches list again,
-and no revision means two things.
+and no revision has two meanings.
 """
 
 import os
@@ -23,8 +23,8 @@ from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.journal import Record
 from muster.cluster.store.schema import CURRENT, prepare, set_meta, version_of
 
-# How far beyond known revisions a restored store begins. An old backup is behind by all writes since. Nine hours at
-# 30,000 writes/s make this many, and decades of the clusters that we know of.
+# How far beyond known revisions a restored store begins, because an old backup lacks all later revisions. Nine hours at
+# 30,000 writes/s use this many, and known clusters would take decades.
 BEYOND = 1_000_000_000
 NOTHING: Mapping[str, bytes] = {}
 
@@ -52,7 +52,8 @@ def write(path: Path, backup: Backup) -> Mark:
 
 
 def _fill_database(connection: sqlite3.Connection, backup: Backup, where: str) -> Mark:
-    # Without shared memory, which not every disk supports, and without a journal: the file counts once it is whole.
+    # Without shared memory, which not every disk supports, and without a journal, because an incomplete file is not
+    # used.
     for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=OFF", "synchronous=OFF"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     shape(connection)
@@ -98,18 +99,18 @@ def _digest(name: str, content: bytes) -> int:
 
 
 def install(directory: Path, backup: Backup, aside: Path) -> None:
-    """Replace the files of a store by the objects of a backup; existing files go to `aside`. Raises `OSError`.
+    """Replace the files of a store by the objects of a backup; existing files are moved to `aside`. Raises `OSError`.
 
     The caller holds the directory's lock.
     """
     new = directory / f"{FILE}-new"
-    new.unlink(missing_ok=True)  # left by a kill
+    new.unlink(missing_ok=True)  # left over from a killed process
     mark = write(new, backup)
     aside.mkdir(mode=0o700, exist_ok=True)
     for name in (FILE, LOG, marks.FILE):
         if (directory / name).exists():
             (directory / name).rename(aside / name)
-    # The mark comes first: a start that finds it alone reports a missing database.
+    # The mark is written first: a start that finds only the mark reports a missing database.
     file = marks.MarkFile(directory / marks.FILE)
     file.write(mark)
     file.close()

@@ -1,7 +1,7 @@
-"""Computes the checksums of rows. Pure.
+"""Compute the checksums of rows. Pure.
 
-CRC-32 finds every flipped bit of a row, and every burst of up to 32. A stronger checksum takes a write several times as
-long.
+CRC-32 finds every flipped bit of a row, and every burst of up to 32. A stronger checksum would make a write several
+times slower.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reads a database without changing it, and checks everything in it.
+"""Read a database without changing it, and check everything in it.
 
 When the last connection closes, SQLite copies the log into the database and removes the log, even if the database is
 then refused. So an unchecked database is opened read-only, and without locks: the caller holds the directory's lock.
@@ -23,7 +23,7 @@ _WITH_LOG = b"\2\2"  # in the header: readers and writers must support the log
 
 
 class Damage(Exception):  # noqa: N818 - the word of the field
-    """Raised when the files on disk are not what was written; the text says what is wrong."""
+    """Raised if the files on disk differ from what was written; the text says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def read(connection: sqlite3.Connection, path: Path, mark: Mark) -> Contents:
     tables = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     if any(tables.get(name) != sql for name, sql in TABLES.items()):
         raise Damage("the tables are not those that were created")
-    # Also check the links between pages that hold no row: the next write would trust them.
+    # Also check the links of pages without rows, because the next write would trust them.
     [check] = connection.execute("PRAGMA quick_check(1)").fetchone()
     if check != "ok":
         raise Damage(" ".join(str(check).split()))
@@ -60,7 +60,7 @@ def read(connection: sqlite3.Connection, path: Path, mark: Mark) -> Contents:
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a connection that changes nothing. Errors of SQLite within the context become `Damage`."""
+    """Open a connection that changes nothing. SQLite's errors within the context become `Damage`."""
     with _linked_uri(path) as uri:
         try:
             connection = sqlite3.connect(uri, uri=True, isolation_level=None)
@@ -77,7 +77,10 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _linked_uri(path: Path) -> Iterator[str]:
-    """Yield the URI to open. SQLite removes a log in which it finds nothing, so it gets other names of the files."""
+    """Yield the URI to open.
+
+    It uses other names (links) of the files, because SQLite deletes a log that it finds empty.
+    """
     log = path.with_name(f"{path.name}-wal")
     if not log.exists():
         yield f"file:{quote(str(path))}?immutable=1"
@@ -85,7 +88,7 @@ def _linked_uri(path: Path) -> Iterator[str]:
     others = [(file, file.with_name(file.name.replace(path.name, f"{path.name}-seen"))) for file in (path, log)]
     try:
         for file, other in others:
-            other.unlink(missing_ok=True)  # left by a kill
+            other.unlink(missing_ok=True)  # left over from a killed process
             os.link(file, other)
         yield f"file:{quote(str(others[0][1]))}?mode=ro&vfs=unix-none"
     finally:
@@ -100,7 +103,7 @@ def _check_rows(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) 
     for revision, resource, namespace, name, deleted, previous, digest, body in rows:
         try:
             is_right = digest == of_row(revision, resource, namespace, name, deleted, previous, body)
-        except (TypeError, ValueError):  # a value of a type that no row has
+        except (TypeError, ValueError):  # a value of a type that no valid row has
             is_right = False
         if not is_right or revision <= newest:
             identity = ascii(f"{resource} {namespace}/{name}")[1:-1]

@@ -1,8 +1,9 @@
-"""Keeps the mark: up to which revision writes were acknowledged, in a file beside the database.
+"""Keep the mark, in a file beside the database: the revision up to which writes were acknowledged.
 
 The file is overwritten in place once a batch is on disk and before the batch is acknowledged, without waiting for the
-disk. A process that is killed leaves the newest mark, and a machine that loses power leaves an older one. So the mark
-is never ahead of the database, and what it says was there must be there. It is synced before rows are removed.
+disk. After a kill of the process the file has the newest mark; after a power loss, perhaps an older one. So the mark is
+never ahead of the database, and everything up to the mark must be in the database. It is synced before rows are
+removed.
 """
 
 import os
@@ -21,7 +22,7 @@ _TITLE = "muster store"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The contents up to a revision: the sum of the checksums of all rows ever written, and the number of objects."""
+    """The state at a revision: the sum of the checksums of all rows ever written, and the number of objects."""
 
     revision: int = 0
     total: int = 0
@@ -57,7 +58,7 @@ class MarkFile:
         self._is_synced = False
 
     def write(self, mark: Mark) -> None:
-        """Replace the mark, for the next start; a loss of power may bring back the previous one."""
+        """Replace the mark without syncing; a power loss may restore the previous one."""
         os.pwrite(self._file, mark.encode(), 0)
         self._is_synced = False
 

@@ -1,6 +1,6 @@
-"""Reads the rows in the pages of a database and of its log without SQLite, including rows that SQLite would not find.
+"""Read the rows in the pages of a database and of its log without SQLite, even rows that SQLite would not find.
 
-Pages and rows follow SQLite's file format. What makes no sense is skipped: the caller checks the rows.
+Pages and rows follow SQLite's file format. Invalid data are skipped, and the caller checks the rows.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ class Pages:
         return number != mapping and self.current.get(mapping, b"")[at : at + 1] == bytes([_FREE])
 
     def _list_rows(self, page: bytes) -> Iterator[Row]:
-        # The type of the page is ignored: it may be the damaged part, and a checksum identifies a row.
+        # The type of the page is ignored: it may be damaged, and a row is recognized by its checksum.
         for at in _find_cells(page):
             size, at = _read_varint(page, at)
             revision, at = _read_varint(page, at)
@@ -59,7 +59,7 @@ class Pages:
                 yield (revision, *row[1:])
 
     def _read_payload(self, page: bytes, at: int, size: int) -> bytes:
-        """Return the content of a cell, including what lies on other pages."""
+        """Return the content of a cell, including its part on overflow pages."""
         most, least = PAGE - 35, (PAGE - 12) * 32 // 255 - 23
         if size <= most:
             return page[at : at + size]
@@ -75,7 +75,7 @@ class Pages:
 
 
 def pages_of(database: bytes, log: bytes) -> Pages:
-    """Return all pages, as of the last transaction that the log holds whole or in part."""
+    """Return all pages as of the last transaction in the log, complete or not."""
     current = {at // PAGE + 1: database[at : at + PAGE] for at in range(0, len(database) - PAGE + 1, PAGE)}
     older: list[bytes] = []
     committed: dict[int, bytes] = {}
@@ -93,11 +93,11 @@ def pages_of(database: bytes, log: bytes) -> Pages:
 def _list_frames(log: bytes) -> Iterator[tuple[int, bool, bytes]]:
     """Yield the frames since the last reset of the log.
 
-    Page number, whether a transaction ends with it, and the page.
+    A frame is a page number, whether a transaction ends with it, and the page.
     """
     size = _FRAME_HEADER + PAGE
     starts = range(_LOG_HEADER, len(log) - size + 1, size)
-    # The frames carry the header's salt. Any of the three that are compared may be damaged.
+    # The frames contain the header's salt. Any of the three values that are compared may be damaged.
     salts = Counter(
         [*(log[at + 8 : at + 16] for at in starts[:1]), log[16:24], *(log[at + 8 : at + 16] for at in starts[1:2])]
     )

@@ -1,8 +1,8 @@
-"""Decides which rows of a damaged store are whole, and which objects they save. Pure.
+"""Decide which rows of a damaged store are intact, and which objects can be saved. Pure.
 
-A row whose checksum is right is what was written. The newest such row of each object counts, unless it records a
-deletion. A compaction leaves the rows that it removed in unused pages, and in images that were overwritten. From there
-come only rows that no compaction can have removed.
+A row whose checksum matches is what was written. The newest such row of each object counts, unless it records a
+deletion. A compaction leaves the rows that it removed in unused pages, and in overwritten images. From these, only rows
+that no compaction can have removed are used.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,12 +22,12 @@ _COLUMNS = 8
 class Findings:
     """The contents that a damaged store still has.
 
-    living: the newest whole row of each existing object.
-    doubtful: the objects that have a newer row that is damaged: they are lost, or older than they were.
+    living: the newest intact row of each existing object.
+    doubtful: the objects that have a newer but damaged row: they are lost, or older than they were.
     missing: how many more objects there were, by the mark; None without a mark.
-    is_unchecked: there are rows, but of a release that gave them no checksums.
+    is_unchecked: there are rows, but from a release without checksums.
     is_complete: all acknowledged writes were found.
-    newest: no client was given a later revision, as far as the files tell.
+    newest: a revision such that clients were given no later one, as far as the files tell.
     """
 
     living: list[Record]
@@ -39,7 +39,7 @@ class Findings:
 
 
 def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes], bool]) -> Findings:
-    """Examine every row. Objects whose body cannot be read are doubtful, too."""
+    """Examine every row. Objects whose body cannot be decoded count as doubtful, too."""
     meta = {row[0]: row[1] for row in pages.entries() if len(row) == 2}
     compacted, removed = meta.get("compacted"), meta.get("removed")
     has_meta = isinstance(compacted, int) and isinstance(removed, int)
@@ -72,7 +72,7 @@ def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes],
 
 
 def _sort_row(row: Row, whole: dict[int, tuple[Record, int]], broken: dict[Key, int]) -> None:
-    """Add a row to the whole rows or to the broken ones; skip what is no row of ours."""
+    """Add a row to the intact rows or to the broken ones; skip rows that are not from a store."""
     if len(row) != _COLUMNS:
         return
     revision, resource, namespace, name, deleted, previous, digest, body = row

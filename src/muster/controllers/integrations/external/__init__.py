@@ -1,1 +1,1 @@
-"""Lets jobs of other projects' kinds queue: each kind is a few lines of data in `kinds`."""
+"""Queue jobs of other projects' kinds: each kind is a few lines of data in `kinds`."""

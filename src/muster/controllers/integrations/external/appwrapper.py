@@ -1,7 +1,7 @@
-"""Lets AppWrappers queue: they wrap whole objects, and their own controller gives the pods what is injected.
+"""Queue AppWrappers: they contain whole objects, and their own controller injects fields into the pods.
 
-An AppWrapper says by paths where its objects have pod templates, or wraps kinds that its controller knows. What an
-admission injects stands beside an object, in `podSetInfos`.
+An AppWrapper names the paths of pod templates in its objects, or contains kinds that its controller knows. Injected
+values are stored beside an object, in `podSetInfos`.
 """
 
 import re
@@ -44,15 +44,12 @@ from muster.queueing.jobframework.observedjob import PodSetInfo
 # A step of an AppWrapper's path: `.spec`, `[0]`.
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,6})\]")
 
-# The annotations of a podset that name the label of its ranks.
+# The annotations of a podset that name the label with a pod's rank.
 _INDEX_LABEL: Final = "workload.codeflare.dev.appwrapper/tas-pod-index-label"
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """The pods of a wrapped object.
-
-    The path of their template in the object, their number, and the label of their ranks.
-    """
+    """The pods of a contained object: the path of their template, their number, and the label of their ranks."""
 
     path: Path
     count: int
@@ -61,13 +58,13 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class AppWrapperIntegration(ExternalIntegration):
-    """AppWrappers; the objects that they wrap have no Workload of their own."""
+    """AppWrappers; the objects in them have no Workload of their own."""
 
     def __init__(self) -> None:
         super().__init__(APP_WRAPPER)
 
     def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the one write that resumes the AppWrapper with what was injected."""
+        """Return the one write that resumes the AppWrapper with the injected values."""
         beside: dict[int, list[Json]] = {}
         for place, info in zip(self.places(job), infos, strict=True):
             beside.setdefault(_component_of(place), []).append(_info(info))
@@ -78,7 +75,7 @@ class AppWrapperIntegration(ExternalIntegration):
         return [Step(operations=(*edits, {"op": "add", "path": pointer(self.shape.suspend), "value": False}))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
-        """Return the write that removes what stands beside each object."""
+        """Return the write that removes the values beside each object."""
         edits = tuple(
             {"op": "remove", "path": pointer(("spec", "components", number, "podSetInfos"))}
             for number, component in enumerate(list_at(job.spec, "components"))
@@ -92,7 +89,7 @@ class AppWrapperIntegration(ExternalIntegration):
         old: ExternalJob,
         original: Sequence[PodSet],  # noqa: ARG002  (what is injected is kept apart)
     ) -> Sequence[dict[str, Any]]:
-        """Return the patch that keeps what stands beside each unchanged object."""
+        """Return the patch that keeps the values beside each unchanged object."""
         now, before = list_at(new.spec, "components"), list_at(old.spec, "components")
         if [mapping_at(one, "template") for one in now] != [mapping_at(one, "template") for one in before]:
             return ()
@@ -110,7 +107,7 @@ def _component_of(place: Place) -> int:
 
 
 def component_places(job: ExternalJob) -> Iterator[Place]:
-    """Yield the podsets of all that an AppWrapper wraps, numbered. Raises `UnreadableJobError`."""
+    """Yield the podsets of all objects in an AppWrapper, numbered. Raises `UnreadableJobError`."""
     total = 0
     for number, component in enumerate(list_at(job.spec, "components")):
         at: Path = ("spec", "components", number)
@@ -151,7 +148,7 @@ def _steps(text: str, at: Path) -> Path:
 
 
 def _infer_parts(wrapped: Json) -> list[_Part]:
-    """Return the podsets of an object of a kind whose pods are known; none for others."""
+    """Return the podsets of an object of a known kind; none for other kinds."""
     kind = (text_at(wrapped, "apiVersion"), text_at(wrapped, "kind"))
     spec: Path = ("template", "spec")
     if kind == (POD.api_version, POD.kind):
@@ -187,7 +184,7 @@ def _at_once(job: Json) -> int:
 
 
 def _as_wrapped(template: PodTemplateSpec) -> PodTemplateSpec:
-    """Return what Kueue reads of a wrapped template, with defaults: a Workload that Kueue has made fits it."""
+    """Return the fields of a contained template that Kueue reads, with defaults, so that Kueue's Workload fits it."""
     spec = template.spec
     alone = PodSpec(
         init_containers=tuple(map(_container, spec.init_containers)),
@@ -221,7 +218,7 @@ def _container(one: Container) -> Container:
 
 
 def _with_info(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
-    """Return the template with the labels that an admission has put beside it: they say that it is admitted."""
+    """Return the template with the labels that an admission stored beside it, which show that it is admitted."""
     labels = {key: text for key, text in mapping_at(info, "labels").items() if isinstance(text, str)}
     if not labels:
         return template

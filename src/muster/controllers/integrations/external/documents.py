@@ -1,7 +1,7 @@
-"""Reads jobs of other projects' kinds, as plain JSON: only their definitions say what these kinds are.
+"""Read jobs of other projects' kinds as plain JSON, because only their definitions describe them.
 
-A definition may allow anything, so every reader here takes anything: it returns a default where the value is of another
-type, or raises `UnreadableJobError` where quota depends on the value.
+A definition may allow anything, so every reader here accepts anything. It returns a default if the value has another
+type, or raises `UnreadableJobError` if quota depends on the value.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from muster.api.patch.difference import escape_token
 from muster.controllers.integrations.framework import UnreadableJobError
 
 Json = dict[str, Any]
-# Keys and indexes that lead from a job to a part of it.
+# Keys and indexes from a job to a part of it.
 Path = tuple[str | int, ...]
 
 
 class ExternalJob(Struct):
-    """A job of which only the metadata has a type.
+    """A job of which only the metadata is typed.
 
-    parts: the objects that its controller has made and that say which pods the job has, for kinds that do not say it.
+    parts: the objects that its controller has created, for kinds whose pods can only be read from these.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -34,7 +34,7 @@ class ExternalJob(Struct):
 
 
 def value_at(document: Any, path: Sequence[str | int]) -> Any:
-    """Return what is at the path; None if nothing is."""
+    """Return the value at the path; None if there is none."""
     for step in path:
         if isinstance(step, int):
             document = document[step] if isinstance(document, list) and step < len(document) else None
@@ -114,7 +114,7 @@ def pointer(path: Sequence[str | int]) -> str:
 
 
 def patch_at(path: Sequence[str | int], value: Any) -> Json:
-    """Return the merge patch that sets what is at a path of keys."""
+    """Return the merge patch that sets the value at a path of keys."""
     for step in reversed(path):
         value = {step: value}
     patch: Json = value

@@ -1,4 +1,4 @@
-"""Lets jobs of other projects' kinds queue. A `Shape` describes each kind; the kind's own controller runs the pods."""
+"""Queue jobs of other projects' kinds. A `Shape` describes each kind; the kind's own controller runs the pods."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,7 +32,7 @@ from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
 class ExternalIntegration(Integration[ExternalJob]):
-    """The integration of one kind, which a cluster need not serve."""
+    """The integration of one kind; a cluster need not serve the kind."""
 
     optional = True
 
@@ -70,7 +70,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         return value_at({"spec": job.spec}, self.shape.suspend) is True
 
     def lacks_injection(self, job: ExternalJob) -> bool:
-        """Return whether the pods lack the label that the pods of admitted jobs have."""
+        """Return whether the pods lack the label of admitted jobs' pods."""
         with suppress(UnreadableJobError):
             marked = (POD_SET_LABEL in place.template.metadata.labels for place in self.places(job))
             return not self.is_suspended(job) and not all(marked)
@@ -89,7 +89,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         return self.shape.end(job)
 
     def reclaimable(self, job: ExternalJob) -> tuple[ReclaimablePod, ...]:  # noqa: ARG002  (most kinds replace pods)
-        """Return no pods: a controller may restart pods that have ended."""
+        """Return no pods, because the kind's controller may restart pods that have ended."""
         return ()
 
     def started_at(self, job: ExternalJob) -> datetime | None:
@@ -129,7 +129,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         return ()
 
     def rules(self, job: ExternalJob, old: ExternalJob | None) -> Errors:
-        """Return what is wrong with a job that queues.
+        """Return the errors in a job that queues.
 
         Its size is fixed while it runs, and its pods must be readable.
         """

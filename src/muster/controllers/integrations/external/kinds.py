@@ -1,6 +1,6 @@
-"""Lists the kinds of other projects that queue, as data: where a kind has what `Integration` needs to know.
+"""List the kinds of other projects that queue, as data: the paths of the fields that `Integration` needs.
 
-A kind whose pods, suspension and end are stated in the usual ways is one entry here. Sources: Kueue's integrations
+A kind with the usual fields for pods, suspension and end is one entry here. Sources: Kueue's integrations
 (pkg/controller/jobs), and the definitions that the projects publish.
 """
 
@@ -78,7 +78,7 @@ RAY_JOB: Final = Shape(
     runs_by_itself=lambda job: not job.spec.get("clusterSelector"),
 )
 
-# A kind stands before the kinds of its parts.
+# A kind comes before the kinds of its parts.
 SHAPES: Final = (
     RAY_JOB, RAY_SERVICE, RAY_CLUSTER, MPI_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB, PADDLE_JOB, JAX_JOB,
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Reads the podsets of other projects' kinds. Pure; each function makes a reader for some kinds.
+"""Read the podsets of other projects' kinds. Pure; each function makes a reader for some kinds.
 
-Names, order and counts of podsets are Kueue's: a Workload that Kueue has made for a job fits it here.
+Names, order and counts of podsets are Kueue's, so that a Workload made by Kueue fits the job here.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from muster.controllers.integrations.external.documents import (
 )
 from muster.controllers.integrations.framework import UnreadableJobError
 
-# The label that Kubeflow's operators give to pods: their rank within their role.
+# The label that Kubeflow's operators give to pods: the rank within the role.
 REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
 HEAD: Final = "head"
 SUBMITTER: Final = "submitter"
@@ -32,10 +32,11 @@ SUBMITTER: Final = "submitter"
 class Place(msgspec.Struct, frozen=True):
     """One podset of a job.
 
-    path: the path of its pod template. ranked_by: the label of a pod with its rank. groups: where pods come in groups
-    with ranks of their own, the label with the index of a pod's group, and the number of groups. written: whether the
-    template stands in the job; else it is the one that the kind's controller takes, and injected values are written to
-    that path.
+    path: the path of its pod template.
+    ranked_by: the pod label with the rank.
+    groups: if pods form groups with ranks of their own, the pod label with the group's index, and the number of groups.
+    written: whether the job contains the template; otherwise the kind's controller uses a default one, and injected
+    values are written to the path.
     """
 
     name: str
@@ -58,7 +59,7 @@ PlacesOf = Callable[[ExternalJob], Iterator[Place]]
 
 
 def replica_specs(field: str, *roles: str) -> PlacesOf:
-    """Return the reader of a map of roles in `spec`, as Kubeflow's kinds have it.
+    """Return the reader of a map of roles in `spec`, as in Kubeflow's kinds.
 
     `roles` are the first roles, in order.
     """
@@ -124,7 +125,7 @@ def _with_submitter(head: Place) -> Place:
 def _submitter_container(image: str) -> Container:
     """Return the container that KubeRay adds.
 
-    Its resources are KubeRay's defaults, which nothing in a RayJob changes.
+    Its resources are KubeRay's defaults, which a RayJob cannot change.
     """
     resources = ResourceRequirements(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "500m", "memory": "200Mi"})
     return Container(name="ray-job-submitter", image=image, resources=resources)

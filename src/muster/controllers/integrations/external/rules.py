@@ -1,4 +1,4 @@
-"""Checks jobs of other projects' kinds that queue, with the messages of Kueue's webhooks. Pure."""
+"""Check jobs of other projects' kinds that queue, with the messages of Kueue's webhooks. Pure."""
 
 from muster.api.kueue import MOST_POD_SETS
 from muster.api.managed.topology import problems
@@ -16,28 +16,28 @@ from muster.controllers.integrations.external.podsets import HEAD, Place
 
 
 def none(job: ExternalJob) -> Errors:  # noqa: ARG001  (rules like others)
-    """Return no errors."""
+    """Return no errors, for kinds without special rules."""
     return iter(())
 
 
 def of_place(place: Place) -> Errors:
-    """Return what is wrong with the topology request of a pod template."""
+    """Return the errors in the topology request of a pod template."""
     path = f"{text_of_path(place.path)}.metadata.annotations"
     return problems(path, place.template.metadata.annotations, place.count)
 
 
 def ray_cluster(job: ExternalJob) -> Errors:
-    """Return what is wrong with the cluster of a RayCluster."""
+    """Return the errors in the cluster of a RayCluster."""
     return _cluster(job, ("spec",))
 
 
 def ray_service(job: ExternalJob) -> Errors:
-    """Return what is wrong with the cluster of a RayService."""
+    """Return the errors in the cluster of a RayService."""
     return _cluster(job, ("spec", "rayClusterConfig"))
 
 
 def ray_job(job: ExternalJob) -> Errors:
-    """Return what is wrong with a RayJob: it must have a cluster of its own, which is deleted with it."""
+    """Return the errors in a RayJob: it must have a cluster of its own, which is deleted with it."""
     if job.spec.get("clusterSelector"):
         if mapping_at(job.spec, "rayClusterSpec"):
             detail = "a kueue managed job should not use an existing cluster"

@@ -1,4 +1,4 @@
-"""Describes what is particular to a kind of another project, as data."""
+"""Describe the particulars of a kind of another project, as data."""
 
 from collections.abc import Callable
 
@@ -15,11 +15,15 @@ from muster.controllers.integrations.external.standing import EndOf, IsSo
 class Shape(Struct, frozen=True):
     """One kind.
 
-    suspend: the field that suspends a job. managed_by: the field that names the controller of a job; controller: the
-    kind's own. places: the podsets. end, is_active, is_ready: as `Integration` has them. started_at: when it started.
-    priority_class: the field that names the PriorityClass, if it is not that of the pods. rules: returns what is wrong
-    with a job that queues. runs_by_itself: whether there is anything to start; a RayJob on an existing cluster only
-    talks to it.
+    suspend: the path of the field that suspends a job.
+    managed_by: the path of the field that names a job's controller.
+    controller: the name of the kind's own controller.
+    places: returns the podsets.
+    end, is_active, is_ready: as in `Integration`.
+    started_at: the path of its start time.
+    priority_class: the path of the field with the PriorityClass, if it is not that of the pods.
+    rules: returns the errors in a job that queues.
+    runs_by_itself: whether the job has pods of its own; a RayJob on an existing cluster does not.
     """
 
     kind: Kind[ExternalJob]

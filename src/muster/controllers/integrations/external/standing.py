@@ -1,4 +1,4 @@
-"""Reads the status of jobs of other projects' kinds. Pure; each function makes a reader for some kinds."""
+"""Read the status of jobs of other projects' kinds. Pure; each function makes a reader for some kinds."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ EndOf = Callable[[ExternalJob], End | None]
 
 
 def by_condition(type: str) -> IsSo:
-    """Return a reader that returns whether a condition is True."""
+    """Return a reader that tells whether a condition is True."""
     return lambda job: true_condition(job.status, type) is not None
 
 
@@ -32,11 +32,11 @@ def end_by_condition(succeeded: str, failed: str) -> EndOf:
 
 
 def never(job: ExternalJob) -> None:
-    """Return None: kinds that serve until they are deleted do not end."""
+    """Return None, for kinds that serve until they are deleted and so never end."""
 
 
 def has_active_replicas(job: ExternalJob) -> bool:
-    """Return whether a role of a Kubeflow job has active pods, or its operator has yet to suspend it."""
+    """Return whether a role of a Kubeflow job has active pods, or its operator has not suspended it yet."""
     roles = mapping_at(job.status, "replicaStatuses")
     if any(number_at(roles, role, "active") for role in roles):
         return True
@@ -54,7 +54,7 @@ def ray_job_is_ready(job: ExternalJob) -> bool:
 
 
 def ray_job_end(job: ExternalJob) -> End | None:
-    """Return how a RayJob ended, from its job and that job's deployment."""
+    """Return how a RayJob ended, by its job status and its deployment status."""
     if text_at(job.status, "jobDeploymentStatus") not in ("Complete", "Failed"):
         return None
     return End(text_at(job.status, "jobStatus") == "SUCCEEDED", text_at(job.status, "message"))
@@ -84,7 +84,7 @@ def app_wrapper_end(job: ExternalJob) -> End | None:
 def train_jobs(job: ExternalJob, count: str) -> dict[str, int]:
     """Return how many Jobs of each replicated job of a TrainJob are active, ready or succeeded, by its name.
 
-    count: which of the three is asked for.
+    count: one of the three.
     """
     return {text_at(one, "name"): number_at(one, count) for one in list_at(job.status, "jobsStatus")}
 

@@ -1,8 +1,8 @@
-"""Lets TrainJobs queue: a TrainJob's pods are those of the JobSet that its controller makes of its runtime.
+"""Queue TrainJobs: a TrainJob's pods are those of the JobSet that its controller makes from its runtime.
 
-The controller of TrainJobs makes that JobSet as soon as the TrainJob exists, suspended as the TrainJob is. So podsets
-are read there, and no rule of composing runtimes is repeated here. What an admission injects is a patch of the runtime,
-in the TrainJob; the controller applies it to the JobSet while both are suspended.
+The controller of TrainJobs creates that JobSet as soon as the TrainJob exists, suspended like the TrainJob. So podsets
+are read from it, and no rule about runtimes is repeated here. Injected values are a patch of the runtime in the
+TrainJob; the controller applies it to the JobSet while both are suspended.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
 from muster.queueing.jobframework.observedjob import PodSetInfo
 
-# The manager of our runtime patch, as with Kueue.
+# The manager of the runtime patch, the same as Kueue's.
 MANAGER: Final = "kueue.x-k8s.io/manager"
 _PATCHES: Final = ("trainingRuntimeSpec", "template", "spec")
 _JOBSETS: Final = JobSetIntegration()
@@ -42,7 +42,7 @@ class TrainJobIntegration(ExternalIntegration):
         return msgspec.structs.replace(job, parts=own)
 
     def podsets(self, job: ExternalJob) -> tuple[PodSet, ...]:
-        """Return the podsets of its JobSet; none until there is one."""
+        """Return the podsets of its JobSet; none before the JobSet exists."""
         return tuple(podset for part in job.parts for podset in _JOBSETS.podsets(part))
 
     def priority_class(self, job: ExternalJob) -> str:
@@ -50,7 +50,7 @@ class TrainJobIntegration(ExternalIntegration):
         return next(filter(None, (_JOBSETS.priority_class(part) for part in job.parts)), "")
 
     def lacks_injection(self, job: ExternalJob) -> bool:
-        """Return whether the patch of its admission is missing; false where the definition has no such patches."""
+        """Return whether the patch of its admission is missing; false if the definition has no such patches."""
         own = _own_patch(job)
         return not self.is_suspended(job) and own is not None and not list_at(own, *_PATCHES, "replicatedJobs")
 
@@ -68,18 +68,18 @@ class TrainJobIntegration(ExternalIntegration):
     def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
         """Return the writes that patch the runtime and then resume the TrainJob.
 
-        Its controller demands that the patch comes while the TrainJob is suspended.
+        Its controller accepts the patch only while the TrainJob is suspended.
         """
         patched = [_replicated_job(info) for info in infos]
         return [_step(job, patched), Step(patch_at(self.shape.suspend, False))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
-        """Return the write that removes the patch; its controller then updates the JobSet."""
+        """Return the write that removes the patch; the TrainJob's controller then updates the JobSet."""
         own = _own_patch(job)
         return [_step(job, [])] if own is not None and list_at(own, *_PATCHES, "replicatedJobs") else []
 
     def defaults(self, job: ExternalJob) -> Json:
-        """Return a patch that changes nothing yet: Kueue starts no TrainJob without one, if it takes over again."""
+        """Return a patch without effect yet: if Kueue takes over again, it starts no TrainJob without one."""
         if _own_patch(job) is not None:
             return {}
         patches = [*list_at(job.spec, "runtimePatches"), _patch([])]
@@ -119,7 +119,7 @@ def _patch(replicated_jobs: list[Json]) -> Json:
 
 
 def _step(job: ExternalJob, replicated_jobs: list[Json]) -> Step:
-    """Return the write of our patch of the runtime, beside those of others."""
+    """Return the write of the engine's runtime patch, which keeps those of other managers."""
     patches, own = list_at(job.spec, "runtimePatches"), _patch(replicated_jobs)
     if not patches:
         return Step(operations=({"op": "add", "path": "/spec/runtimePatches", "value": [own]},))

@@ -1,1 +1,1 @@
-"""Lets Jobs of batch/v1 queue."""
+"""Queue Jobs of batch/v1."""

@@ -1,4 +1,4 @@
-"""Checks how a Job queues, and its changes; order and messages are those of Kueue's job_webhook.go. Pure."""
+"""Check the queueing fields of a Job, and updates of it, as Kueue's job_webhook.go does, with its messages. Pure."""
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, pods_at_once
 from muster.api.kueue.names import (
@@ -20,26 +20,26 @@ _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.
 
 
 def is_run_here(job: Job) -> bool:
-    """Return whether the controller of this cluster makes its pods."""
+    """Return whether the Job controller of this cluster creates its pods."""
     return job.spec.managed_by in (None, "", JOB_CONTROLLER_NAME)
 
 
 def counts_follow(job: Job) -> bool:
     """Return whether a new Job that queues keeps its Workload, and its pods, when it is scaled.
 
-    It then scales as a Job without a queue (kubernetes KEP-3715). A Job is left alone if it says anything about how it
-    may change size, if its pods need not run together or must keep together in a topology, or if another program makes
+    It then scales like a Job without a queue (kubernetes KEP-3715). A Job is excluded if it has settings of its own for
+    resizing, if its pods need not run together or must be close together in a topology, or if another program creates
     its Workload or runs it.
     """
     meta, spec, template = job.metadata, job.spec, job.spec.template.metadata
-    said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
+    annotations = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
     ours = is_run_here(job) and not prebuilt_name(meta) and TOPOLOGY_ANNOTATIONS.isdisjoint(template.annotations)
     one_each = spec.completion_mode == INDEXED and spec.completions == spec.parallelism
-    return ours and one_each and not said and meta.annotations.get(GANG_ANNOTATION) != "false"
+    return ours and one_each and not annotations and meta.annotations.get(GANG_ANNOTATION) != "false"
 
 
 def rules(job: Job, old: Job | None) -> Errors:
-    """Return the broken rules for every version of a Job; `old` is the one before, if there is one."""
+    """Return the broken rules for every version of a Job; `old` is the version before, if there is one."""
     before = old.metadata.annotations.get(JOB_MIN_PARALLELISM) if old is not None else None
     if old is None or job.metadata.annotations.get(JOB_MIN_PARALLELISM) != before:
         yield from _partial(job)
@@ -62,7 +62,7 @@ def changes(new: Job, old: Job) -> Errors:
 
 
 def is_together(job: Job) -> bool:
-    """Return whether its completions follow its parallelism when it is admitted in part."""
+    """Return whether its completions follow its parallelism in partial admission."""
     return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
 
 

@@ -1,4 +1,4 @@
-"""Defines the gang of a Job: all pods that it wants to run side by side. Pure."""
+"""Define the gang of a Job: all pods that it wants to run side by side. Pure."""
 
 from collections.abc import Callable, Collection, Iterable
 
@@ -15,7 +15,7 @@ from muster.jobs.job.terms import Terms
 
 
 class JobGangs(OwnedGangs[Job]):
-    """The gangs of Jobs, which count done pods by their status."""
+    """The gangs of Jobs. A Job's status counts its done pods."""
 
     kind = JOB
 
@@ -26,16 +26,16 @@ class JobGangs(OwnedGangs[Job]):
     def size(self, carrier: Job, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:
         """Return its size by parallelism; a Job that grew beyond its quota starts again without the growth.
 
-        A Job that comes in waves starts its first wave whole, again if it lost all pods before one was done.
+        A Job with several waves starts its first wave whole, and does so again if it lost all pods before one was done.
         """
         done, wanted = _count_done(carrier), self.wanted(carrier)
         if comes_in_waves(carrier.spec):
             return Size(wanted, len(bound), in_waves=bool(bound or done))
-        known = held_members(carrier.metadata) or 0
+        recorded = held_members(carrier.metadata) or 0
         if not bound:
-            on_credit = sum(is_gated(pod) and completion_index(pod) >= known for pod in gated) if known else 0
+            on_credit = sum(is_gated(pod) and completion_index(pod) >= recorded for pod in gated) if recorded else 0
             return Size(max(0, wanted - on_credit))
-        held = max(known, self.held(carrier, bound))
+        held = max(recorded, self.held(carrier, bound))
         return Size(wanted, len(bound), held, done if self.place(carrier) is not None else 0)
 
     def place(self, carrier: Job) -> Callable[[Pod], int] | None:
@@ -49,7 +49,7 @@ class JobGangs(OwnedGangs[Job]):
         return max(map(place, pods), default=-1) + 1
 
     def most(self, carrier: Job) -> int:
-        """Return its number of indexes, or of parallel pods: anything above that was a growth if it comes back."""
+        """Return its number of indexes, or of parallel pods; members above that count as growth if they return."""
         return pods_at_once(carrier.spec)
 
     def end(self, carrier: Job, started: float) -> End | None:
@@ -57,7 +57,7 @@ class JobGangs(OwnedGangs[Job]):
         return end_of(carrier.metadata, carrier.spec.active_deadline_seconds, started)
 
     def members(self, carrier: Job, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods without those of an Indexed Job that have lost their place since it was scaled down."""
+        """Return the pods, without those of an Indexed Job whose index was removed by scaling down."""
         if carrier.spec.completion_mode != INDEXED or carrier.spec.completions is None:
             return list(pods)
         size = carrier.spec.completions

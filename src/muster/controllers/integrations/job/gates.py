@@ -1,7 +1,7 @@
-"""Opens the gates of pods of Jobs for which quota was granted (of elastic Jobs, upstream's ElasticJobUngater).
+"""Open the gates of pods of Jobs for which quota was granted (for elastic Jobs, upstream's ElasticJobUngater).
 
-Pods of other Jobs are only gated if another program resumed the Job before it was admitted. Pods that lack what an
-admission injects are deleted when the Job is stopped.
+Pods of other Jobs are only gated if another program resumed the Job before it was admitted. Pods without the injected
+fields are deleted when the Job is stopped.
 """
 
 from muster.api.batch import JOB
@@ -67,9 +67,9 @@ class QuotaGates(Reconciler):
         return None
 
     async def _open(self, pod: Pod, workload: Workload) -> None:
-        kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
+        gates = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
         with ignoring("NotFound"):
-            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": kept or None}})
+            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": gates or None}})
             self._gates.removed(GATE, pod, workload)
 
 

@@ -1,4 +1,4 @@
-"""Lets a batch/v1 Job queue. Its size is its parallelism; where it may, it starts with less (partial admission)."""
+"""Queue a batch/v1 Job. Its size is its parallelism; with partial admission, it may start smaller."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,7 +35,7 @@ from muster.jobs.job.terms import managed_by
 from muster.queueing.jobframework.observedjob import End, PodSetInfo
 from muster.queueing.jobframework.reclaimable import reclaimable_pods
 
-# Labels that the API server puts on a Job's pods and lets nobody remove. A Workload has only the name.
+# Labels that the API server sets on a Job's pods and that cannot be removed. A Workload has only the name.
 _OWN_LABELS = (LEGACY_JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UID_LABEL)
 
 
@@ -47,7 +47,10 @@ class JobIntegration(Integration[Job]):
     gangs = JobGangs()
 
     def is_managed(self, job: Job) -> bool:
-        """Return false if `managedBy` names another controller: it may not be there, and would hold quota for ever."""
+        """Return whether the built-in controller or MultiKueue runs the Job.
+
+        Another controller may not be running, and the Job would then hold quota for ever.
+        """
         return managed_by(job) in (JOB_CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
     def podsets(self, job: Job) -> tuple[PodSet, ...]:
@@ -75,13 +78,13 @@ class JobIntegration(Integration[Job]):
         return not job.spec.suspend and POD_SET_LABEL not in job.spec.template.metadata.labels
 
     def is_active(self, job: Job) -> bool:
-        """Return true until its controller says that a suspended Job has no pods any more: it may be making some."""
+        """Return whether the Job has or may be creating pods: true until its controller reports it as suspended."""
         status = job.status
         unsure = job.spec.suspend and not is_true(status.conditions, SUSPENDED) and _may_have_begun(job)
         return bool(status.active or status.terminating or unsure)
 
     def is_ready(self, job: Job) -> bool:
-        """Return whether ready + succeeded >= parallelism (Kueue KEP-349); successes count before they are booked."""
+        """Return whether ready + succeeded >= parallelism (Kueue KEP-349), including successes not yet counted."""
         status = job.status
         uncounted = len(status.uncounted_terminated_pods.succeeded) if status.uncounted_terminated_pods else 0
         return status.succeeded + (status.ready or 0) + uncounted >= pods_at_once(job.spec)
@@ -92,12 +95,12 @@ class JobIntegration(Integration[Job]):
         return None if condition is None else End(condition.type == "Complete", condition.message)
 
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Return the pods beyond those that are still to be done."""
+        """Return the pods that exceed the remaining completions."""
         count = reclaimable_pods(job)
         return (ReclaimablePod(name=MAIN_POD_SET, count=count),) if count else ()
 
     def started_at(self, job: Job) -> datetime | None:
-        """Return the start time that its controller gives."""
+        """Return the start time in the Job's status."""
         return job.status.start_time
 
     def priority_class(self, job: Job) -> str:
@@ -105,20 +108,20 @@ class JobIntegration(Integration[Job]):
         return job.spec.template.spec.priority_class_name
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the write that resumes the Job with what was injected, in the admitted size."""
+        """Return the write that resumes the Job with the injected values, in the admitted size."""
         (info,) = infos
         template = {"template": injecting(job.spec.template, info)}
         spec = {"suspend": False} | template | _make_size_patch(job, info.count)
         return [Step({"spec": spec} | started_again(job.metadata))]
 
     def stop(self, job: Job, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all Jobs stop alike)
-        """Return the write that suspends the Job; its controller counts that as an interruption, and says why."""
+        """Return the write that suspends the Job; its controller counts that as an interruption, with this reason."""
         return [Step({"spec": {"suspend": True}} | stopped_for(why))]
 
     def restore(self, job: Job, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the writes that restore its template, after one that makes the Job count as never started.
+        """Return the writes that restore its template, after one that clears its start time.
 
-        Servers before 1.35 let the template change only then.
+        Servers before 1.35 let the template change only without a start time.
         """
         (podset,) = original
         template = restoring(job.spec.template, podset.template, keep=(*_OWN_LABELS, JOB_NAME_LABEL))
@@ -126,7 +129,7 @@ class JobIntegration(Integration[Job]):
         return [*reset, Step({"spec": {"template": template} | _make_size_patch(job, podset.count)})]
 
     def defaults(self, job: Job) -> dict[str, Any]:
-        """Return the patch that lets its size change as without a queue."""
+        """Return the patch that lets its size change like that of a Job without a queue."""
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: Job) -> dict[str, Any]:
@@ -143,17 +146,17 @@ class JobIntegration(Integration[Job]):
 
 
 def _may_have_begun(job: Job) -> bool:
-    """Return whether the Job was ever allowed to run.
+    """Return whether the Job may ever have had pods.
 
-    Its controller makes pods before it writes a start time. A Job that was created suspended, and whose spec nobody has
-    changed since, has none.
+    Its controller creates pods before it writes a start time. But a Job that was created suspended, and whose spec has
+    not changed since, has none.
     """
     changed = job.metadata.generation > 1 and admission.is_run_here(job)
     return changed or job.status.start_time is not None
 
 
 def _least(job: Job) -> int | None:
-    """Return the fewest pods with which it would start; the size of an elastic Job changes in another way."""
+    """Return the minimum number of pods with which it starts; None for an elastic Job, which resizes otherwise."""
     annotations = job.metadata.annotations
     if is_elastic(annotations):
         return None
@@ -163,7 +166,7 @@ def _least(job: Job) -> int | None:
 
 
 def _make_size_patch(job: Job, count: int) -> dict[str, Any]:
-    """Return the patch that gives a Job with partial admission this size; nothing for others."""
+    """Return the patch that gives a Job with partial admission this size; empty for other Jobs."""
     if _least(job) is None or count == pods_at_once(job.spec):
         return {}
     return {"parallelism": count} | ({"completions": count} if admission.is_together(job) else {})

@@ -1,1 +1,1 @@
-"""Lets JobSets queue."""
+"""Queue JobSets."""

@@ -1,4 +1,4 @@
-"""Validates how a JobSet queues, and its updates; the messages are those of Kueue's jobset_webhook.go. Pure."""
+"""Validate the queueing fields of a JobSet, and updates of it, with the messages of Kueue's jobset_webhook.go. Pure."""
 
 from collections.abc import Sequence
 
@@ -23,8 +23,8 @@ _FIXED = f"the number of pods cannot change while the JobSet runs with quota, un
 def counts_follow(jobset: JobSet) -> bool:
     """Return whether a new JobSet that queues keeps its Workload, and its pods, when it is scaled.
 
-    It then scales as a JobSet without a queue. A JobSet is left alone if it says so, if its pods must keep together in
-    a topology, or if another program makes its Workload or runs it.
+    It then scales like a JobSet without a queue. A JobSet is excluded if it says so, if its pods must be close together
+    in a topology, or if another program creates its Workload or runs it.
     """
     templates = (role.template.spec.template for role in jobset.spec.replicated_jobs)
     anywhere = all(TOPOLOGY_ANNOTATIONS.isdisjoint(template.metadata.annotations) for template in templates)
@@ -60,7 +60,7 @@ def _queues(jobset: JobSet) -> bool:
 
 
 def _one_workload(jobset: JobSet) -> Errors:
-    """Return what its Workload could not hold."""
+    """Return an error if one Workload cannot contain the JobSet."""
     roles = jobset.spec.replicated_jobs
     if len(roles) > MOST_POD_SETS:
         yield too_many(_ROLES, len(roles), MOST_POD_SETS)

@@ -1,4 +1,4 @@
-"""Defines the gang of a JobSet that asks for it: all its pods, over its Jobs, stage by stage. Pure."""
+"""Define the gang of a JobSet that requests it: all its pods, over its Jobs, stage by stage. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -24,8 +24,8 @@ from muster.runtime.objects import key_of, meta_of
 class _Job(Struct):
     """The pods of one Job.
 
-    placed: whether it ran: the pods that it lacks may never come, as where an index has failed.
-    done: how many pods the Job does not make again: these have succeeded, or their indexes have failed.
+    placed: whether the Job ran, so that missing pods may never be created, for example because an index has failed.
+    done: how many pods the Job does not create again: these have succeeded, or their indexes have failed.
     """
 
     unbound: list[Pod] = field(default_factory=list)
@@ -34,15 +34,15 @@ class _Job(Struct):
     done: int = 0
 
     def is_there(self, role: ReplicatedJob) -> bool:
-        """Return whether the Job has all its pods, or had."""
+        """Return whether all pods of the Job exist or existed."""
         return self.placed or len(self.unbound) >= pods_at_once(role.template.spec, self.done)
 
 
 class JobSetGangs(GangSource[JobSet]):
-    """The gangs of JobSets whose pods say that they go together.
+    """The gangs of JobSets whose pods have the gang annotation.
 
-    The pods of other JobSets are in the gangs of their Jobs. A JobSet's status tells only how many Jobs have succeeded,
-    not how many pods. Their Jobs tell that.
+    The pods of other JobSets are in the gangs of their Jobs. A JobSet's status has the number of succeeded Jobs, not of
+    pods, so their Jobs are read for that.
     """
 
     kinds: tuple[Kind[Any], ...] = (JOB_SET,)
@@ -88,7 +88,7 @@ class JobSetGangs(GangSource[JobSet]):
 def _turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> Iterator[Turn]:
     """Yield the turns of one stage; none if it has nothing to place, or lacks pods.
 
-    The lost pods of a running stage come back Job by Job. The next waves of its Jobs wait for nothing.
+    The lost pods of a running stage are replaced Job by Job. The next waves of its Jobs do not wait for other pods.
     """
     known = {role.name: jobs.get(role.name, {}) for role in stage}
     runs = any(job.bound for jobs_of_role in known.values() for job in jobs_of_role.values())
@@ -106,7 +106,7 @@ def _turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[
 
 
 def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> bool:
-    """Return whether all pods exist that should run side by side; those of Jobs that have succeeded may be gone."""
+    """Return whether all pods exist that should run side by side; those of succeeded Jobs may be deleted."""
     if not all(job.is_there(role) for job in jobs.values()):
         return False
     ended = sum(not job.unbound and not job.bound for job in jobs.values())
@@ -114,9 +114,9 @@ def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> 
 
 
 def _succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
-    """Return how many Jobs of the role have succeeded.
+    """Return how many Jobs of the role have succeeded; 0 during a restart.
 
-    Return None during a restart, when the status may count Jobs from before it.
+    During a restart the status may count Jobs from before it.
     """
     status = jobset.status
     if is_true(status.conditions, names.RESTARTING):
@@ -151,9 +151,10 @@ def _role(pod: Pod) -> str:
 
 
 def _newest_attempt(jobset: JobSet, pods: Iterable[Pod]) -> int:
-    """Return the attempt of the newest pods; the JobSet in the cache may be older than these.
+    """Return the attempt of the newest pods; the JobSet in the cache may be older than its pods.
 
-    Suspensions do not count here: JobSet's own controller, which may have come after Muster's, labels no pod with them.
+    Suspensions do not count here, because JobSet's own controller, which may have taken over, does not label pods with
+    them.
     """
     return max([jobset.status.restarts, *map(_attempt, pods)])
 

@@ -1,4 +1,4 @@
-"""Opens the gates of the pods by which a JobSet grew, once there is quota for them."""
+"""Open the gates of the pods by which a JobSet grew, once they have quota."""
 
 from collections.abc import Iterable
 
@@ -75,9 +75,9 @@ class JobSetGates(Reconciler):
         return None
 
     async def _open(self, pod: Pod, workload: Workload) -> None:
-        kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
+        gates = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
         with ignoring("NotFound"):
-            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": kept or None}})
+            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": gates or None}})
             self._gates.removed(GATE, pod, workload)
 
 
@@ -91,5 +91,5 @@ def _waiting_of(pod: Pod) -> Iterable[str]:
 
 
 def _matters(_old: Pod | None, new: Pod | None) -> bool:
-    """Return whether one more pod waits, or a pod that did not wait has gone."""
+    """Return whether one more pod waits, or a pod ended or was deleted."""
     return new is None or is_gated(new) or new.status.phase in ("Succeeded", "Failed")

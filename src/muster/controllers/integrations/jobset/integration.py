@@ -1,4 +1,4 @@
-"""Lets a JobSet queue as one workload with a podset for each replicated job. It starts whole or not at all."""
+"""Queue a JobSet as one workload with a podset for each replicated job. It starts whole or not at all."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -26,7 +26,7 @@ from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
 class JobSetIntegration(Integration[JobSet]):
-    """JobSets; the Jobs that they make have no Workload of their own."""
+    """JobSets; the Jobs that they create have no Workload of their own."""
 
     kind: Kind[JobSet] = JOB_SET
     name = "jobset.x-k8s.io/jobset"
@@ -34,7 +34,10 @@ class JobSetIntegration(Integration[JobSet]):
     gangs = JobSetGangs()
 
     def is_managed(self, job: JobSet) -> bool:
-        """Return false if `managedBy` names another controller: it may not be there, and would hold quota for ever."""
+        """Return whether JobSet's own controller or MultiKueue runs the JobSet.
+
+        Another controller may not be running, and the JobSet would then hold quota for ever.
+        """
         return managed_by(job) in (names.CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
     def podsets(self, job: JobSet) -> tuple[PodSet, ...]:
@@ -51,15 +54,12 @@ class JobSetIntegration(Integration[JobSet]):
         return not is_suspended(job) and not all(marked)
 
     def is_active(self, job: JobSet) -> bool:
-        """Return true until its controller says that a suspended JobSet has suspended its Jobs.
-
-        It may be making some.
-        """
+        """Return whether the JobSet has or may be creating pods: true until its controller reports it as suspended."""
         running = any(record.active for record in job.status.replicated_jobs_status)
         return running or (is_suspended(job) and says_it_runs(job.status))
 
     def is_ready(self, job: JobSet) -> bool:
-        """Return whether everything that may run is ready."""
+        """Return whether all pods that may run are ready."""
         return progress.is_ready(job)
 
     def end(self, job: JobSet) -> End | None:
@@ -83,13 +83,13 @@ class JobSetIntegration(Integration[JobSet]):
         return next(filter(None, (template.spec.priority_class_name for template in _templates(job))), "")
 
     def start(self, job: JobSet, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the write that resumes it with what was injected."""
+        """Return the write that resumes it with the injected values."""
         pairs = zip(_templates(job), infos, strict=True)
         step = _step([injecting(template, info) for template, info in pairs], job, suspend=False)
         return [Step(operations=(*step.operations, *started_again_operations(job.metadata)))]
 
     def stop(self, job: JobSet, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all JobSets stop alike)
-        """Return the write that suspends it; its controller counts that as an interruption, and says why."""
+        """Return the write that suspends it; its controller counts that as an interruption, with this reason."""
         return [Step({"spec": {"suspend": True}} | stopped_for(why))]
 
     def restore(self, job: JobSet, original: Sequence[PodSet]) -> Sequence[Step]:
@@ -98,7 +98,7 @@ class JobSetIntegration(Integration[JobSet]):
         return [_step([restoring(template, podset.template) for template, podset in pairs], job)]
 
     def defaults(self, job: JobSet) -> dict[str, Any]:
-        """Return the patch that lets its size change as without a queue."""
+        """Return the patch that lets its size change like that of a JobSet without a queue."""
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: JobSet) -> dict[str, Any]:

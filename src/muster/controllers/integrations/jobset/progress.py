@@ -1,4 +1,4 @@
-"""Decides how far a JobSet is for its quota: whether it is ready, and which pods will never be needed again. Pure."""
+"""Decide a JobSet's readiness for its quota, and which pods will not be needed again. Pure."""
 
 from muster.api.conditions import is_true
 from muster.api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus, names
@@ -12,8 +12,8 @@ _IGNORES_MAXIMUM = (names.RESTART_JOBSET_IGNORING_MAX,)
 def is_ready(jobset: JobSet) -> bool:
     """Return whether all Jobs that may run are ready or have succeeded.
 
-    A role that waits for another has no pods yet: it counts only once the other role has come so far. Upstream never
-    finds such a JobSet ready (kueue#6796).
+    A role that waits for another has no pods yet: it counts only once the other role has reached the required state.
+    Upstream never finds such a JobSet ready (kueue#6796).
     """
     records = {record.name: record for record in jobset.status.replicated_jobs_status}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
@@ -28,7 +28,7 @@ def _is_ready(role: ReplicatedJob, record: ReplicatedJobStatus | None) -> bool:
 def reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
     """Return the pods of Jobs that have succeeded, unless a restart could create them again.
 
-    Released quota would be missing at a restart. Upstream releases it all the same, and then runs on more than it
+    Otherwise their released quota would be missing at a restart. Upstream releases it, and then uses more than it
     holds.
     """
     if may_restart(jobset):
@@ -43,14 +43,14 @@ def reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
 
 
 def _done(role: ReplicatedJob, record: ReplicatedJobStatus) -> int:
-    """Return how many Jobs have succeeded; right after a scale-down, its status may still count some that are gone."""
+    """Return how many Jobs have succeeded; right after a scale-down, the status may still count deleted ones."""
     return max(0, min(record.succeeded, role.replicas - record.active)) if record.succeeded <= role.replicas else 0
 
 
 def may_restart(jobset: JobSet) -> bool:
-    """Return whether Jobs that have succeeded may have to run once more, by its failure policy.
+    """Return whether succeeded Jobs may have to run again, by the failure policy.
 
-    The counts in its status during a restart may still be of the attempt before.
+    During a restart, the counts in the status may still be of the previous attempt.
     """
     policy, status = jobset.spec.failure_policy, jobset.status
     if is_true(status.conditions, names.RESTARTING):

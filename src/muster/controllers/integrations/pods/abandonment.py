@@ -1,9 +1,9 @@
-"""Decides when a pod group that nobody replaces gives its quota back. Pure.
+"""Decide when a pod group whose ended pods are not replaced releases its quota. Pure.
 
-Kueue lets such a group hold its quota until somebody creates replacement pods or deletes the group, unless
-`waitForPodsReady.recoveryTimeout` is set. Where that is off, the scheduler's `recoveryTimeout` takes its place: a group
-of which no pod runs any more is evicted. Its Workload then waits outside the queue, with the condition
-`WaitingForReplacementPods`, and queues again once every place has a pod.
+Kueue lets such a group hold its quota until a user creates replacement pods or deletes the group, unless
+`waitForPodsReady.recoveryTimeout` is set. If that is off, the scheduler's `recoveryTimeout` applies: a group without a
+running pod is evicted. Its Workload then waits outside the queue, with the condition `WaitingForReplacementPods`, and
+queues again once all pods exist.
 """
 
 from datetime import datetime, timedelta
@@ -28,11 +28,11 @@ _SEE = PodGroups()
 
 
 def gives_back_at(group: PodGroup, status: WorkloadStatus, timeout: timedelta) -> datetime | None:
-    """Return when a group loses its quota unless its pods are replaced before, or None if it keeps the quota.
+    """Return when a group loses its quota unless its pods are replaced before; None if it keeps the quota.
 
     The time counts from the end of the last pod.
 
-    status: of its Workload, with the condition `WaitingForReplacementPods` as it is now.
+    status: of its Workload, with the present condition `WaitingForReplacementPods`.
     timeout: how long the group may lack all its pods; 0 is for ever.
     """
     waiting = find_true(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
@@ -43,7 +43,7 @@ def gives_back_at(group: PodGroup, status: WorkloadStatus, timeout: timedelta) -
 
 
 def given_back(status: WorkloadStatus, number: int, timeout: timedelta, now: datetime) -> WorkloadStatus:
-    """Return the status of the Workload of a group that is evicted because nobody replaced its pods.
+    """Return the status of the Workload of a group that is evicted because its pods were not replaced.
 
     number: how many pods are missing.
     """
@@ -63,7 +63,7 @@ def _is_pending(pod: Pod) -> bool:
 
 
 def _last_end(group: PodGroup) -> datetime:
-    """Return when the last pod ended, as far as the pods tell."""
+    """Return when the last pod ended, as far as its status tells."""
     conditions = (find_condition(pod, "ContainersReady") for pod in group.members)
     moments = [one.last_transition_time for one in conditions if one is not None and one.last_transition_time]
     moments += [pod.metadata.deletion_timestamp for pod in group.members if pod.metadata.deletion_timestamp]

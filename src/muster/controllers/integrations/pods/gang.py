@@ -1,4 +1,4 @@
-"""Defines the gang of a group of pods (Kueue KEP-976): as many as the pods say. No object carries it. Pure."""
+"""Define the gang of a group of pods (Kueue KEP-976): as many as the pods say. It has no carrier. Pure."""
 
 from muster.api.core import Pod
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
@@ -10,7 +10,7 @@ from muster.gang.demands import Size
 
 
 class PodGroupGangs(GangSource[None]):
-    """The gangs of groups of pods, except groups that may start bit by bit."""
+    """The gangs of groups of pods, except groups that may start pod by pod."""
 
     counts_others = True
 
@@ -21,7 +21,7 @@ class PodGroupGangs(GangSource[None]):
     def due(self, carrier: None, members: Members) -> Due:  # noqa: ARG002  (there is none)
         """Return all pods that have not succeeded.
 
-        Together at first, and as replacements of lost ones when those come.
+        At first they are placed together, later as replacements of lost ones.
         """
         wanted = _size(members.first) - members.count_succeeded()
         return due_of(members.unbound, Size(wanted, len(members.bound), held=wanted))
@@ -30,7 +30,7 @@ class PodGroupGangs(GangSource[None]):
 def _size(pod: Pod) -> int:
     """Return how many pods to bind together with this one.
 
-    0 if it is in no group, or in one that may start bit by bit.
+    Return 0 if the pod is in no group, or in a group that may start pod by pod.
     """
     meta = pod.metadata
     fast, gang = meta.annotations.get(POD_GROUP_FAST_ADMISSION), meta.annotations.get(GANG_ANNOTATION)

@@ -1,8 +1,8 @@
-"""Decides which pods of a group, or a pod alone, count for their Workload, and what is observed of them. Pure.
+"""Decide which pods of a group, or which single pod, count for their Workload, and observe them. Pure.
 
-A group is complete once it has as many pods as they say. Until it holds quota any pods count, so long as there are
-enough. From then on each role has its places, and a pod that fails leaves its place to another of its role. A pod that
-comes when all places are taken is rejected.
+A group is complete once it has as many pods as their annotation says. Before it holds quota, any pods count, as long as
+there are enough. From then on each role has a fixed number of places: another pod of the role may replace a failed one.
+A pod that is created when all places are taken is rejected.
 """
 
 from collections import Counter
@@ -35,10 +35,10 @@ from muster.api.pods import find_condition, is_deleting, is_finished, is_ready
 from muster.queueing.conditions import put
 from muster.queueing.jobframework.observedjob import End
 
-# The number of different pods that one Workload can hold (upstream).
+# The maximum number of different pods in one Workload (upstream).
 MAX_ROLES = 18
 
-# The condition of a pod that we told to end.
+# The condition of a pod that the engine is ending.
 TERMINATION_TARGET = "TerminationTarget"
 
 
@@ -46,11 +46,11 @@ TERMINATION_TARGET = "TerminationTarget"
 class PodGroup:
     """The pods of one Workload, the oldest first.
 
-    name: "" if it is one pod alone.
+    name: "" for a single pod.
     members: all of them; at least one.
     pods: those that count.
     podsets: what they request.
-    now: pods that should have ended by then are not waited for any longer.
+    now: pods that should have ended by then no longer delay the group.
     """
 
     name: str
@@ -61,32 +61,32 @@ class PodGroup:
 
     @property
     def first(self) -> Pod:
-        """The pod that stands for all of them."""
+        """The pod whose metadata stands for the whole group."""
         return self.pods[0] if self.pods else self.members[0]
 
     @property
     def metadata(self) -> ObjectMeta:
-        """The pods' labels and annotations about queueing."""
+        """The pods' labels and annotations for queueing."""
         return self.first.metadata
 
     @property
     def size(self) -> int:
-        """The number of pods that there should be."""
+        """The desired number of pods."""
         return group_size(self.metadata) if self.name else 1
 
     @property
     def is_serving(self) -> bool:
-        """Whether it runs for ever: pods that have succeeded are replaced too."""
+        """Whether the group runs for ever, so that succeeded pods are replaced, too."""
         return bool(self.name) and self.metadata.annotations.get(POD_GROUP_SERVING) == "true"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMembership:
-    """The pods of a group: those that hold a place in it, and the others.
+    """The pods of a group: those that have a place in it, and the others.
 
     excess: the pods that have no place in the group.
     released: the pods whose finalizer is removed, because their end need not be observed any more.
-    absent: the number of empty places.
+    absent: the number of missing pods.
     complaint: why no Workload can be made of the pods; empty if one can.
     """
 
@@ -119,7 +119,7 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
 
 
 def _complaint(name: str, members: Sequence[Pod]) -> str:
-    """Return what keeps the pods from being one group."""
+    """Return why the pods cannot be one group."""
     first, *others = counting = [pod for pod in members if pod.status.phase != "Failed"] or list(members)
     meta, queue, size = first.metadata, _queue(first), group_size(first.metadata)
     for other in others:
@@ -134,7 +134,7 @@ def _complaint(name: str, members: Sequence[Pod]) -> str:
 
 
 def _gather(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
-    """Return the membership of a group without quota: as many pods as it should have."""
+    """Return the membership of a group without quota: the first pods, up to the desired number."""
     complaint, able = _complaint(name, members), sorted(filter(_may_run, members), key=_worth)
     size = group_size(members[0].metadata) if not complaint else len(able)
     kept = sorted(able[:size], key=_age)
@@ -151,7 +151,7 @@ def _gather(name: str, members: tuple[Pod, ...], workload: Workload | None, now:
 
 
 def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datetime) -> GroupMembership:
-    """Return the membership of a group with quota, or with missing pods: each role has its places."""
+    """Return the membership of a group with quota, or with missing pods: each role has a fixed number of places."""
     kept: list[Pod] = []
     excess: list[Pod] = []
     released: list[Pod] = []
@@ -177,7 +177,7 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
 
 
 def _is_given_up(members: Sequence[Pod], now: datetime) -> bool:
-    """Return whether others than us deleted all pods of the group, and none occupies its place any more."""
+    """Return whether another client deleted all pods of the group, and none occupies a node any more."""
     return all(is_deleting(pod) and not was_told(pod) and not _occupies(pod, now) for pod in members)
 
 
@@ -185,20 +185,20 @@ def _is_given_up(members: Sequence[Pod], now: datetime) -> bool:
 
 
 class PodGroups:
-    """The `Observable` of groups of pods."""
+    """The `Observable` for groups of pods."""
 
     def podsets(self, job: PodGroup) -> tuple[PodSet, ...]:
         """Return one podset for each role."""
         return job.podsets
 
     def is_suspended(self, job: PodGroup) -> bool:
-        """Return whether every pod that runs was told to end."""
+        """Return whether every running pod is being ended."""
         return all(
             is_finished(pod) or is_deleting(pod) or (is_held(pod) and not runs_elsewhere(pod)) for pod in job.members
         )
 
     def lacks_injection(self, job: PodGroup) -> bool:  # noqa: ARG002  (an integration's)
-        """Return false: a group makes no pods, and running pods stay."""
+        """Return false: a group creates no pods, and running pods stay."""
         return False
 
     def is_active(self, job: PodGroup) -> bool:
@@ -214,7 +214,7 @@ class PodGroups:
         return ready and len(job.pods) >= job.size
 
     def end(self, job: PodGroup) -> End | None:
-        """Return the end once all have succeeded, or no pod runs and none may be replaced."""
+        """Return the end once all pods have succeeded, or none runs and none may be replaced."""
         if job.is_serving:
             return None
         if not job.name:
@@ -228,7 +228,7 @@ class PodGroups:
         return End(succeeded >= job.size, f"Pods succeeded: {succeeded}/{job.size}.")
 
     def reclaimable(self, job: PodGroup) -> tuple[ReclaimablePod, ...]:
-        """Return how many pods of each role have succeeded, as their quota is free; none of a serving group."""
+        """Return how many pods of each role have succeeded, because their quota is free; none of a serving group."""
         if not job.name or job.is_serving:
             return ()
         done = Counter(role_of(pod) for pod in job.pods if _has_succeeded(pod))
@@ -255,15 +255,15 @@ def runs_elsewhere(pod: Pod) -> bool:
 
 
 def was_told(pod: Pod) -> bool:
-    """Return whether we have told the pod to end."""
+    """Return whether the engine is ending the pod."""
     condition = find_condition(pod, TERMINATION_TARGET)
     return condition is not None and condition.status == "True"
 
 
 def with_replacements(status: WorkloadStatus, absent: int, now: datetime) -> WorkloadStatus:
-    """Return the status that says whether pods must be replaced before the group can go on.
+    """Return the status with the condition that says whether pods must be replaced.
 
-    The same object if it does.
+    Return the same object if nothing changes.
     """
     conditions, type = status.conditions, WAITING_FOR_REPLACEMENT_PODS
     if absent and (evicted := find_true(conditions, EVICTED)) is not None:
@@ -283,12 +283,12 @@ def _queue(pod: Pod) -> str:
 
 
 def _is_fast(pod: Pod) -> bool:
-    """Return whether quota is requested before all pods exist; all pods are alike then."""
+    """Return whether quota is requested before all pods exist; all pods are then alike."""
     return pod.metadata.annotations.get(POD_GROUP_FAST_ADMISSION) == "true"
 
 
 def _has_succeeded(pod: Pod) -> bool:
-    """Return whether the pod's work is done, also if the pod was told to end meanwhile."""
+    """Return whether the pod has succeeded, even if it was being ended meanwhile."""
     return pod.status.phase == "Succeeded"
 
 
@@ -307,7 +307,7 @@ def _occupies(pod: Pod, now: datetime) -> bool:
 
 
 def _overdue(pod: Pod) -> datetime:
-    """Return when the pod is long overdue: after twice its grace (upstream)."""
+    """Return when the pod is long overdue: after twice its grace period (upstream)."""
     meta = pod.metadata
     assert meta.deletion_timestamp is not None, "only asked of pods that end"
     return meta.deletion_timestamp + timedelta(seconds=meta.deletion_grace_period_seconds or 0)
@@ -334,12 +334,12 @@ def _age(pod: Pod) -> tuple[object, ...]:
 
 
 def _worth(pod: Pod) -> tuple[object, ...]:
-    """Return a sort key: pods that we have not released first, then started pods, then older ones."""
+    """Return a sort key: pods that still have the finalizer first, then started pods, then older ones."""
     return MANAGED_FINALIZER not in pod.metadata.finalizers, is_held(pod), *_age(pod)
 
 
 def _loss(pod: Pod, now: datetime) -> tuple[object, ...]:
-    """Return a sort key: pods that we have released first, then those that were lost first."""
+    """Return a sort key: pods without the finalizer first, then those that were lost first."""
     moments = [pod.metadata.deletion_timestamp] if pod.metadata.deletion_timestamp is not None else []
     condition = find_condition(pod, "ContainersReady")
     if condition is not None and condition.status == "False" and condition.last_transition_time is not None:

@@ -1,9 +1,9 @@
-"""Keeps plain pods, alone and in groups, in step with their Workloads (Kueue KEP-976).
+"""Keep plain pods, single and in groups, in step with their Workloads (Kueue KEP-976).
 
-Pods are not suspended and resumed as jobs are: they wait behind a gate, and a pod that must stop is deleted. A pod of a
-group that was stopped, or has failed, stays until another takes its place: a finalizer holds it, and its end can be
-read as long. Everything else is as for jobs, and decided by the same `jobframework.pairing`. All is decided again from
-the server's state, so it may be cut between any two writes.
+Pods are not suspended and resumed like jobs: they wait behind a scheduling gate, and a pod that must stop is deleted.
+If a pod of a group was stopped or has failed, a finalizer keeps it until another pod replaces it, so that its end can
+be read. Everything else is as for jobs, and decided by the same `jobframework.pairing`. Every reconcile decides again
+from the server's state, so it may be interrupted between any two writes.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -119,7 +119,7 @@ class PodReconciler(Reconciler):
         uids = {pod.metadata.uid for pod in pods}
         for workload in self._workloads.by(_BY_POD, key):
             if _is_left(workload, uids):
-                await self._writer.remove_finalizer(workload)  # its pods are gone, so its quota is free
+                await self._writer.remove_finalizer(workload)  # its pods are deleted, so its quota is free
         if not pods:
             return None
         group = name if kind == "group" else ""
@@ -134,7 +134,7 @@ class PodReconciler(Reconciler):
             return None
 
     async def _leave_workload(self, pods: Sequence[Pod], workload: Workload) -> None:
-        """Leave a Workload of that name to its other owner; the pods wait."""
+        """Report that a Workload of that name belongs to another owner; the pods wait."""
         message = (
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
@@ -143,7 +143,7 @@ class PodReconciler(Reconciler):
         await self._pod_writer.remove_finalizers([pod for pod in pods if is_deleting(pod)])
 
     async def _reconcile_with_workload(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
-        """Decide and do what a pod or a group and its Workload need; return the seconds until the next reconcile."""
+        """Carry out the decision about a pod or a group and its Workload; return the seconds until the next one."""
         now = self._clock.now()
         membership = membership_of(name, pods, workload, now)
         group = membership.group
@@ -212,13 +212,13 @@ class PodReconciler(Reconciler):
         return stored
 
     def _with_replacements(self, membership: GroupMembership, plan: PairingPlan, workload: Workload) -> PairingPlan:
-        """Return the plan that also reports missing pods, and evicts a group that lacks all pods for long."""
+        """Return the plan that also reports missing pods, and evicts a group without pods after a time."""
         group, status = membership.group, plan.status or workload.status
         if not group.name or is_true(status.conditions, FINISHED):
             return plan
-        absent = 0 if is_of_set(workload) else membership.absent  # pods of a set come bit by bit
+        absent = 0 if is_of_set(workload) else membership.absent  # the pods of a set are created one by one
         status = with_replacements(status, absent, group.now)
-        if not (self._queues_recover and self._rules.watched(workload)):  # else waitForPodsReady decides
+        if not (self._queues_recover and self._rules.watched(workload)):  # otherwise waitForPodsReady decides
             at = gives_back_at(group, status, self._recovery_timeout)
             if at is not None and group.now < at:
                 wake_at = min(at, plan.wake_at) if plan.wake_at is not None else at
@@ -237,7 +237,7 @@ class PodReconciler(Reconciler):
             self._writer.tell(group.first, "Warning", ERR_WORKLOAD_COMPOSE, complaint)
             return
         if not await self._is_there(group.first):
-            return  # the cache is behind; the Workload of deleted pods would be collected, and created again
+            return  # the cache is stale; the Workload of deleted pods would be garbage-collected, and created again
         await self._writer.create(group.first, facts, group.name, members)
 
     async def _is_there(self, pod: Pod) -> bool:
@@ -245,14 +245,14 @@ class PodReconciler(Reconciler):
         return current is not None and current.metadata.uid == pod.metadata.uid
 
     async def _join(self, group: PodGroup, workload: Workload) -> Workload:
-        """Make every pod of the group an owner of the Workload, so that it is deleted once all of them are gone.
+        """Make every pod of the group an owner of the Workload, so that it is deleted with the last of them.
 
         The Workload of a StatefulSet or LeaderWorkerSet has that object as its owner instead.
         """
         if is_of_set(workload):
             return workload
-        known = {owner.uid for owner in workload.metadata.owner_references}
-        new = [pod.metadata for pod in group.pods if pod.metadata.uid not in known]
+        owner_uids = {owner.uid for owner in workload.metadata.owner_references}
+        new = [pod.metadata for pod in group.pods if pod.metadata.uid not in owner_uids]
         if new:
             workload = await self._writer.join(workload, new)
             message = f"Added {len(new)} owner reference(s)"
@@ -260,16 +260,16 @@ class PodReconciler(Reconciler):
         return workload
 
     def _selectors(self, group: PodGroup, workload: Workload) -> dict[str, dict[str, str]]:
-        """Return the places of waiting pods.
+        """Return the topology domains of waiting pods, as node selectors.
 
-        We write those of gated pods as we open the gates, the ungater those of the others.
+        This controller writes those of gated pods when it opens their gates; the ungater writes the others.
         """
         (only, *_) = workload.spec.pod_sets
-        left = [pod for pod in group.pods if not is_finished(pod)]
-        return selectors_of(workload, left, lambda pod: role_of(pod) if group.name else only.name, _waits)
+        unfinished = [pod for pod in group.pods if not is_finished(pod)]
+        return selectors_of(workload, unfinished, lambda pod: role_of(pod) if group.name else only.name, _waits)
 
     async def _start(self, group: PodGroup, workload: Workload, now: datetime) -> None:
-        """Open the gates: the pods may be bound."""
+        """Remove the scheduling gates, so that the pods may be bound."""
         waiting = [pod for pod in group.pods if _waits(pod) and is_active(pod)]
         admission = workload.status.admission
         if not waiting or admission is None:
@@ -293,12 +293,12 @@ class PodReconciler(Reconciler):
 
 
 def _waits(pod: Pod) -> bool:
-    """Return whether a gate of the queue holds the pod: until it is admitted, or until its place is known."""
+    """Return whether a gate of the queue holds the pod until it is admitted, or until its topology domain is known."""
     return is_held(pod) or waits_for_place(pod)
 
 
 def _is_left(workload: Workload, uids: Collection[str]) -> bool:
-    """Return whether no pod with these UIDs has the Workload, nor will other pods."""
+    """Return whether no pod with these UIDs owns the Workload, and none will."""
     if is_of_set(workload):
         return not uids and workload.metadata.deletion_timestamp is not None
     return all(owner.uid not in uids for owner in workload.metadata.owner_references)
@@ -307,14 +307,14 @@ def _is_left(workload: Workload, uids: Collection[str]) -> bool:
 def _unwanted(excess: Iterable[Pod], workload: Workload | None) -> list[Pod]:
     """Return the pods without a place to delete.
 
-    Gated pods of a set may wait, as the set would create them again at once.
+    Gated pods of a set may wait, because the set would create them again at once.
     """
     stays = workload is not None and is_of_set(workload)
     return [pod for pod in excess if not (stays and is_held(pod))]
 
 
 def _info_of_placed(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo:
-    """Return what to inject into a pod whose place is known already."""
+    """Return the values to inject into a pod whose topology domain is known."""
     return replace(info, node_selector={**info.node_selector, **selector}, gates=())
 
 
@@ -325,7 +325,7 @@ def _evicted_for(workload: Workload | None, why: str) -> str:
 
 
 def _runs(workload: Workload) -> bool:
-    """Return whether the Workload's pods may run, and do so here."""
+    """Return whether the Workload's pods may run in this cluster."""
     conditions = workload.status.conditions
     if workload.status.cluster_name:
         return False
@@ -333,7 +333,7 @@ def _runs(workload: Workload) -> bool:
 
 
 def _may_have(group: str, pod: Pod, workload: Workload) -> bool:
-    """Return whether the Workload of that name is, or may become, that of the pods."""
+    """Return whether the Workload of that name is, or may become, the pods' Workload."""
     owner = controller_of(workload.metadata)
     if not group:
         return owner is None or owner.uid == pod.metadata.uid
@@ -369,7 +369,7 @@ def _ties(pod: Pod) -> Iterable[str]:
 
 
 def _keys_of_workload(workload: Workload) -> Iterable[str]:
-    """Return the pod or the group to which the Workload says it belongs."""
+    """Return the key of the Workload's pod or group."""
     meta, owner = workload.metadata, controller_of(workload.metadata)
     if owner is not None:
         return [f"pod/{meta.namespace}/{owner.name}"] if POD.is_of(owner) else []

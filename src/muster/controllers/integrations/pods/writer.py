@@ -1,4 +1,4 @@
-"""Writes about pods that queue. Each write is idempotent, and concerns only the very pod that was decided on."""
+"""Write about pods that queue. Each write is idempotent, and applies only to the pod that the decision read."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from muster.runtime.objects import reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-WRITES_AT_ONCE = 64  # of one group
+WRITES_AT_ONCE = 64  # concurrent writes for one group
 
 # The reason of a pod's end (upstream StopReason), by the plan's reason; every other reason is an eviction.
 _REASONS = {
@@ -33,7 +33,7 @@ _REASONS = {
 
 
 class PodWriter:
-    """The writer that starts, stops and deletes pods. It ignores pods that are gone. Raises `ApiError`."""
+    """The writer that starts, stops and deletes pods. It ignores deleted pods. Raises `ApiError`."""
 
     def __init__(self, client: Client, clock: Clock, recorder: Recorder, gates: GateWaits) -> None:
         self._client = client
@@ -44,7 +44,7 @@ class PodWriter:
     async def start_pods(
         self, pods: Sequence[Pod], workload: Workload, infos: Mapping[str, PodSetInfo], why: str
     ) -> None:
-        """Open the gates: the pods may be bound, with what is injected, by UID."""
+        """Remove the gates, so that the pods may be bound, and inject values, by UID."""
 
         async def start_one(pod: Pod) -> None:
             with ignoring("NotFound"):
@@ -56,10 +56,10 @@ class PodWriter:
         await _each(start_one, pods)
 
     async def stop_pods(self, pods: Sequence[Pod], why: str, evicted: str = "") -> None:
-        """Delete pods, after a condition in their status that says why.
+        """Delete pods, after writing a condition with the reason to their status.
 
-        why: the reason in words, for the condition and an event. evicted: the reason of the eviction, if their Workload
-        was evicted.
+        why: the reason in words, for the condition and an event.
+        evicted: the reason of the eviction, if their Workload was evicted.
         """
         moment = self._clock.now().replace(microsecond=0)
         reason = f"WorkloadEvictedDueTo{evicted}" if evicted else _REASONS.get(why, "WorkloadEvicted")
@@ -72,7 +72,7 @@ class PodWriter:
         }
 
         async def end_one(pod: Pod) -> None:
-            # The pod must end, whatever has changed meanwhile.
+            # The pod must end, even if it has changed meanwhile.
             patch = {"status": {"conditions": [condition]}}
             if was_told(pod) or await self._merge(pod, patch, subresource="status"):
                 await self._delete(pod)
@@ -101,7 +101,7 @@ class PodWriter:
             await self._merge(pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}})
 
     async def _merge(self, pod: Pod, patch: dict[str, Any], subresource: str = "") -> bool:
-        """Patch the pod in whatever version; return whether it exists."""
+        """Patch the pod in any version; return whether it exists."""
         with ignoring("NotFound"):
             await self._client.patch_object(
                 POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource=subresource
@@ -120,14 +120,14 @@ class PodWriter:
 def gates_left(pod: Pod, info: PodSetInfo) -> tuple[PodSchedulingGate, ...]:
     """Return the gates that a pod of an admitted workload keeps: those of other programs, and those of `info`.
 
-    Kueue's webhook sets the topology gate on every pod that queues; it stays only while the pod's place is unknown.
+    Kueue's webhook sets the topology gate on every pod that queues; it is kept only while the pod's domain is unknown.
     """
     ours = {ADMISSION_GATE, TOPOLOGY_GATE} - set(info.gates)
     return tuple(gate for gate in pod.spec.scheduling_gates if gate.name not in ours)
 
 
 def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
-    """Return the patch that opens a pod's gates, with what was injected; an open pod already has that."""
+    """Return the patch that removes a pod's gates; if the queue's own gate held the pod, also inject the values."""
     gates = gates_left(pod, info)
     if not is_held(pod):
         return {"spec": {"schedulingGates": gates or None}}
@@ -142,7 +142,7 @@ def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
 
 
 async def _each(act: Callable[[Pod], Awaitable[None]], pods: Sequence[Pod]) -> None:
-    """Act on all pods, some side by side; raise the first error once all have been tried."""
+    """Act on all pods, some concurrently. Raises the first error, after all have been tried."""
     limit = asyncio.Semaphore(WRITES_AT_ONCE)
 
     async def one(pod: Pod) -> None:

@@ -1,1 +1,1 @@
-"""Lets kinds that serve without an end queue: their pods queue, each alone or as a group."""
+"""Queue kinds that serve without an end: their pods queue, each alone or as a group."""

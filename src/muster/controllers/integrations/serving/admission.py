@@ -1,4 +1,4 @@
-"""Decides what an object that serves gets when it is written, and what is refused, with Kueue's messages. Pure."""
+"""Decide the defaults of an object that serves when it is written, and the errors, with Kueue's messages. Pure."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -62,19 +62,19 @@ def complete_templates(
 def _gets(
     serving: Serving, new: ExternalJob, namespace: str, around: Surroundings, settings: Settings, *, is_new: bool
 ) -> Arrival:
-    """Return what the object gets: a change does not draw a running object into the LocalQueue `default`."""
+    """Return the queue of the object. An update does not put a running object into the LocalQueue `default`."""
     queued = new.metadata.labels.get(QUEUE_NAME_LABEL) or settings.without_queue
     if serving.parent(new) not in ("", serving.name) or not (is_new or queued):
-        return Arrival()  # an object of another kind makes it, and queues its pods
+        return Arrival()  # an object of another kind creates it, and queues its pods
     return arrival(replace(new.metadata, namespace=namespace), around, settings, dispatchable=False)
 
 
 def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json]:
     labels = {QUEUE_NAME_LABEL: gets.queue, PRIORITY_CLASS_LABEL: gets.priority_class}
-    given = {label: name for label, name in labels.items() if name}
-    if given:
-        yield {"metadata": {"labels": given}}
-    copied = {label: text for label in labels if (text := {**new.metadata.labels, **given}.get(label))}
+    labels_to_set = {label: name for label, name in labels.items() if name}
+    if labels_to_set:
+        yield {"metadata": {"labels": labels_to_set}}
+    copied = {label: text for label in labels if (text := {**new.metadata.labels, **labels_to_set}.get(label))}
     annotations = {POD_SUSPENDING_PARENT: serving.name}
     if serving.marks_pods:
         copied[MANAGED_LABEL] = "true"
@@ -99,7 +99,7 @@ def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json
 def errors(
     serving: Serving, new: ExternalJob, old: ExternalJob | None, namespace: str, around: Surroundings
 ) -> list[FieldError]:
-    """Return what is wrong with an object to be stored: a new one, or a change of `old`."""
+    """Return the errors in an object to be stored: a new one, or an update of `old`."""
     all_errors = chain(new_rules(new.metadata, old.metadata if old is not None else None), _topology(serving, new))
     if old is None:
         return list(all_errors)
@@ -119,7 +119,7 @@ def _topology(serving: Serving, new: ExternalJob) -> Errors:
 
 
 def _changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
-    """Return the changes that are forbidden while pods queue: quota was given for the group's size and shape."""
+    """Return the changes that are forbidden while pods queue, because quota is for the group's size and pods."""
     if old.metadata.labels.get(QUEUE_NAME_LABEL) and not new.metadata.labels.get(QUEUE_NAME_LABEL):
         yield invalid(_QUEUE, "", "field is immutable")
     if not new.metadata.labels.get(QUEUE_NAME_LABEL) or serving.marks_pods:

@@ -1,7 +1,7 @@
-"""Keeps a Workload for each group of a StatefulSet or a LeaderWorkerSet: its pods come and go, and belong to it.
+"""Keep a Workload for each group of a StatefulSet or a LeaderWorkerSet, while the group's pods come and go.
 
-The pods themselves are kept in step with their Workload as those of any group are (`pods.reconciler`). All is decided
-again from the server's state, so it may be cut between any two writes.
+`pods.reconciler` keeps the pods in step with their Workload, as for any group. Every reconcile decides again from the
+server's state, so it may be interrupted between any two writes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -77,7 +77,7 @@ HasWorkload = Callable[[str], bool]
 
 
 class Groups(Struct, frozen=True):
-    """A kind's way to group its pods: the groups' names, and each group's podsets. Both raise `UnreadableJobError`."""
+    """How a kind groups its pods: the groups' names, and each group's podsets. Both raise `UnreadableJobError`."""
 
     serving: Serving
     names: Callable[[ExternalJob, HasWorkload], list[str]]
@@ -85,7 +85,7 @@ class Groups(Struct, frozen=True):
 
 
 def _stateful_names(job: ExternalJob, has: HasWorkload) -> list[str]:
-    """Return the one group, unless the set is scaled to 0."""
+    """Return the name of the one group; none if the set is scaled to 0."""
     if count_at({"spec": job.spec}, "spec", "replicas") == 0:
         return []
     return [group_of_stateful_set(job.metadata.name, uid_of(job.metadata), has)]
@@ -99,11 +99,11 @@ def _stateful_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
 
 def _leader_worker_names(job: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
     """Return as many names as there are replicas, or more during a rolling update with a surge."""
-    meta, wanted = job.metadata, count_at({"spec": job.spec}, "spec", "replicas")
+    meta, replicas = job.metadata, count_at({"spec": job.spec}, "spec", "replicas")
     surge = value_at(job.spec, ("rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"))
-    if surge not in (None, 0, "0%") and number_at(job.status, "updatedReplicas") < wanted:
-        wanted = max(wanted, number_at(job.status, "replicas"))
-    return [group_of_leader_worker_set(meta.name, uid_of(meta), index) for index in range(wanted)]
+    if surge not in (None, 0, "0%") and number_at(job.status, "updatedReplicas") < replicas:
+        replicas = max(replicas, number_at(job.status, "replicas"))
+    return [group_of_leader_worker_set(meta.name, uid_of(meta), index) for index in range(replicas)]
 
 
 def _leader_worker_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
@@ -136,8 +136,9 @@ GROUPS: Final = (LEADER_WORKER_SETS, STATEFUL_SETS)
 class GroupsPlan(Struct, frozen=True):
     """The changes to the Workloads of one object.
 
-    create: the names of those to make. join: the object's Workloads that do not name it as owner. delete: those of
-    groups that it has no more, and pending ones of another size than the groups have.
+    create: the names of Workloads to create.
+    join: the object's Workloads that do not name it as owner.
+    delete: Workloads of groups that no longer exist, and pending ones of another size than the groups now have.
     """
 
     create: tuple[str, ...] = ()
@@ -161,7 +162,7 @@ def plan_groups(names: Sequence[str], mine: Sequence[Workload], others: Sequence
 def _waits_in_another_size(workload: Workload, size: int) -> bool:
     """Return whether the Workload waits for quota in another size than its group now has.
 
-    A Workload with quota stays in its size: pods beyond that size wait.
+    A Workload with quota keeps its size: pods beyond that size wait.
     """
     return _size(workload.spec.pod_sets) != size and not is_true(workload.status.conditions, QUOTA_RESERVED)
 
@@ -257,7 +258,7 @@ class GroupsReconciler(Reconciler):
         if plan.create and facts.priority is None:
             self._writer.tell_of_missing_class(job, facts)
             return
-        for name in () if MULTI_KUEUE_ORIGIN_LABEL in meta.labels else plan.create:  # a manager makes its own
+        for name in () if MULTI_KUEUE_ORIGIN_LABEL in meta.labels else plan.create:  # a manager creates its own
             await self._writer.create(job, facts, name, [meta])
         for pod in self._pods.by(f"{_TO_JOIN}-{self._kind.plural}", key_of(job)):
             await self._join(pod, job)
@@ -266,8 +267,8 @@ class GroupsReconciler(Reconciler):
         """Write on a waiting pod which group it belongs to."""
 
         def find(kind: Kind[T], namespace: str, name: str) -> T | None:
-            known = job if kind == self._kind else self._workloads.get(f"{namespace}/{name}")
-            return cast("T | None", known)
+            owner = job if kind == self._kind else self._workloads.get(f"{namespace}/{name}")
+            return cast("T | None", owner)
 
         document: Json = msgspec.to_builtins(pod)
         join_group(document, pod, pod.metadata.namespace, find, Settings(without_queue=self._without_queue))
@@ -303,7 +304,7 @@ def is_group(workload: Workload) -> bool:
 
 
 def is_of_set(workload: Workload) -> bool:
-    """Return whether a StatefulSet or LeaderWorkerSet owns the Workload: it stays while there are no pods."""
+    """Return whether a StatefulSet or LeaderWorkerSet owns the Workload, so that it stays without pods."""
     return any(_is_set(owner) for owner in workload.metadata.owner_references)
 
 

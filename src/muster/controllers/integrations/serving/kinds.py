@@ -1,4 +1,4 @@
-"""Lists the kinds whose pods queue in their stead, as data. Kueue's integrations are the source."""
+"""List the kinds whose pods queue in their stead, as data. The source is Kueue's integrations."""
 
 from typing import Any, Final
 
@@ -14,10 +14,12 @@ from muster.controllers.integrations.external.documents import ExternalJob, Path
 class Serving(Struct, frozen=True):
     """One kind.
 
-    templates: the paths of its pod templates; not all need to exist. marks_pods: whether the labels of the templates
-    are enough for pods to queue; else each pod gets its own at creation, for they depend on the pod. optional: whether
-    a server may lack the kind. size: the field that may only change from and to 0. group_size: the field that never
-    changes.
+    templates: the paths of its pod templates; not all need to exist.
+    marks_pods: whether the labels of the templates suffice for pods to queue; otherwise each pod gets labels at
+    creation, because they depend on the pod.
+    optional: whether a server may lack the kind.
+    size: the field that may only change from and to 0.
+    group_size: the field that never changes.
     busy: the number in the status that keeps the queue from changing, while it is not 0.
     """
 
@@ -31,14 +33,14 @@ class Serving(Struct, frozen=True):
     group_size: Path = ()
 
     def holds_pods(self, job: ExternalJob) -> bool:
-        """Return whether pods of the object wait for quota, as its templates say.
+        """Return whether pods of the object wait for quota, by its templates.
 
         An object of another kind may own it.
         """
         return self.parent(job) == self.name
 
     def parent(self, job: ExternalJob) -> str:
-        """Return the framework whose object has the pods wait; "" if none does."""
+        """Return the framework whose object makes the pods wait; "" if none does."""
         return text_at({"spec": job.spec}, *self.templates[-1], "metadata", "annotations", POD_SUSPENDING_PARENT)
 
 

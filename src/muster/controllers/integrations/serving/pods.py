@@ -1,6 +1,6 @@
-"""Puts a pod of a StatefulSet or a LeaderWorkerSet into the group that queues. Pure.
+"""Put a pod of a StatefulSet or a LeaderWorkerSet into its group, which queues. Pure.
 
-A group has the name that Kueue gives to its Workload: groups of Kueue's are recognised, and Kueue recognises ours.
+A group has the name that Kueue gives to its Workload, so that Muster recognizes Kueue's groups and Kueue Muster's.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def join_and_read(document: Json, pod: Pod, namespace: str, find: Find, settings
 
 
 def join_group(document: Json, pod: Pod, namespace: str, find: Find, settings: Settings) -> None:
-    """Write into a new pod, which `document` is as JSON, which group it belongs to; other pods stay as they are."""
+    """Write into a new pod which group it belongs to; other pods stay as they are. document: the pod as JSON."""
     parent = pod.metadata.annotations.get(POD_SUSPENDING_PARENT)
     if parent == STATEFUL_SET.name:
         _join_stateful_set(document, pod, namespace, find, settings)
@@ -63,7 +63,7 @@ def join_group(document: Json, pod: Pod, namespace: str, find: Find, settings: S
 
 
 def set_to_join(pod: Pod) -> tuple[Serving, str] | None:
-    """Return the kind and the name of the object whose group a gated pod has not joined yet; None for all other pods.
+    """Return the kind and name of the object whose group a gated pod has not joined yet; None for all other pods.
 
     Such a pod was created while no webhook knew its group: while Kueue's engine stopped, or before its index was known.
     """
@@ -77,13 +77,13 @@ def set_to_join(pod: Pod) -> tuple[Serving, str] | None:
 
 
 def group_of_stateful_set(name: str, uid: str, has: Callable[[str], bool]) -> str:
-    """Return the name of the group: that of older releases of Kueue if there is a Workload of that name alone."""
+    """Return the name of the group; the name of older Kueue releases if only a Workload of that name exists."""
     current, legacy = (workload_name("StatefulSet", "apps", name, text) for text in (uid, ""))
     return legacy if not has(current) and has(legacy) else current
 
 
 def uid_of(meta: ObjectMeta) -> str:
-    """Return the UID that names the groups: of an object from a manager of MultiKueue, that of the original."""
+    """Return the UID in the groups' names; for an object from a MultiKueue manager, the original's UID."""
     sent = MULTI_KUEUE_ORIGIN_LABEL in meta.labels
     return (meta.annotations.get(MULTI_KUEUE_ORIGIN_UID) if sent else None) or meta.uid
 
@@ -153,6 +153,6 @@ def _say(document: Json, job: ExternalJob, group: str, size: int, role: str, mor
 
 
 def _prebuilt(document: Json, group: str) -> None:
-    """Write that the group's Workload is made for it (`groups`): its pods come bit by bit, and are created again."""
+    """Mark the group's Workload as prebuilt (`groups`), because its pods come one by one, and are recreated."""
     place = "labels" if len(group) <= _LONGEST_LABEL else "annotations"
     document["metadata"][place][PREBUILT_WORKLOAD_NAME_LABEL] = group

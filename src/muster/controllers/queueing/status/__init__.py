@@ -1,1 +1,1 @@
-"""Controllers that write the status of ClusterQueues, Cohorts and LocalQueues, and the list of waiting workloads."""
+"""The controllers that write the status of ClusterQueues, Cohorts and LocalQueues, and list waiting workloads."""

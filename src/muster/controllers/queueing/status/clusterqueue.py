@@ -1,6 +1,6 @@
-"""Write the status of ClusterQueues, and release deleted ones that are no longer in use.
+"""Write the status of ClusterQueues, and remove the finalizer of deleted ones that are no longer in use.
 
-The status says whether a queue admits, and how many workloads wait or hold quota.
+The status shows whether a queue admits, and how many workloads wait or hold quota.
 """
 
 import msgspec
@@ -17,7 +17,7 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import reference
 from muster.runtime.reconciler import Reconciler
 
-# The key of all queues, since quota changes the shares of others in the tree; no queue has this name.
+# A key for all queues, because quota changes the shares of others in the tree; no queue has this name.
 _ALL = "*"
 
 

@@ -1,4 +1,4 @@
-"""Write the share of each Cohort, where fair sharing is on."""
+"""Write the share of each Cohort, if fair sharing is on."""
 
 from muster.api.kueue import COHORT, ClusterQueue, Cohort
 from muster.controllers.queueing.cache import QueueingCache
@@ -8,7 +8,7 @@ from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.reconciler import Reconciler
 
-# The key of all Cohorts, since the quota of one changes the shares of others; no Cohort has this name.
+# A key for all Cohorts, because the quota of one changes the shares of others; no Cohort has this name.
 _ALL = "*"
 
 
@@ -30,7 +30,7 @@ class CohortController(Reconciler):
         look_soon(self._controller.queue, key)
 
     def _usage_changed(self, queue: str) -> None:
-        """Look again at everything above a ClusterQueue whose usage changed."""
+        """Queue all Cohorts above a ClusterQueue whose usage changed."""
         node = self._cache.tree.queues.get(queue)
         for above in node.ancestors() if node is not None else ():
             self._queue_soon(above.name)

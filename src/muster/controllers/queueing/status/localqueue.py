@@ -1,4 +1,4 @@
-"""Write the status of LocalQueues: whether they take jobs, and their waiting and holding workloads."""
+"""Write the status of LocalQueues: whether they are active, and their numbers of waiting and admitted workloads."""
 
 from typing import cast
 
@@ -44,7 +44,7 @@ class LocalQueueController(Reconciler):
         look_soon(self._controller.queue, key)
 
     def _changed(self, queue: str, local_queue: str) -> None:
-        """Look again at one LocalQueue, or at all of a ClusterQueue that changed itself."""
+        """Queue one LocalQueue, or all LocalQueues of a ClusterQueue that itself changed."""
         if local_queue:
             self._queue_soon(local_queue)
         else:

@@ -1,4 +1,4 @@
-"""Collects the CEL rules of upstream's definitions, which schemas cannot say, worded as in `muster.api.validation`."""
+"""Collect the CEL rules of upstream's definitions, with the same messages as `muster.api.validation`."""
 
 from collections.abc import Mapping
 from typing import Any

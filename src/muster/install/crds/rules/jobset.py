@@ -1,4 +1,4 @@
-"""Lists the CEL rules of JobSets."""
+"""List the CEL rules of JobSets."""
 
 from collections.abc import Mapping
 from typing import Final

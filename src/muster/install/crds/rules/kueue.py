@@ -1,4 +1,4 @@
-"""Lists the CEL rules of Kueue's kinds, except those of Workloads, which `workload` has."""
+"""List the CEL rules of Kueue's kinds, except those of Workloads, which are in `workload`."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -54,7 +54,7 @@ _CHANGED_LEVELS = Rule(
 
 
 def _cluster_queue(cohort: str) -> Rules:
-    """Return the CEL rules in the schema of a ClusterQueue, by path. cohort: the name of its field for the cohort."""
+    """Return the CEL rules of a ClusterQueue, by path. cohort: the name of its field for the cohort."""
     return {
         ".spec": [
             Rule(

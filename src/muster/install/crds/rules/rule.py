@@ -1,4 +1,4 @@
-"""Defines a CEL rule, and the rules that several kinds have."""
+"""Define a CEL rule, and the rules that several kinds have."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -7,10 +7,10 @@ from msgspec import Struct
 
 
 class Rule(Struct, frozen=True):
-    """A rule of a value.
+    """A CEL rule for a value.
 
-    rule: the CEL expression that must hold.
-    message: the error if it does not.
+    rule: the expression that must be true.
+    message: the error if it is not.
     """
 
     rule: str

@@ -1,4 +1,4 @@
-"""Lists the CEL rules of Workloads."""
+"""List the CEL rules of Workloads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ _WHILE_HELD = "while workload quota reserved"
 
 
 def _is_true(condition: str, of: str) -> str:
-    """Return the expression that a condition of a Workload is true."""
+    """Return the expression that is true if a condition of a Workload is True."""
     conditions = f"{of}.status.conditions"
     is_true = f"{conditions}.exists(c, c.type == '{condition}' && c.status == 'True')"
     return f"has({of}.status) && has({conditions}) && {is_true}"
@@ -23,12 +23,12 @@ _HELD, _HOLDS = _is_true(QUOTA_RESERVED, "oldSelf"), _is_true(QUOTA_RESERVED, "s
 
 
 def _both(field: str) -> str:
-    """Return the expression that a field of the spec is set before and after."""
+    """Return the expression that is true if a field of the spec is set before and after."""
     return f"has(oldSelf.spec.{field}) && has(self.spec.{field})"
 
 
 def _kept(field: str, given: str) -> str:
-    """Return the expression that a field of the spec stays as it is while quota is held, if `given` holds."""
+    """Return the expression that a field of the spec must not change while quota is held, if `given` is true."""
     return f"!({_HELD} && {given}) || oldSelf.spec.{field} == self.spec.{field}"
 
 

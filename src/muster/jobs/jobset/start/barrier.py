@@ -1,9 +1,9 @@
-"""Makes the init container that holds a pod back until all pods of its group have started, and the files that it reads.
+"""Make the *barrier*: an init container that waits until all pods of its group have started.
 
 The barrier opens only on its own word, made of its JobSet's UID and its epoch, so that leftovers of another JobSet of
-the same name have no effect. The word arrives in two ways: in the file `started` of the mounted ConfigMap, which
-suffices alone, and in a line from the endpoint that the file `endpoint` names, which is faster. On any error the
-barrier stays shut, and exits with its own exit code when its time is over.
+the same name have no effect. The word arrives in two ways. The file `started` of the mounted ConfigMap contains it,
+which suffices alone. The endpoint named in the file `endpoint` sends it as a line, which is faster. On any error the
+barrier stays shut, and exits with its own exit code at its timeout.
 """
 
 from collections.abc import Mapping
@@ -28,21 +28,21 @@ from muster.api.values.quantity import Quantity, amount
 
 MOUNT_PATH = "/mnt/group-scheduling"
 DEFAULT: Final = GroupScheduling()
-# Files there: the word; the endpoint that sends it earlier (host, port, secret); how often Jobs were restarted alone;
-# the UID of the pod's JobSet, and its epoch.
+# Files in the ConfigMap: the word; the endpoint that sends it earlier (host, port, secret); how often Jobs were
+# restarted alone; the UID of the pod's JobSet, and its epoch.
 STARTED, ENDPOINT, RESTARTS, JOBSET, EPOCH = "started", "endpoint", "restarts", "jobset", "epoch"
-# The controller and the containers both keep the time. The controller times out first and reports what was missing;
-# the containers exit so many seconds later. With a podFailurePolicy by exit codes it is the other way round.
+# The controller and the containers both measure the timeout. The controller times out first and reports which pods were
+# missing; the containers exit this many seconds later. With a podFailurePolicy by exit codes it is the other way round.
 LATER_SECONDS = 5
-# If a rule restarts a Job alone, the other Jobs wait on, and the file `restarts` restarts their timers. This is the
-# time that the failed Job may take to end, and a kubelet to update the file.
+# If a rule restarts a Job alone, the other Jobs keep waiting, and the file `restarts` restarts their timers. This is
+# the time that the failed Job may take to end, and a kubelet to update the file.
 LATER_SECONDS_RESTARTED = 180
 TIMEOUT = "GROUP_SCHEDULING_TIMEOUT_SECONDS"
 
-# The script uses bash builtins only, and `sleep`. A child makes the connection, which takes minutes where packets are
-# dropped; meanwhile the script reads the file every second. A lost or refused connection is retried after a time that
-# differs from pod to pod and doubles, or at once if the file names another endpoint. The child prints two empty lines,
-# of which one is enough, because a read that times out loses the part of a line that it had read.
+# The script uses bash builtins only, and `sleep`. A child process connects, which takes minutes if packets are dropped;
+# meanwhile the script reads the file every second. A lost or refused connection is retried after a delay that differs
+# from pod to pod and doubles, or at once if the file names another endpoint. The child prints two empty lines, of which
+# one is enough, because a read that times out loses the part of a line that it had read.
 SCRIPT = f"""\
 trap '' PIPE
 trap 'exit 143' TERM
@@ -157,7 +157,7 @@ def _make_volume(jobset: JobSet) -> Volume:
 def _limit_resources(pod: PodSpec, settings: GroupScheduling) -> ResourceRequirements:
     """Return the resources that the operator configured, at most those of the first main container.
 
-    They then cost nothing.
+    So they do not raise the requests of the pod.
     """
     if settings.resources is not None:
         return settings.resources

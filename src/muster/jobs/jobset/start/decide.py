@@ -1,8 +1,8 @@
-"""Decides when the main containers of a JobSet's group may start, or that the group is too late. Pure.
+"""Decide when the main containers of a JobSet's group may start, or that the group has timed out. Pure.
 
-The pods are told only what the stored status says. The decision that finds the group complete writes the release into
-the status, and a later decision passes it on to the pods. So wherever the controller is cut off, no pod starts on a
-release that is forgotten afterwards. A release holds for every pod of its epoch, however late the pod is.
+Pods learn only what the stored status says. The decision that finds the group complete writes the release into the
+status, and a later decision passes it on to the pods. So if the controller crashes at any point, no pod starts on a
+release that is not stored. A release holds for every pod of its epoch, however late the pod is.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -47,9 +47,9 @@ class GroupStanding(Struct, frozen=True):
     """The shell's observations in the current epoch.
 
     started: by the UID of each Job, the indexes of its pods that have started (`Member`).
-    endpoint: the address and secret by which barriers wait for the word; "" if there is none.
-    kept: the ConfigMap that the pods mount is known to be the JobSet's.
-    blocked: that ConfigMap is known not to be the JobSet's.
+    endpoint: the address and secret with which barriers wait for the word; "" if there is none.
+    kept: whether the ConfigMap that the pods mount is known to be the JobSet's.
+    blocked: whether that ConfigMap is known to belong to another owner.
     """
 
     started: Mapping[str, Collection[str]]
@@ -62,7 +62,7 @@ NOTHING_SEEN = GroupStanding({})
 
 
 class Failure(Struct, frozen=True):
-    """A Job to fail, with the condition. The group fails with it, by the JobSet's failure policy."""
+    """A Job to mark as failed, with the condition. The group fails with it, by the JobSet's failure policy."""
 
     job: Job
     condition: JobCondition
@@ -75,9 +75,9 @@ class StartPlan(Struct, frozen=True):
     condition: the condition GroupSchedulingReady.
     config_map: the desired ConfigMap that the pods mount; None if its content does not matter.
     released: the epoch whose barriers may open; 0 if none.
-    failure: set if the group is too late.
+    failure: set if the group has timed out.
     notes: events to record once the status is written.
-    wake_at: when time changes the plan.
+    wake_at: when to decide again even if nothing changes.
     """
 
     status: GroupSchedulingStatus | None = None
@@ -141,7 +141,7 @@ def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, n
 
 
 def is_too_late(jobset: JobSet) -> bool:
-    """Return whether the status says that the group is too late in its current epoch.
+    """Return whether the status says that the group has timed out in its current epoch.
 
     Such a group is never released in that epoch.
     """
@@ -150,9 +150,9 @@ def is_too_late(jobset: JobSet) -> bool:
 
 
 def waiting_again(jobset: JobSet, role: str) -> GroupSchedulingStatus | None:
-    """Return the group's status when a Job of a role restarts alone. If the group's time was over, it starts anew.
+    """Return the group's status when a Job of a role restarts alone; a group that has timed out gets a new start time.
 
-    Otherwise the next decision would fail another Job for the one that is not recreated yet.
+    Otherwise the next decision would fail another Job instead of the one that is not recreated yet.
     """
     before = jobset.status.group_scheduling
     anew = is_target(jobset.spec, role) and is_too_late(jobset)
@@ -171,9 +171,9 @@ def _release_group(jobset: JobSet, status: GroupSchedulingStatus, now: datetime)
 def _fail_late_group(
     jobset: JobSet, status: GroupSchedulingStatus, lacking: list[str], standing: GroupStanding, now: datetime
 ) -> StartPlan:
-    """Return the plan that fails the group.
+    """Return the plan that fails the group because of its timeout.
 
-    Its message is written once, so pods that still come and go change nothing.
+    Its message is written once, so later changes of pods do not change it.
     """
     if is_too_late(jobset):
         stored = find(jobset.status.conditions, names.GROUP_SCHEDULING_READY)
@@ -191,7 +191,7 @@ def _fail_late_group(
 def _fail_incomplete_group(
     jobset: JobSet, status: GroupSchedulingStatus, failed: Mapping[str, Indexes], now: datetime
 ) -> StartPlan:
-    """Return the plan that fails the group because indexes failed for good, which are not recreated.
+    """Return the plan that fails the group because some indexes failed for good and are not recreated.
 
     Their Job fails in the end anyway, so it fails now, before any main container starts. The message is written once.
     """
@@ -212,7 +212,7 @@ def _compose_message(about: str, plan: StartPlan) -> str:
 def _make_failure(
     group: list[Job], order: Iterable[str], verdict: Verdict, message: str, now: datetime
 ) -> Failure | None:
-    """Return the failure of one Job for the group: the first in the order that exists; None if a Job fails already."""
+    """Return the failure of one Job for the group: the first in `order` that exists; None if a Job fails already."""
     if any(map(is_failing, group)):
         return None  # a Job is failing already
     unfinished = {job.metadata.name: job for job in group if finish(job) is None}

@@ -1,9 +1,9 @@
-"""Determines which pods start together as a group, and which of them have started.
+"""Determine which pods start together as a group, and which of them have started.
 
 Each start of the group has an *epoch*: a number that the pods of that start carry as an annotation. A release of one
 epoch has no effect on another, so a restart or a resume never starts on an old release. Epochs are kept in the JobSet's
-status, and only the stored epoch counts: `renewed` is stored first, and a later decision, which has read it, stops,
-creates or resumes Jobs.
+status, and only the stored epoch counts. So the status from `renewed` is stored first, and a later decision, which has
+read it, stops, creates or resumes Jobs.
 """
 
 import re
@@ -30,10 +30,10 @@ GroupKey = tuple[str, str, int]  # the namespace and UID of a JobSet, and the ep
 
 
 class Member(Struct, frozen=True):
-    """A pod of a group that has started, as its own metadata says.
+    """A pod of a group that has started, identified by its own metadata.
 
     job: the Job's UID, by which the Job is known to be one of the JobSet's.
-    index: the completion index; of a Job without indexes the pod's UID.
+    index: the completion index; for a Job without indexes the pod's UID.
     """
 
     group: GroupKey
@@ -42,7 +42,7 @@ class Member(Struct, frozen=True):
 
 
 def targets(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
-    """Return the roles whose pods are the group; none if nothing waits."""
+    """Return the roles whose pods form the group; none if no pods wait for each other."""
     if spec.group_scheduling_config is None:
         return ()
     chosen = spec.group_scheduling_config.target_replicated_jobs
@@ -57,7 +57,7 @@ def is_target(spec: JobSetSpec, role: str) -> bool:
 def expected(jobset: JobSet, jobs: Iterable[Job]) -> dict[str, int]:
     """Return how many pods have to start, by the name of each Job of the group, from the spec.
 
-    jobs: the existing Jobs. Pods that succeeded in an earlier epoch will not start again.
+    jobs: the existing Jobs. Pods that succeeded in an earlier epoch do not start again and do not count.
     """
     jobs_by_name = {job.metadata.name: job for job in jobs}
     pods_by_job = {}
@@ -100,7 +100,7 @@ def _count_members(spec: JobSpec, seen: Collection[str]) -> int:
 def lost(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
     """Return the indexes that failed for good, by the name of each unfinished Job that has any.
 
-    No pod starts for them.
+    No pod will start for these indexes.
     """
     indexes_by_job = {}
     for role in targets(jobset.spec):
@@ -113,7 +113,7 @@ def lost(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
 
 
 def started(pod: Pod) -> Member | None:
-    """Return which member of a group a pod is; None unless its barrier runs or has let it through."""
+    """Return a pod as a member of its group; None unless its barrier runs or has opened."""
     label, epoch = pod.metadata.labels.get(names.JOBSET_UID), pod.metadata.annotations.get(names.GROUP_SCHEDULING_EPOCH)
     if not label or not epoch or not _EPOCH(epoch) or not is_active(pod) or not _has_reached_barrier(pod):
         return None
@@ -143,9 +143,9 @@ def epoch_of(jobset: JobSet) -> int:
 
 
 def renewed(jobset: JobSet) -> GroupSchedulingStatus | None:
-    """Return the group's status for a new start; None if nothing waits.
+    """Return the group's status for a new start; None if no pods wait for each other.
 
-    A restart of the JobSet writes it together with its count; a stop writes it if the epoch `is_used`.
+    A restart of the JobSet writes it together with its count; a suspension writes it if the epoch `is_used`.
     """
     if jobset.spec.group_scheduling_config is None:
         return jobset.status.group_scheduling
@@ -154,7 +154,7 @@ def renewed(jobset: JobSet) -> GroupSchedulingStatus | None:
 
 
 def is_used(jobset: JobSet) -> bool:
-    """Return whether pods have started in the current epoch. Nothing else may start in it once those pods are stopped.
+    """Return whether pods have started in the current epoch. If they are stopped, no other pods may start in it.
 
     A suspended JobSet gets a new epoch before any of its Jobs is suspended. So whatever happens to the Jobs meanwhile,
     all start together when the JobSet is resumed.
@@ -176,7 +176,7 @@ def is_failing(job: Job) -> bool:
 
 
 def report_progress(status: GroupSchedulingStatus, count: int, total: int) -> GroupSchedulingStatus:
-    """Return the status with the progress in steps of a tenth of the group, so that writes stay few."""
+    """Return the status with the progress, rounded to tenths of the group so that writes stay few."""
     step = max(1, total // 10)
     if status.expected == total and count // step == status.started // step and count < total:
         return status

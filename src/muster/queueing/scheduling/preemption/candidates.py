@@ -1,8 +1,8 @@
-"""Define what classical and fair preemption share: the request, its candidates, and trials in the tree.
+"""Define the common parts of classical and fair preemption: the request, its candidates, and trials in the tree.
 
-A `Trial` counts the incoming workload as admitted and takes others out, in the tree itself, and undoes both when it
-ends, however it ends. A trial is cheaper than any copy of the tree. A trial is exact, too, because usage is a function
-of what the leaves hold. With the incoming workload counted, it fits exactly when no amount available to it is negative.
+A `Trial` counts the incoming workload as admitted and takes candidates out, in the tree itself. When it ends, however
+it ends, it undoes both. A trial is cheaper than a copy of the tree, and exact, because usage is a function of the usage
+of the leaves. With the incoming workload counted, it fits exactly if no amount available to it is negative.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,9 +24,9 @@ Reason = Literal[
 
 
 class Victim(Struct, frozen=True):
-    """A workload that has to give back its quota, and why (the reason of its condition Preempted).
+    """A workload to preempt, and why (the reason of its condition Preempted).
 
-    The reason FlavorMigration does not belong to that condition: the victim is a variant that a better one replaces.
+    The reason FlavorMigration is not a reason of that condition: the victim is a variant that a better one replaces.
     """
 
     workload: WorkloadInfo
@@ -42,7 +42,7 @@ class Search(Struct, frozen=True):
     """The result of a search for victims.
 
     victims: the workloads to preempt; empty if no preemption would help.
-    gave_up: why the search is not conclusive, as a sentence; else "".
+    gave_up: a sentence that says why the search was cut short; "" if it was complete.
     """
 
     victims: tuple[Victim, ...] = ()
@@ -50,13 +50,13 @@ class Search(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """A workload that could only be admitted at the expense of others.
+    """A workload that could only be admitted by preemption.
 
     usage: the usage that it would have.
-    contested: the flavors and resources that are short; only their holders are worth preempting.
+    contested: the flavors and resources that are short; only workloads that hold some are worth preempting.
     past: the past usage of LocalQueues, which orders the candidates of ClusterQueues with admission fair sharing.
-    has_places: whether there is a place for its pods in the present state; None: they may go anywhere.
-    by_place: whether holders of places are worth preempting as well, whatever quota they hold.
+    has_places: whether topology domains have room for its pods in the present state; None: it has no topology.
+    by_place: whether workloads in topology domains are worth preempting as well, whatever quota they hold.
     protected: keys of workloads that may not be preempted for it, whatever the rules say.
     """
 
@@ -69,7 +69,7 @@ class Request(Struct, frozen=True):
     protected: AbstractSet[str] = frozenset()
 
     def limit(self, policy: PreemptionPolicy) -> float:
-        """Return the priority that candidates have to be below.
+        """Return the priority that candidates must be below.
 
         LowerOrNewerEqualPriority has a further condition: see `candidates`.
         """
@@ -86,7 +86,7 @@ class Request(Struct, frozen=True):
     ) -> Iterator[WorkloadInfo]:
         """Yield the workloads that may be preempted in the ClusterQueue under the policy, in order.
 
-        Among equals, "newer" is by the moment that orders the queue, which an eviction moves.
+        Among equal priorities, "newer" compares the time that orders the queue, which an eviction moves.
         """
         holders = queue.held.below(min(limit, self.limit(policy)), evicted=evicted)
         if queue.policy.by_usage and self.past:
@@ -102,7 +102,7 @@ class Request(Struct, frozen=True):
                 yield holder
 
     def borrowing(self, node: Node) -> bool:
-        """Return whether the node uses more than its own of a contested resource."""
+        """Return whether the node borrows a contested resource."""
         return any(node.borrows(fr) for fr in self.contested)
 
     def borrowers(self, cohort: Node) -> list[Node]:
@@ -115,7 +115,7 @@ class Request(Struct, frozen=True):
 
 
 class Trial:
-    """The tree as if the incoming workload was admitted and some others were gone. Use it in a `with`."""
+    """The tree as if the incoming workload were admitted and some victims were gone. Use it in a `with`."""
 
     def __init__(self, tree: Tree, request: Request) -> None:
         self._tree = tree
@@ -146,21 +146,21 @@ class Trial:
         self._put_back(self.taken.pop())
 
     def fits(self, *, borrowing: bool = True) -> bool:
-        """Return whether the incoming workload has its quota, borrowed if need be, and places for its pods."""
+        """Return whether the incoming workload fits by quota, borrowed if allowed, and by topology."""
         return self._has_quota(borrowing=borrowing) and (self._has_places is None or self._has_places())
 
     def _has_quota(self, *, borrowing: bool) -> bool:
         return all(self.queue.available(fr) >= 0 and (borrowing or not self.queue.borrows(fr)) for fr in self._usage)
 
     def hopeless(self, holdings: Iterable[tuple[Node, Usage]], *, borrowing: bool = True) -> bool:
-        """Return whether the workload would lack quota even if all of these holdings were given back."""
+        """Return whether the workload would lack quota even without all of these usages."""
         with assume_usage(less=holdings):
             return not self._has_quota(borrowing=borrowing)
 
     def spare(self, *, borrowing: bool = True) -> tuple[Victim, ...]:
-        """Put back, in reverse, each victim that is not needed.
+        """Put back the victims that are not needed, the last one taken first.
 
-        Return the needed ones. The last one taken is needed.
+        Return the needed victims. The last one taken is always needed.
         """
         needed = self.taken[-1:]
         for victim in reversed(self.taken[:-1]):

@@ -1,4 +1,4 @@
-"""Choose the workloads to preempt by classical preemption, and dispatch to fair preemption where it is on.
+"""Choose the workloads to preempt by classical preemption, or call fair preemption if fair sharing is on.
 
 Victims are searched in three groups:
 - workloads over which the incoming one has a hierarchical advantage: its requested quota is nearer to it than to them;
@@ -42,12 +42,12 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 }
 
 
-# Usage, its contested part, whether the pods need places, and whether places are contested.
+# Usage, its contested part, whether topology matters, and whether topology domains are contested.
 _SearchKey = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource], bool, bool]
 
 
 class Preemptor:
-    """The preemptions that are possible for one workload in the present state, each searched for once.
+    """The searches for victims for one workload in the present state, each made once and cached.
 
     fair: the settings of fair sharing; None: it is off.
     past, protected: see `Request`.
@@ -68,13 +68,13 @@ class Preemptor:
         self._past = past or {}
         self._protected = protected
         self._victims: dict[_SearchKey, tuple[Victim, ...]] = {}
-        self.gave_up = ""  # why there may be victims that a search did not find
+        self.gave_up = ""  # why a search was cut short; "" if all were complete
 
     def victims(self, assignment: Assignment, has_places: Callable[[], bool] | None = None) -> tuple[Victim, ...]:
-        """Return the victims that have to leave for this assignment; empty if no preemption would help.
+        """Return the victims for this assignment; empty if no preemption would help.
 
-        Holders of the quota that is short come first. If their nodes do not suit the pods, all holders of something
-        that the workload requests, or of places, are candidates.
+        Workloads that hold contested quota come first. If their nodes do not suit the pods, all workloads that hold
+        requested resources, or topology domains, are candidates.
 
         has_places: see `Request`.
         """
@@ -91,9 +91,9 @@ class Preemptor:
         return self._search(assignment.usage, requested, has_places, by_place=True)
 
     def oracle(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        """Return the mode and level that preemption for one flavor and resource alone would reach.
+        """Return the mode and level that preemption for this flavor and resource alone would reach.
 
-        The level is that of borrowing once the victims have left.
+        The level is the level of borrowing without the victims.
         """
         queue = self._tree.queues[self._workload.queue]
         victims = self._search({fr: amount}, frozenset((fr,)))
@@ -158,7 +158,7 @@ class _Source(Struct, frozen=True):
     """A ClusterQueue with candidates.
 
     common: the lowest Cohort above it and the incoming workload; None for the workload's own ClusterQueue.
-    advantage: the workload requests quota that is nearer to it than to the candidates.
+    advantage: the requested quota is nearer to the incoming workload than to the candidates.
     """
 
     queue: Node
@@ -166,7 +166,7 @@ class _Source(Struct, frozen=True):
     advantage: bool = False
 
     def is_reachable(self, request: Request) -> bool:
-        """Return whether everything from the ClusterQueue up to the common Cohort still uses more than its own."""
+        """Return whether every node from the ClusterQueue up to the common Cohort still borrows."""
         node: Node | None = self.queue
         while self.common is not None and node is not self.common:
             assert node is not None, "the common Cohort is above"
@@ -186,9 +186,9 @@ class _Classical:
         self._rules = self._queue.policy.preemption
         self._own = _Source(self._queue)
         threshold = inf if self._rules.threshold is None else self._rules.threshold + 1
-        # Below this priority a workload may be preempted even for one that then borrows.
+        # Below this priority a workload may be preempted even if the incoming workload then borrows.
         self._while_borrowing = min(request.workload.priority, threshold) if self._rules.while_borrowing else -inf
-        # Whether workloads over which it has no advantage could be preempted if it did not borrow.
+        # Whether workloads over which the incoming one has no advantage could be preempted if it did not borrow.
         self._equals_count = self._rules.while_borrowing or self._is_under_nominal()
         others = [source for source in self._find_borrowers() if self._has_candidate(source)]
         self._nearer = [source for source in others if source.advantage]
@@ -227,9 +227,9 @@ class _Classical:
     def _search_thoroughly(
         self, trial: Trial, groups: Iterable[tuple[list[_Source], float]], victim_count: int, *, borrowing: bool
     ) -> Search:
-        """Take candidates in other orders, because some could not be taken after others.
+        """Try other orders of candidates, because taking one candidate can rule out others.
 
-        victim_count: how many could be taken in the usual order.
+        victim_count: how many candidates could be taken in the usual order.
         """
         sources: dict[str, _Source] = {}
         victims = []
@@ -287,7 +287,7 @@ class _Classical:
     def _has_candidate(self, source: _Source) -> bool:
         """Return whether a ClusterQueue has a candidate for preemption.
 
-        The sums by priority tell that, unless newer workloads of equal priority are candidates, too.
+        The sums by priority decide that, unless newer workloads of equal priority are candidates, too.
         """
         contested = None if self._request.by_place else self._request.contested
         if not source.queue.held.any_below(self._limit_for(source), contested):
@@ -304,10 +304,10 @@ class _Classical:
     def _bound_holdings(
         self, groups: Iterable[tuple[list[_Source], float]], victims: Iterable[Victim]
     ) -> Iterator[tuple[Node, Usage]]:
-        """Yield what the candidates could give back at most: a ClusterQueue stops once it no longer borrows.
+        """Yield the most that candidates could free: a ClusterQueue frees nothing more once it no longer borrows.
 
-        The last candidate of a ClusterQueue may give back more than is borrowed. If several resources are contested, a
-        ClusterQueue may go on for the sake of another resource, so everything counts.
+        The last candidate of a ClusterQueue may free more than is borrowed. If several resources are contested, a
+        ClusterQueue may go on for the sake of another resource, so all its candidates count.
         """
         holdings = self._list_holdings(groups)
         if len(self._request.contested) != 1:
@@ -329,7 +329,7 @@ class _Classical:
     def _order_candidates(
         self, groups: Iterable[tuple[list[_Source], float]]
     ) -> Iterator[tuple[_Source, WorkloadInfo]]:
-        """Yield all candidates in order: those evicted already come first, so that pending evictions are used."""
+        """Yield all candidates in order, those that are already evicted first, so that pending evictions are used."""
         for evicted in (True, False):
             for sources, limit in groups:
                 streams = [
@@ -357,6 +357,6 @@ class _Classical:
 
 
 def _split_by_quota(node: Node, usage: Usage) -> tuple[bool, Usage]:
-    """Return whether this much more stays within the quota of the node, and how much of it would count above."""
+    """Return whether the additional usage stays within the node's quota, and how much would count in its parent."""
     rest = {fr: max(0, amount - node.local_available(fr)) for fr, amount in usage.items()}
     return not any(node.borrows(fr, amount) for fr, amount in usage.items()), rest

@@ -1,13 +1,13 @@
-"""Choose the workloads to preempt under fair sharing: those with the largest share of what is lent.
+"""Choose the workloads to preempt under fair sharing, from the queues with the largest shares.
 
-The search goes down from the root, again and again, to the child with the highest share, and takes the next candidate
-of the ClusterQueue that it reaches, if the rules allow it:
+The search repeatedly descends from the root to the child with the highest share, and takes the next candidate of the
+ClusterQueue that it reaches, if the rules allow it:
 - a candidate of the workload's own ClusterQueue is always allowed;
 - others are allowed if the incoming workload stays within the nominal quota of its ClusterQueue, or of a Cohort above
-it that is not above the candidate;
+  it that is not above the candidate;
 - otherwise the shares of the two sides, just below their lowest common Cohort, decide.
 
-In the end victims that are not needed are put back, if the others may be preempted without them. `borrowWithinCohort`
+In the end, victims that are not needed are put back, if the rules still allow the remaining ones. `borrowWithinCohort`
 does not apply, and `reclaimWithinCohort: Never` leaves only the workload's own ClusterQueue.
 
 The rules are Kueue's (Kueue KEP-1714 fair sharing).
@@ -51,7 +51,7 @@ def fair_victims(tree: Tree, request: Request, fair: FairSharing) -> Search:
             return Search()
         if search.is_hopeless(holdings):
             return Search()
-        share = max(1, STEPS // len(policies))  # of each ClusterQueue, as the steps suffice for no more
+        share = max(1, STEPS // len(policies))  # for each ClusterQueue, as the search makes no more steps
         candidates = []
         left_out = False
         for queue, policy in policies.items():
@@ -116,11 +116,11 @@ class _CandidateStream:
 
 
 class _Targets:
-    """The choice of the next ClusterQueue to take from: from the root down, always the child with the highest share.
+    """The choice of the ClusterQueue to take from next: from the root down, always the child with the highest share.
 
-    A node without candidates is left out. So is a node that does not borrow, unless it is on the way to the incoming
-    workload's ClusterQueue: there may be an imbalance below it. Usage only falls, so a node that is out stays out. Of
-    equal shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
+    A node without candidates is left out. So is a node that does not borrow, unless it is an ancestor of the incoming
+    workload's ClusterQueue: shares may differ below it. Usage only falls, so a node that is out stays out. Of equal
+    shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
     """
 
     def __init__(self, request: Request, own: Node, shares: Shares, streams: Mapping[Node, _CandidateStream]) -> None:
@@ -144,7 +144,7 @@ class _Targets:
         return node if stream is not None and stream.head is not None else None
 
     def update(self, queue: Node) -> None:
-        """Update what depends on the candidates or the usage of a ClusterQueue."""
+        """Update the nodes whose share depends on a ClusterQueue that changed."""
         for node in (queue, *queue.ancestors()):
             self._children.put(node, self._key(node))
 
@@ -185,7 +185,7 @@ class _Search:
         self._refused: dict[Node, WorkloadInfo] = {}  # by ClusterQueue: the first one protected
 
     def apply_first_strategy(self, streams: Mapping[Node, _CandidateStream]) -> bool:
-        """Take candidates by the first strategy; return whether the workload fits then."""
+        """Take candidates by the first strategy; return whether the workload then fits."""
         targets = _Targets(self._request, self._own, self._shares, streams)
         while (queue := targets.next()) is not None:
             victim: Victim | None
@@ -203,9 +203,9 @@ class _Search:
         return False
 
     def apply_second_strategy(self) -> bool:
-        """Take, by the second strategy, one candidate of each ClusterQueue where the first protects a workload.
+        """Take, by the second strategy, one candidate of each ClusterQueue in which the first protects a workload.
 
-        Return whether the workload fits then.
+        Return whether the workload then fits.
         """
         streams = {queue: _CandidateStream(iter((candidate,))) for queue, candidate in self._refused.items()}
         targets = _Targets(self._request, self._own, self._shares, streams)
@@ -227,9 +227,9 @@ class _Search:
         return Victim(candidate, "InCohortReclamation" if self._is_entitled(queue) else "InCohortFairSharing")
 
     def keep(self) -> tuple[Victim, ...]:
-        """Return the needed victims; empty if some may not be preempted once the others are spared.
+        """Return the needed victims; empty if the rules forbid some of them without the rest.
 
-        A workload of the own side that is spared makes the own share larger again, and may forbid other victims.
+        Putting back a victim of the own side makes the own share larger again, which may forbid other victims.
         """
         victim_count = len(self._trial.taken)
         needed = self._trial.spare()
@@ -244,7 +244,7 @@ class _Search:
         return True
 
     def may_take(self, victim: Victim) -> bool:
-        """Return whether either strategy allows to preempt a candidate in the present state."""
+        """Return whether either strategy allows the preemption of a candidate in the present state."""
         self._shares = Shares()
         queue = self._queues[victim.workload.queue]
         if queue is self._own:
@@ -261,9 +261,9 @@ class _Search:
         return by_final and share <= self._share_without(queue, victim.workload, theirs)
 
     def is_hopeless(self, holdings: Mapping[Node, Usage]) -> bool:
-        """Return whether even the candidates that the rules might ever allow hold too little.
+        """Return whether the workload would not fit even without every candidate that the rules could ever allow.
 
-        The rules do not allow a candidate if the own side has the larger share with all its candidates gone.
+        The rules do not allow a candidate if the own side has the larger share even without all its own candidates.
         """
         self._shares = Shares()
         least: dict[Node, Share] = {}
@@ -284,12 +284,12 @@ class _Search:
             return self._shares.now(node)
 
     def _has_claim(self, queue: Node) -> bool:
-        """Return whether the own side, or a part of it, stays within its quota, and so has the better right to it."""
+        """Return whether the own side, or a node on it, stays within its quota and may therefore reclaim it."""
         mine, _ = self._find_sides(queue)
         return any(node in self._within_quota for node in self._list_nodes_up_to(self._own, mine))
 
     def _is_entitled(self, queue: Node) -> bool:
-        """Return whether the workload may preempt any workload of the ClusterQueue, which uses more than its quota."""
+        """Return whether the workload may preempt any workload of the ClusterQueue, which borrows."""
         if self._own in self._within_quota:
             return True
         return self._has_claim(queue) and all(
@@ -321,7 +321,7 @@ class _Search:
     def _refuse(self, queue: Node, streams: Mapping[Node, _CandidateStream]) -> None:
         """Keep the protected candidates beside the own side for the second strategy, if its result may still differ.
 
-        It differs only if the own side's share shrinks, by candidates that were refused on it.
+        It differs only if the own side's share shrinks by candidates of the own side that were refused.
         """
         mine, _ = self._find_sides(queue)
         if mine is self._own or mine.parent is None:
@@ -340,7 +340,7 @@ class _Search:
         last: Usage | None = None
         while stream.head is not None:
             candidate = stream.pop()
-            # The next candidate of the same size gets the same answer.
+            # The next candidate of the same usage gets the same answer.
             if (
                 lower
                 if by_initial
@@ -356,10 +356,7 @@ class _Search:
         return self._trial.fits()
 
     def _find_sides(self, queue: Node) -> tuple[Node, Node]:
-        """Return the nodes just below the lowest common Cohort.
-
-        The incoming workload's side, and the ClusterQueue's.
-        """
+        """Return the two nodes just below the lowest common Cohort: the preemptor's side and the ClusterQueue's."""
         theirs = queue
         while theirs.parent is not None and theirs.parent not in self._path:
             theirs = theirs.parent
@@ -369,7 +366,7 @@ class _Search:
         return mine, theirs
 
     def _share_without(self, queue: Node, candidate: WorkloadInfo, node: Node) -> Share:
-        """Return the share of the node if the candidate was gone."""
+        """Return the share of the node if the candidate were gone."""
         queue.remove(candidate.usage or {})
         try:
             return self._shares.now(node)

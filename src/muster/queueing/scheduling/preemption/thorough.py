@@ -1,10 +1,10 @@
-"""Search for victims where taking one candidate after the other in the usual order found none.
+"""Search for victims in other orders, because the usual order of candidates found none.
 
-Whether a candidate may be preempted depends on the victims before: a ClusterQueue that gives back what it borrowed is
-left alone from then on. So the usual order may free too little where another order suffices.
+Whether a candidate may be preempted depends on the earlier victims: a ClusterQueue that no longer borrows is left
+alone. So the usual order may free too little where another order suffices.
 
-This search visits the sets of candidates that can be reached one legal step at a time, each set once, and stops after a
-number of steps.
+This search visits the sets of candidates that can be reached one allowed step at a time, each set once, and stops after
+a fixed number of steps.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -12,8 +12,8 @@ from typing import Final
 
 from muster.queueing.scheduling.preemption.candidates import Trial, Victim
 
-# A step tries a candidate, takes a victim or puts one back. It costs up to some tens of microseconds. Up to so many
-# are made for each head that nothing else helps.
+# The limit of steps for each head. A step tries a candidate, takes a victim or puts one back, and costs up to some tens
+# of microseconds.
 STEPS: Final = 400
 
 _OUT_OF_STEPS: Final = "The search for workloads to preempt ended after {steps} steps without a result"
@@ -21,14 +21,14 @@ _LEFT_OUT: Final = "The search for workloads to preempt found none among {count}
 
 
 class ThoroughSearch:
-    """One search in a trial. All candidates hold quota at the beginning and, without success, at the end.
+    """One search in a trial. All candidates hold quota at the start and, without success, at the end.
 
     may_take: whether a candidate may be preempted in the present state of the trial.
     fits: whether the workload fits.
-    keep: the needed victims, if it fits; empty if some of those may not be preempted without the others.
+    keep: returns the needed victims if it fits; empty if some of those may not be preempted without the others.
     left_out: whether there are more candidates than these.
-    steps: how many steps to make.
-    gave_up: why there may be victims all the same, as a sentence: steps ran out, or candidates were left out. Else "".
+    steps: the limit of steps.
+    gave_up: a sentence if steps ran out or candidates were left out, so that victims may exist all the same; else "".
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ThoroughSearch:
         self.gave_up = ""
 
     def run(self) -> tuple[Victim, ...]:
-        """Find victims."""
+        """Return victims with which the workload fits; empty if the search finds none."""
         victims = self._extend(frozenset())
         if not victims:
             self._trial.retake(())
@@ -97,7 +97,7 @@ class ThoroughSearch:
 
 
 def _kind_of(victim: Victim) -> Hashable:
-    """Return what equivalent candidates have in common; only the first of them is tried."""
+    """Return a value that is equal for equivalent candidates; only the first of these is tried."""
     workload = victim.workload
     if workload.places:
         return workload.key
