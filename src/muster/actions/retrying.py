@@ -6,7 +6,6 @@ from typing import Any
 
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
-from muster.actions.following.queuewatch import labels_of
 from muster.actions.gang import name_for_retry
 from muster.actions.submitting import signed
 from muster.actions.sweep import again
@@ -14,7 +13,7 @@ from muster.api.batch import JOB
 from muster.api.kueue import WORKLOAD
 from muster.api.ours.trials import RETRY_ANNOTATION, Array
 from muster.api.status import ApiError
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.queues import labels_of, list_or_none
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.ids import Ids

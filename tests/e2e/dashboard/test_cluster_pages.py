@@ -63,6 +63,9 @@ def test_the_overview_names_what_is_configured_wrongly(cluster: Muster, visit: V
     page.get_by_role("heading", name="LocalQueue astray").wait_for()
     page.go_back()
     page.get_by_role("link", name="Jobs that run").wait_for()
+    assert (
+        "mend     LocalQueue astray of namespace default names ClusterQueue nothing-there" in cluster("status").stdout
+    )
     assert visitor.complaints == []
 
 

@@ -84,8 +84,8 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
     from muster.dashboard.embedding import SIMULATIONS
     from muster.dashboard.viewing.hosts import OwnHost, Proof
     from muster.dashboard.viewing.sessions import Sessions
-    from muster.runtime.clock import RealClock
     from muster.runtime.ids import Ids, Random
+    from muster.runtime.realclock import RealClock
 
     clock, simulations = RealClock(), Home.find(os.environ).path / SIMULATIONS
     async with connect(target) as session:
@@ -110,10 +110,10 @@ async def _serve_others(target: Target, listen: str, token_header: str, *, read_
     from muster.dashboard.viewing.tokens import TokenHost
     from muster.operator.addresses import BadAddressError, address
     from muster.runtime.client import Client
-    from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
     from muster.runtime.kube.https import HttpsTransport
     from muster.runtime.kube.kubeconfig import UserConfig
+    from muster.runtime.realclock import RealClock
 
     try:
         host, port = address(listen)

@@ -49,7 +49,7 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
     from muster.cli.names.discovery import Discovery
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.plan import plan
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     clock = RealClock()
     async with connect(target) as session:

@@ -8,7 +8,7 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
@@ -28,7 +28,7 @@ def command(job: str, workers: int, role: str, force: bool, **options: Any) -> N
 
     A gang of `muster run` changes size only with --elastic: its other workers have a fixed RANK and WORLD_SIZE.
     """
-    run(_scale(Target.of(options), job, workers, role, force=force))
+    ask(_scale(Target.of(options), job, workers, role, force=force))
 
 
 async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:

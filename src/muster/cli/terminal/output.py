@@ -1,7 +1,6 @@
 """The format of printed output: colours, prefixes of ranks, and `-o json|yaml|wide|name`."""
 
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
@@ -18,7 +17,11 @@ _NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 def terminal_width() -> int:
     """Return the width of the terminal that stdout writes to; 0 if stdout is no terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    if not sys.stdout.isatty():
+        return 0
+    import shutil  # it loads every compressor
+
+    return shutil.get_terminal_size().columns
 
 
 def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:

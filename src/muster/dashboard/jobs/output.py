@@ -5,7 +5,7 @@ slows down the reading of the log.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
@@ -13,13 +13,14 @@ from muster.actions.following.carriagereturns import split_lines
 from muster.actions.following.elsewhere import reaching
 from muster.actions.following.excerpt import Excerpt
 from muster.actions.following.follow import Follower
+from muster.actions.following.printout import Printout, ShowOutput
 from muster.api.status import ApiError
 from muster.dashboard.jobs.printed import PrintedLine, Tray
 from muster.insight.jobs.state import Ending, JobState
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock, RealClock
 from muster.runtime.ids import Random
+from muster.runtime.realclock import Clock, RealClock
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
@@ -101,7 +102,7 @@ async def read_last_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> l
     def warn(sentence: str) -> None:
         tray.add("muster", b"stderr", f"{sentence}\n".encode())
 
-    await _make_follower(client, RealClock(), job, excerpt, show, warn).print_once(job)
+    await _make_printout(client, job, excerpt, show, warn).print_once(job)
     tray.finish()
     return tray.take().lines
 
@@ -124,7 +125,7 @@ async def read_whole(client: Client, job: JobRecord, excerpt: Excerpt, *, marked
 
     async def read() -> None:
         try:
-            await _make_follower(client, RealClock(), job, excerpt, show, warn).print_once(job)
+            await _make_printout(client, job, excerpt, show, warn).print_once(job)
         except (ApiError, TransportError) as error:
             warn(f"the rest is missing: {error}")
         for worker, rest in begun.items():
@@ -145,12 +146,19 @@ def _mark(worker: str, lines: bytes) -> bytes:
     return head + lines[:-1].replace(b"\n", b"\n" + head) + b"\n"
 
 
+def _make_printout(
+    client: Client, job: JobRecord, excerpt: Excerpt, show: ShowOutput, warn: Callable[[str], None]
+) -> Printout:
+    meta = job.metadata
+    return Printout(client, RealClock(), meta.namespace, meta.name, show, warn, excerpt, reaching(client))
+
+
 def _make_follower(
     client: Client,
     clock: Clock,
     job: JobRecord,
     excerpt: Excerpt,
-    show: Callable[[str, bytes, bytes], Awaitable[None]],
+    show: ShowOutput,
     warn: Callable[[str], None],
 ) -> Follower:
     meta = job.metadata

@@ -14,17 +14,20 @@ from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
 # How long a page that knows no answer yet waits for it.
-_PATIENCE_SECONDS = 0.15
+_PATIENCE_SECONDS = 0.1
+# An answer that took long is good for so many times as long, so a question takes a fiftieth of the time at most.
+_COST_FACTOR = 50.0
 _MOST_KEPT = 50
 
 log = logging.getLogger(__name__)
 
 
 class _Question:
-    """A question of pages. asked: when it was asked last. answer: the last one; None before the first."""
+    """A question of pages. asked: when it was asked last. took: for how long. answer: None before the first."""
 
     def __init__(self) -> None:
         self.asked = float("-inf")
+        self.took = 0.0
         self.answer: Any = None
         self.task: asyncio.Task[None] | None = None
 
@@ -40,12 +43,13 @@ class Answers:
     async def ask(self, key: Hashable, lifetime: float, find: Callable[[], Awaitable[Any]]) -> Any:
         """Return the last answer to a question; None while there is none.
 
-        lifetime: for how many seconds an answer is good. find: finds an answer, which is never None.
+        lifetime: for how many seconds an answer is good at least. find: finds an answer, which is never None.
         """
         question = self._questions.pop(key, None) or _Question()
         self._questions[key] = question  # the one that was asked last is dropped last
         self._make_room()
-        if question.task is None and self._clock.monotonic() - question.asked >= lifetime:
+        age = self._clock.monotonic() - question.asked
+        if question.task is None and age >= max(lifetime, question.took * _COST_FACTOR):
             question.asked = self._clock.monotonic()
             question.task = asyncio.create_task(self._find(question, find))
         if question.task is not None and question.answer is None:
@@ -67,6 +71,7 @@ class Answers:
             log.exception("a question of a page of the dashboard failed")
         finally:
             question.task = None
+            question.took = self._clock.monotonic() - question.asked
         self._tell()
 
     def _make_room(self) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from datetime import datetime
 
 from muster.api.core import NODE
-from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, MULTI_KUEUE_CLUSTER, RESOURCE_FLAVOR
 from muster.insight.attention import Scene
-from muster.insight.reader.clusters import clusters_of
+from muster.insight.clusters import find_cluster_states
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
 from muster.insight.reader.visible import visible_job_rows
@@ -32,6 +32,7 @@ async def read_scene(
     silence = "" if await is_led(client, now) else NOT_LED
     nodes = await list_or_say(client, NODE, "", say, "nodes")
     jobs, where = await visible_job_rows(client, own, now, say, find_memo)
+    workers = await list_or_none(client, MULTI_KUEUE_CLUSTER)
     return Scene(
         silence=silence,
         nodes=nodes,
@@ -39,5 +40,5 @@ async def read_scene(
         cluster_queues=await list_or_none(client, CLUSTER_QUEUE),
         local_queues=await list_or_none(client, LOCAL_QUEUE, where),
         jobs=jobs,
-        clusters=await clusters_of(client),
+        clusters=None if workers is None else find_cluster_states(workers, (), {}),
     )

@@ -4,7 +4,6 @@
 `insight.jobs` and `insight.quota`.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
@@ -18,7 +17,7 @@ from muster.api.jobset.names import JOBSET_UID
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.pods import group_name
+from muster.api.managed.podgroup import group_name
 from muster.insight.history.build import nodes_of, run_seconds, times
 from muster.insight.history.runs import Run
 from muster.insight.jobs.obstacles import with_obstacle
@@ -33,6 +32,7 @@ from muster.insight.reader.records import all_records
 from muster.insight.record import JobRecord
 from muster.insight.text import format_age
 from muster.runtime.client import Client
+from muster.runtime.eventloop import await_all
 from muster.runtime.events.correlator import COMBINED
 
 # Positions of Workloads that stay the same change with the use of fair queues, and are read anew after this time.
@@ -52,16 +52,12 @@ async def job_rows(
     """
     memo = memo if memo is not None else Memo()
     unseen: list[str] = []
-    others = asyncio.gather(
+    # If the server refuses several lists, the error is the one about jobs.
+    jobs, pods, workloads = await await_all(
+        all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
         pods_by_job(client, namespace, POD_LINES),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
     )
-    try:  # if the server refuses several lists, the error is the one about jobs, whichever comes first
-        jobs = await all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES)
-        pods, workloads = await others
-    finally:
-        others.cancel()
-        await asyncio.gather(others, return_exceptions=True)
     jobs = await recalled(client, namespace, jobs, pods)
     for text in unseen:
         say(text)
@@ -247,7 +243,7 @@ async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
 async def uncomposed(client: Client, namespace: str) -> dict[str, str]:
     """Return why jobs have no Workload: by the UID of the job, the message of the newest Event."""
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
-    invalid, unranked = await asyncio.gather(*(_told(client, namespace, f"reason={reason}") for reason in reasons))
+    invalid, unranked = await await_all(*(_told(client, namespace, f"reason={reason}") for reason in reasons))
     return unranked | invalid
 
 

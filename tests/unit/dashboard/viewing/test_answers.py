@@ -49,12 +49,22 @@ def test_a_page_shows_the_last_answer_and_is_told_of_the_next() -> None:
         assert oracle.clock.monotonic() - began < 1
         await oracle.clock.sleep(5)
         assert (await oracle.ask(), oracle.asked, oracle.told) == ("answer 1", 1, 1)
-        await oracle.clock.sleep(31)
+        await oracle.clock.sleep(26)
         assert (await oracle.ask(), oracle.asked) == ("answer 1", 1)
         await oracle.clock.sleep(0.1)
         assert oracle.asked == 2
         await oracle.clock.sleep(5)
         assert (await oracle.ask(), oracle.told) == ("answer 2", 2)
+
+    play(Oracle(0.5), scenario)
+
+
+def test_what_takes_long_is_asked_rarely() -> None:
+    async def scenario(oracle: Oracle) -> None:
+        for _ in range(300):
+            await oracle.ask()
+            await oracle.clock.sleep(1)
+        assert oracle.asked == 2  # it takes five seconds, and is good for 250
 
     play(Oracle(), scenario)
 
