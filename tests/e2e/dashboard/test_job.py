@@ -67,6 +67,12 @@ def test_output_is_followed_searched_and_downloaded(cluster: Muster, visit: Visi
     assert visitor.complaints == []
 
 
+def test_a_job_that_waits_has_written_nothing_yet(cluster: Muster, visit: Visit) -> None:
+    page = visit(cluster).open("/ui/jobs/default/waits/output")
+    page.get_by_text("Nothing has been written yet.").wait_for()
+    page.get_by_text("Queued").wait_for()
+
+
 def test_without_scripts_the_last_lines_are_there(cluster: Muster, visit: Visit) -> None:
     page = visit(cluster, java_script_enabled=False).open("/ui/jobs/default/talk/output")
     page.get_by_role("link", name="show the last lines").click()

@@ -5,6 +5,7 @@ const output = document.getElementById("output");
 const lines = document.getElementById("output-lines");
 const now = document.getElementById("output-now");
 const cut = document.getElementById("output-cut");
+const empty = document.getElementById("output-empty");
 const told = document.getElementById("output-state");
 const atEnd = document.getElementById("output-follow");
 const MOST_LINES = 5000;
@@ -45,6 +46,7 @@ function showLines(event) {
     lines.firstElementChild.remove();
     leftOut += 1;
   }
+  empty.hidden = lines.childElementCount + now.childElementCount > 0;
   cut.hidden = leftOut === 0;
   cut.textContent = `${leftOut.toLocaleString()} earlier lines are left out here; the download has them.`;
   if (atEnd.checked) output.scrollTop = output.scrollHeight;
@@ -55,6 +57,7 @@ function begin() {
   now.replaceChildren();
   leftOut = 0;
   cut.hidden = true;
+  empty.hidden = false;
 }
 
 function followOutput() {

@@ -1,6 +1,5 @@
 """The reader of the Events about a job: of its own object, of its Jobs and of its Workload."""
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -31,7 +30,7 @@ async def read_events(client: Client, namespace: str, job: JobRecord | None, wor
     """Return the newest Events about a job, the newest first; none if the user may not see Events."""
     uids = [one.metadata.uid for one in (job, workload) if one is not None]
     uids += [one.metadata.uid for one in (job.jobs if job is not None else ())[:_MOST_JOBS]]
-    lists = await asyncio.gather(*(_read(client, namespace, uid) for uid in dict.fromkeys(uids) if uid))
+    lists = [await _read(client, namespace, uid) for uid in dict.fromkeys(uids) if uid]
     return select_newest(event for events in lists for event in events)
 
 
