@@ -53,6 +53,7 @@ from muster.queueing.workload.eviction import released_after_eviction
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
 from muster.runtime.objects import merge_patch
+from muster.runtime.process.garbage import settle
 
 SPACE = "default"
 READY = {"type": "Ready", "status": "True", "reason": "R", "message": "m"}
@@ -406,6 +407,7 @@ class State:
 async def serve(directory: Path) -> None:
     """The server for the other process: its state for every line on standard input, until that ends."""
     credentials = Credentials.load(directory / "pki", RealClock().now(), Ids())
+    asyncio.get_running_loop().call_later(1.0, settle)
     journal = SqliteJournal(directory / "data")
     async with cluster(journal, directory / "nodes", (NodeSpec("simulated"),), adopt=True) as running:
         plane = running.plane

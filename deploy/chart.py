@@ -172,7 +172,7 @@ def _word(value: bool) -> str:
 
 def _marked(document: Json) -> Json:
     """Return a document with marks for what values replace."""
-    if document["kind"] == "ConfigMap":
+    if document["kind"] == "ConfigMap" and "muster.json" not in document["data"]:  # that is a dashboard
         return document | {"data": dict.fromkeys(document["data"], "mark-text")}
     if document["kind"] == "CustomResourceDefinition":
         meta = document["metadata"]
@@ -357,9 +357,8 @@ def _yaml(indent: int) -> str:
 
 
 def _plain(value: Any, indent: int) -> list[str]:
-    text = dump(value, "yaml")
-    if "{{" in text:
-        raise ValueError(f"a template would read {text}")
+    # What is meant for Prometheus and Grafana, a template of Helm would read.
+    text = dump(value, "yaml").replace("{{", '{{ "{{" }}')
     for mark, expression in sorted(MARKS.items(), key=lambda each: -len(str(each[0]))):
         text = text.replace(str(mark), expression)
     return [f"{' ' * indent}{line}" if line else "" for line in text.splitlines()]

@@ -29,6 +29,7 @@ COMPONENTS = {
     "without-webhooks": options(webhooks=False),
     "one-replica": options(replicas=1),
     "monitoring": options(monitoring=True),
+    "dashboard": options(dashboard=True),
 }
 
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from deploy.chart import chart_files
 from deploy.kustomization import kustomize_files
+from deploy.prometheus import monitoring_files
 
 HERE = Path(__file__).parent
 MARK = "Made by `python -m deploy.make`"
 # By folder: the files in it that this makes. Files without the mark are written by hand.
-MADE = {"kustomize": kustomize_files, "helm/muster/templates": chart_files}
+MADE = {"kustomize": kustomize_files, "helm/muster/templates": chart_files, "monitoring": monitoring_files}
 
 
 def main() -> None:

@@ -45,6 +45,8 @@ class Configuration:
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
     annotations: dict[str, str] = dataclasses.field(default_factory=dict)
     env: dict[str, str] = dataclasses.field(default_factory=dict)
+    notify: Any = None
+    notify_on: Any = None
     start_timeout: int | None = None
     image: str | None = None
     namespace: str | None = None

@@ -219,6 +219,13 @@ def test_an_administrator(muster, shell, people, socket, tmp_path):
     assert sorted(trials.splitlines()) == [f"[{n}] trial {n}" for n in range(4)]
     cleo(f"muster run --detach --name train --gpus 3 --cpus 1 -- {WAITS}")
     wait_for(lambda: cleo("muster logs train"), "secret of muster-cleo")
+    cleo("muster hold train")
+    wait_for(lambda: cleo("muster ps train"), "Held")
+    cleo("muster release train")
+    wait_for(lambda: cleo("muster ps train"), "Running")
+    cleo("muster run --detach --name mistake -- sleep 600")
+    cleo("muster cancel mistake")
+    cleo("muster wait mistake", code=1)
 
     # None of them reaches what is another's.
     for line in ("logs train", "cancel train", "exec train -- id", "hold train", "why train"):

@@ -43,7 +43,7 @@ PAGES = list(dict.fromkeys(section.partition(":")[0] for section in SECTIONS))
 
 
 # What pages import that no extra of the project has, as it is large.
-LARGE = ("accelerate", "hydra", "jax", "lightning", "mpi4py", "ray", "torch")
+LARGE = ("accelerate", "deepspeed", "hydra", "jax", "lightning", "mpi4py", "ray", "torch")
 # What pages call that comes from elsewhere.
 PROGRAMS = ("mpirun", "uv", "/etc/profile.d/modules.sh")
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -157,6 +158,25 @@ def test_a_job_that_can_never_start_is_said_at_once(shared_up, program):
     """,
     )
     assert said.startswith("wide can never start: no node ever has 3 nvidia.com/gpu")
+
+
+def test_a_job_tells_of_its_end(shared_up, program, tmp_path):
+    text = """
+        import muster
+        target = 'echo "$MUSTER_JOB $MUSTER_EVENT $MUSTER_JOB_STATE" > told.new; mv told.new told'
+        print(muster.run("exit 3", name="telling", notify=target, notify_on=["end", "fail"]).wait())
+    """
+    assert program(shared_up, text) == "3\n"
+    for _ in range(600):
+        if (tmp_path / "told").exists():
+            break
+        time.sleep(0.1)
+    assert (tmp_path / "told").read_text() == "telling fail Failed\n"
+
+
+def test_a_notice_that_nothing_would_send_is_refused(muster, program):
+    said = program(muster, "import muster\nmuster.run('true', notify='true')", code=1)
+    assert "Error: notify=: only a server sends notices; start one with: muster up --detach" in said
 
 
 def test_why_says_what_the_command_says(up, program):

@@ -83,8 +83,10 @@ def test_a_day_of_a_shared_box(box: Box) -> None:
     # Root divides the machine. Who has been here before gets the queue, too.
     said = box.root(f"queue create vision --share 2 --gpus 4 --users {ada.name},{eve.name}")
     assert f"jobs of {ada.name}, {eve.name} that name no queue go to vision" in said
+    assert "only teams run jobs now" in said
     said = box.root(f"queue create speech --share 1 --gpus 2 --users {bob.name},{eve.name}")
     assert f"{eve.name} is in vision, too: jobs that name no queue go to vision" in said
+    assert "only teams run jobs now" not in said, "they did before"
     refused = box.muster("queue", "create", "more", "--gpus", "3", "--users", bob.name, check=False)
     assert refused.stderr.startswith(f"Error: more cannot get 3 {GPU}, and 2 is left (speech has 2, vision has 4);")
 
@@ -96,9 +98,11 @@ def test_a_day_of_a_shared_box(box: Box) -> None:
     assert (status, "use queue vision" in answer["message"]) == (403, True)
     box.root(f"queue edit speech --add-users {ada.name}")
     box.root(f"queue edit speech --remove-users {ada.name}")  # the way to the queue stays
-    assert box.lands(ada, "intruder", 1, "speech") == "speech"
-    whose = f"ClusterQueue speech is for {bob.name}, {eve.name}, and not for {ada.name}"
-    until(lambda: whose in box.state(ada, "intruder"))
+    status, answer = box.submit(ada, "intruder", 1, "speech")
+    whose = (
+        f"queue speech is for {bob.name}, {eve.name}, and not for {ada.name}; an administrator may run: muster queue"
+    )
+    assert (status, whose in answer["message"]) == (403, True)
 
     # Another default queue.
     box.root(f"user queue {eve.name} speech")

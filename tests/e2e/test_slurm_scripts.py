@@ -186,7 +186,7 @@ def test_a_process_for_each_gpu_by_srun(sbatch, tmp_path):
     assert lines == []
     assert re.fullmatch(r"gpus of the first node: \d,\d\nmet: 0 1 2 3\n", output.read_text())
     assert output.with_suffix(".err").read_text() == ""
-    assert f"the script writes to logs/{output.name} and logs/{output.stem}.err\n" in said
+    assert f"the output of the script is in logs/{output.name} and logs/{output.stem}.err\n" in said
 
 
 def test_lightning_saves_when_its_time_is_nearly_up(sbatch):

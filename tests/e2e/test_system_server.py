@@ -218,6 +218,47 @@ def test_no_user_preempts_all_others(world: World) -> None:
     assert "spec: only root may use the priority class system-node-critical" in text
 
 
+def test_a_user_holds_and_cancels_jobs_and_claims_nothing_else(world: World) -> None:
+    ada = world.ada
+    jobs, workloads = f"/apis/batch/v1/namespaces/{ada.namespace}/jobs", f"/namespaces/{ada.namespace}/workloads"
+    work = {"spec": pod("", "sleep 600", terminationGracePeriodSeconds=0)["spec"]}
+    ada.create(jobs, {"metadata": {"name": "long"}, "spec": {"template": work}})
+
+    def find_workload() -> str:
+        items = json.loads(ada.ask("GET", f"/apis/kueue.x-k8s.io/v1beta2{workloads}")[1])["items"]
+        return next((one["metadata"]["name"] for one in items if one["metadata"]["name"].startswith("job-long-")), "")
+
+    workload = f"/apis/kueue.x-k8s.io/v1beta2{workloads}/{until(find_workload)}"
+    status = f"{jobs}/long/status"
+
+    def is_running() -> bool:
+        return bool(json.loads(ada.ask("GET", f"{jobs}/long")[1])["status"].get("ready"))
+
+    until(is_running)
+    why = "users write into the status of a job only that it was cancelled"
+    time = "2999-01-01T00:00:00Z"
+    conditions = [
+        {"type": one, "status": "True", "lastTransitionTime": time} for one in ("SuccessCriteriaMet", "Complete")
+    ]
+    counts = {"active": None, "ready": None, "terminating": None, "uncountedTerminatedPods": None, "succeeded": 1}
+    complete = {"conditions": conditions, "completionTime": time, **counts}
+    for forged in ({"active": None, "ready": None}, complete):
+        code, text = ada.ask("PATCH", status, {"status": forged})
+        assert (code, why in text) == (403, True), text
+    code, text = ada.ask("PATCH", workload, {"spec": {"priority": 1000000}})
+    assert code == 403
+    assert "users change only spec.active of a Workload" in text
+
+    assert ada.ask("PATCH", workload, {"spec": {"active": False}})[0] == 200
+    until(lambda: not is_running())
+    assert ada.ask("PATCH", workload, {"spec": {"active": True}})[0] == 200
+    until(is_running)
+    now = json.loads(ada.ask("GET", f"{jobs}/long")[1])["status"].get("conditions") or []
+    now.append({"type": "FailureTarget", "status": "True", "reason": "Cancelled", "message": "It was cancelled"})
+    assert ada.ask("PATCH", status, {"status": {"conditions": now}})[0] == 200
+    until(lambda: not is_running())
+
+
 def test_a_namespace_of_no_unix_user_runs_nothing(world: World) -> None:
     ended = world.root.run_pod("none", "id")
     assert "namespace default belongs to no Unix user" in ended["status"]["message"]
@@ -234,6 +275,14 @@ def test_no_user_is_added_whose_jobs_would_be_refused(world: World) -> None:
     line = world.muster("user", "add", "grace", "-n", world.ada.namespace).stdout
     assert "login.kubeconfig" in line
     world.muster("user", "remove", "grace")
+
+
+def test_no_machine_joins(world: World) -> None:
+    kubeconfig = str(world.muster.home / "kubeconfig")
+    refused = world.muster("nodes", "--kubeconfig", kubeconfig, "--nodes", "process", "--name", "box-b", check=False)
+    assert refused.returncode == 1
+    assert 'nodes "box-b" is forbidden: this server runs each pod as the user of its job' in refused.stderr
+    assert world.root.ask("GET", "/api/v1/nodes/box-b")[0] == 404
 
 
 def test_nothing_runs_as_root(world: World) -> None:

@@ -10,7 +10,8 @@ import msgspec
 
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, Configuration, load
-from muster.api.core import NODE, POD, Node, Pod
+from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node, Pod
+from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.cel import device_matches
 from muster.cluster.controlplane import ControlPlane, control_plane
@@ -20,8 +21,12 @@ from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock, VirtualClock, run_virtual
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
+from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 
@@ -56,6 +61,10 @@ async def running(
         finally:
             await plane.manager.stop()
             await run
+
+
+# Keep an object from the collector, which removes what names an owner of another namespace.
+STAYS = ("example.org/stays",)
 
 
 class World:
@@ -115,6 +124,21 @@ class World:
             subresource="status",
         )
 
+    async def copy_elsewhere(self, pod: Pod) -> Pod:
+        """Make a pod of another namespace that names the same owners, as its user may."""
+        with ignoring("AlreadyExists"):
+            await self.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="other")))
+        old = pod.metadata
+        copy = ObjectMeta(
+            name="stranger",
+            labels=old.labels,
+            annotations=old.annotations,
+            owner_references=old.owner_references,
+            finalizers=STAYS,
+        )
+        spec = msgspec.structs.replace(pod.spec, node_name="")
+        return await self.client.create(POD, Pod(metadata=copy, spec=spec), "other")
+
     async def settle(self, seconds: float = 5.0) -> None:
         """Let all do what they have to do. On a real clock that is when nothing is written any more."""
         await self.clock.sleep(seconds)
@@ -128,6 +152,19 @@ class World:
         async with asyncio.timeout(seconds):
             while not await holds():
                 await self.clock.sleep(0.1)
+
+
+@asynccontextmanager
+async def alone(make: Callable[[Manager, Recorder], Reconciler]) -> AsyncIterator[World]:
+    """A world in which one controller runs and nobody else: nothing collects what names a wrong owner."""
+    async with running(controllers=False) as plane:
+        manager = Manager(plane.client(), plane.inputs.clock, plane.inputs.random)
+        manager.add(make(manager, plane.events.recorder("alone")))
+        run = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        yield World(plane)
+        await manager.stop()
+        await run
 
 
 Scenario: TypeAlias = Callable[[World], Awaitable[None]]

@@ -6,17 +6,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.system.plane import World, looks, virtual
+from tests.system.plane import World, alone, looks, virtual
 
 from muster.actions.cancelling import cancel
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
-from muster.api.core import EVENT, NODE
+from muster.api.core import EVENT, NAMESPACE, NODE, Namespace
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.cluster.defaultqueue import create_default_queue
+from muster.controllers.cronjob import CronJobController
 from muster.jobs.job.conditions import find_announced_end, finish
-from muster.runtime.clock import VirtualClock
+from muster.runtime.clock import VirtualClock, run_virtual
 
 HOUR = 3600.0
 
@@ -121,6 +122,26 @@ async def test_a_running_job_forbids_the_next(world: World) -> None:
     assert "JobAlreadyActive" in await events(world)
     await end_pods(world)
     assert await hours(world) == [1, 3]
+
+
+def test_a_job_of_another_namespace_is_none_of_its_jobs() -> None:
+    async def scenario() -> None:
+        async with alone(CronJobController) as world:
+            one = await create(world, successfulJobsHistoryLimit=0)
+            await world.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="other")))
+            meta = ObjectMeta(name="tick-1", owner_references=(CRON_JOB.refer_to_controller(one.metadata),))
+            await world.client.create(JOB, Job(metadata=meta, spec=one.spec.job_template.spec), "other")
+            await world.elapse(HOUR + 1)
+            assert [each.namespace for each in (await get(world)).status.active] == ["default"]
+            assert await events(world) == ["SuccessfulCreate"], "and no UnexpectedJob"
+            ends = [{"type": kind, "status": "True"} for kind in ("SuccessCriteriaMet", "Complete")]
+            times = {"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:00Z"}
+            status = {"status": {"conditions": ends, **times, "succeeded": 1}}
+            await world.client.patch(JOB, "tick-1", status, "other", subresource="status")
+            await world.elapse(HOUR)
+            assert await world.client.find(JOB, "tick-1", "other") is not None, "its history has a limit of its own"
+
+    run_virtual(scenario())
 
 
 @virtual

@@ -97,6 +97,8 @@ async def test_a_gang_that_is_not_whole_again_in_time_gives_all_back(world):
     assert "The gang runs without 1 pod that it lost. It gives all its nodes back at " in told
     await pass_time(world, TIMEOUT)
     assert (await placed(world, "j"), len(await placed(world, "small"))) == ([], 3)
+    [record] = [one for one in world.plane.decisions.since(0) if one.what == "GaveBack"]
+    assert (record.job, record.rule, record.pods) == ("default/j", "RecoveryTimeout", 1)
     assert await said(world, "j", "GangTakenBack") == [
         "The gang found no room for 1 of its pods within 5m0s, and gives its nodes back: starting over"
     ]

@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 import pytest
+from tests.system.plane import World
 
 from muster.actions.following.follow import Follower
 from muster.api.batch import JOB, Job
@@ -43,9 +44,9 @@ class Host:
         self.plane = running.plane
         self.client = running.plane.client()
 
-    async def submit(self, name, *command, labels=None):
+    async def submit(self, name, *command, labels=None, cwd=None):
         template = {"spec": {"restartPolicy": "Never", "containers": [
-            {"name": "c", "image": "none", "command": list(command)}]}}  # fmt: skip
+            {"name": "c", "image": "none", "command": list(command), "workingDir": str(cwd or "")}]}}  # fmt: skip
         spec = {"backoffLimit": 0, "template": template}
         document = {"metadata": {"name": name, "labels": labels or {}}, "spec": spec}
         await self.client.create(JOB, msgspec.convert(document, Job), "default")
@@ -108,6 +109,26 @@ def test_a_run_is_told_as_soon_as_its_job_has_ended_and_after_its_objects_are_go
         assert (good.priority, [one.pods for one in good.pod_requests]) == (0, [1])
         assert (bad.state, bad.exit_code, bad.reason) == ("Failed", 3, "ended with exit code 3")
         assert after == before
+
+    play(story)
+
+
+def test_a_pod_of_another_namespace_is_in_no_record(tmp_path):
+    async def story():
+        async with host(tmp_path) as h:
+            await h.submit("own", "sh", "-c", "until [ -e go ]; do sleep 0.1; done", cwd=tmp_path)
+            await h.until("own", POD, lambda pod: pod.status.phase == "Running")
+            [pod] = (await h.client.list(POD, "default")).items
+            stranger = await World(h.plane).copy_elsewhere(pod)
+            binding = {"target": {"apiVersion": "v1", "kind": "Node", "name": "elsewhere"}}
+            await h.client.raw(
+                Request("POST", "/api/v1/namespaces/other/pods/stranger/binding", body=msgspec.json.encode(binding))
+            )
+            (tmp_path / "go").touch()
+            await h.ended("own")
+            [run] = await h.runs()
+            assert (run.name, run.nodes) == ("own", ("node-0",))
+            assert (await h.client.get(POD, "stranger", "other")).metadata.uid == stranger.metadata.uid
 
     play(story)
 

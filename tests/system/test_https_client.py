@@ -37,7 +37,8 @@ from muster.api.status import ApiError
 from muster.runtime.ids import Random
 from muster.runtime.kube import https
 from muster.runtime.kube.credentials import CredentialError
-from muster.runtime.kube.https import MAX_ATTEMPTS, MAX_CONCURRENT_REQUESTS, HttpsTransport
+from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.kube.requests import MAX_ATTEMPTS, MAX_CONCURRENT_REQUESTS
 from muster.runtime.transport import ClosedError, Request, TransportError
 
 # ---- trust ----

@@ -1,6 +1,9 @@
 """One queue in front of two clusters where not all goes well: what is missing there, comes back, or is changed here."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -24,7 +27,7 @@ from muster.api.kueue import (
 from muster.api.managed.dispatch import barred
 from muster.api.ours.simulated import RUN_TIME
 from muster.cluster.store import Key, Put
-from muster.runtime.transport import Request
+from muster.runtime.transport import Request, Response, Transport
 
 pytestmark = pytest.mark.slow
 
@@ -151,6 +154,64 @@ def test_it_ends_here_as_it_ended_there(exit_code: int, spec: Any, condition: st
         assert (job.status.failed, job.status.succeeded) == (there.status.failed, there.status.succeeded)
 
     body()
+
+
+@dataclass(frozen=True, slots=True)
+class JobsBehind:
+    """A way to a server whose watches of Jobs are late."""
+
+    transport: Transport
+    seconds: float
+
+    async def request(self, request: Request) -> Response:
+        return await self.transport.request(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with self.transport.stream(request) as chunks:
+            yield self._late(chunks) if request.path.endswith("/jobs") else chunks
+
+    async def _late(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            await asyncio.sleep(self.seconds)
+            yield chunk
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+
+async def with_late_watches_of_jobs(f: Federation) -> None:
+    await f.queues()
+    for line in f.lines.values():
+        line.server = JobsBehind(line.server, 100.0)
+        line.break_streams()
+    await f.settle()
+
+
+@federated()
+async def test_it_ends_here_even_if_the_watch_of_jobs_is_behind(f: Federation) -> None:
+    await with_late_watches_of_jobs(f)
+    await f.job(workers=2, seconds=1.0)
+    for seconds in (30, 500):
+        await f.settle(seconds)
+        assert is_true((await f.here.now()).status.conditions, "Complete")
+        assert (await f.here.state())["Finished"] == "True Succeeded"
+
+
+@federated()
+async def test_it_ends_here_if_the_watch_of_jobs_is_behind_and_the_job_is_gone(f: Federation) -> None:
+    await with_late_watches_of_jobs(f)
+    await f.job(workers=2)
+    await f.settle(20)
+    worker = f.workers[await home_of(f)]
+    name, client = (await f.here.workload()).metadata.name, worker.client
+    times = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    ended = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "m"} | times
+    conditions = [*msgspec.to_builtins((await worker.workload()).status.conditions), ended]
+    await client.patch(WORKLOAD, name, {"status": {"conditions": conditions}}, "default", subresource="status")
+    await client.delete(JOB, "j", "default", propagation="Orphan")
+    await f.settle(30)
+    assert (await f.here.state())["Finished"] == "True Succeeded"
 
 
 # What comes back.

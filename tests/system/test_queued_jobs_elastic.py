@@ -7,8 +7,8 @@ import pytest
 from tests.system import queueing_world
 from tests.system.queued_jobs import Queued, story
 
-from muster.api.batch import JOB
-from muster.api.core import EVENT
+from muster.api.batch import COMPLETION_INDEX, JOB
+from muster.api.core import EVENT, POD, PodSchedulingGate
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL
 from muster.api.ours.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION
@@ -72,6 +72,31 @@ async def test_pitfall_40_e53_what_ended_in_the_part_that_is_gone_counts_no_more
     assert await q.running("big") == [], "two of four CPUs are in use"
     await q.job("small", 2)
     assert await q.running("small") == [0, 1]
+
+
+@story
+async def test_an_index_that_ended_in_another_namespace_keeps_no_job_large(q):
+    await q.queue(cpu=4)
+    await elastic(q, workers=4, annotations=OURS)
+    last = next(pod for pod in await q.world.pods() if pod.metadata.labels[COMPLETION_INDEX] == "3")
+    await q.world.copy_elsewhere(last)
+    await q.client.patch(POD, "stranger", {"status": {"phase": "Succeeded"}}, "other", subresource="status")
+    await q.job("next", 2)
+    await q.world.settle(30)
+    assert (await q.running(), await q.running("next")) == ([0, 1], [0, 1])
+
+
+@story
+async def test_a_gated_pod_of_another_namespace_takes_no_place(q):
+    await q.queue(cpu=4)
+    await elastic(q, workers=2)
+    [pod, _] = await q.world.pods()
+    gate = PodSchedulingGate(name="kueue.x-k8s.io/elastic-job")
+    gated_pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=(gate,)))
+    await q.world.copy_elsewhere(gated_pod)
+    await scale(q, 4)
+    assert (await q.running(), await q.held()) == ([0, 1, 2, 3], 4)
+    assert (await q.client.get(POD, "stranger", "other")).spec.scheduling_gates == (gate,)
 
 
 @pytest.mark.parametrize("annotations", [KUEUE, OURS], ids=["kueue", "muster"])

@@ -12,7 +12,7 @@ from tests.system.queued_jobs import Queued, story
 from tests.system.queueing_world import local_queue
 
 from muster.api.batch import JOB, Job
-from muster.api.core import NODE, POD, Pod
+from muster.api.core import NODE, POD, Pod, PodSchedulingGate
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import ELASTIC_JOB, POD_SET_LABEL, QUEUE_NAME_LABEL
@@ -398,6 +398,23 @@ def without_collector(test: Callable[[Queued], Awaitable[None]]) -> None:
             await test(Queued(World(plane)))
 
     run_virtual(scenario())
+
+
+def test_a_gated_pod_of_another_namespace_takes_no_place() -> None:
+    async def body(q: Queued) -> None:
+        await q.queue(cpu=4)
+        await jobset(q, "j", *TWO)
+        pods = (await q.client.list(POD, "default")).items
+        worker = next(pod for pod in pods if pod.metadata.labels[names.REPLICATED_JOB_NAME] == "workers")
+        gates = (PodSchedulingGate(name=GATE),)
+        gated = msgspec.structs.replace(worker, spec=msgspec.structs.replace(worker.spec, scheduling_gates=gates))
+        await q.world.copy_elsewhere(gated)
+        await resize(q, "j", 3)
+        pods = (await q.client.list(POD, "default")).items
+        assert (len(pods), [pod.metadata.name for pod in pods if pod.spec.scheduling_gates]) == (4, [])
+        assert (await q.client.get(POD, "stranger", "other")).spec.scheduling_gates == gates
+
+    without_collector(body)
 
 
 def test_jobs_whose_jobset_is_gone_are_left_to_the_collector(caplog: pytest.LogCaptureFixture) -> None:

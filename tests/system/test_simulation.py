@@ -11,7 +11,7 @@ import pytest
 from tests.documents import PEERS
 
 from muster.simulation.outcome.report import write_report
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -445,8 +445,6 @@ def test_no_node_has_the_name_of_another(tmp_path):
         ("spec: {clusterQueue: q}", "spec: {clusterQueue: q, stopPolicy: Hold}", "LocalQueue q is inactive"),
         ("namespaceSelector: {}", "stopPolicy: Hold", "ClusterQueue q is inactive"),
         ("namespaceSelector: {}", "namespaceSelector: {matchLabels: {a: b}}", "namespace doesn't match"),
-        ("spec: {clusterQueue: q}", "spec: {clusterQueue: gone}", "ClusterQueue gone doesn't exist"),
-        (FLAVOR, "", "flavor default not found"),
         ('cpu: "1"', 'memory: "1"', "resource memory unavailable"),
     ],
 )

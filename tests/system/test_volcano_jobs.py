@@ -9,8 +9,9 @@ import pytest
 import yaml
 from tests.system.apiserver.harness import PODS, Api
 from tests.system.job_cluster import Wire
-from tests.system.plane import World, running, virtual
+from tests.system.plane import World, alone, running, virtual
 
+from muster.api.core import POD
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.engine import Part
 from muster.controllers.volcano import VolcanoJobController
@@ -106,6 +107,26 @@ async def test_a_job_starts_whole_and_completes(world: World) -> None:
     assert (status["state"]["phase"], status["succeeded"]) == ("Completed", 3)
     assert (await it.api.get(GROUPS)).json["items"] == []  # nothing is left to place
     assert status["taskStatusCount"] == {"m": {"phase": {"Succeeded": 1}}, "w": {"phase": {"Succeeded": 2}}}
+
+
+def test_a_pod_of_another_namespace_is_none_of_a_jobs() -> None:
+    async def scenario() -> None:
+        async with alone(VolcanoJobController) as world:
+            it = nodes(world)
+            await it.submit(task(replicas=1), policies=[{"event": "PodFailed", "action": "AbortJob"}])
+            await it.settle()
+            [pod] = await it.pods()
+            await it.set_phase(pod.metadata.name, "Running")
+            await it.copy_elsewhere(pod)
+            await it.client.patch(POD, "stranger", {"status": {"phase": "Failed"}}, "other", subresource="status")
+            await it.settle()
+            assert (await it.phase(), (await it.status()).get("failed", 0)) == ("Running", 0)
+            await it.set_phase(pod.metadata.name, "Succeeded")
+            await it.settle()
+            assert (await it.phase(), (await it.status())["succeeded"]) == ("Completed", 1)
+            assert (await it.client.get(POD, "stranger", "other")).metadata.deletion_timestamp is None
+
+    run_virtual(scenario())
 
 
 @virtual

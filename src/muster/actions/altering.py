@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from muster.actions.choices import check_queue, priority_classes
+from muster.actions.choices import check_own_queue, priority_classes
 from muster.actions.conflicts import rewriting
 from muster.actions.errors import UserError
 from muster.actions.session import Session
@@ -38,7 +38,7 @@ class Alteration:
 async def alter(session: Session, name: str, alteration: Alteration, now: datetime) -> list[str]:
     """Change the settings of a job; return a sentence about each. Raises `ApiError`, `TransportError`, `UserError`."""
     if alteration.queue:
-        await check_queue(session.client, session.namespace, alteration.queue)
+        await check_own_queue(session.client, session.namespace, alteration.queue)
     if (await priority_classes(session.client, alteration.priority))["priority"]:
         raise UserError(
             f"{alteration.priority} is a PriorityClass, which is part of the pods of a job and fixed; "

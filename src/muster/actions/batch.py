@@ -8,7 +8,7 @@ from muster.actions.frameworks import host_pattern
 from muster.actions.gang import Gang, Role, SlurmScript
 from muster.actions.inworkers import call_muster
 from muster.actions.sweep import Sweep
-from muster.api.managed.jobs import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.api.values import quantity
 from muster.slurm.allocation import Allocation, Trials
 

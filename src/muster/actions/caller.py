@@ -1,6 +1,7 @@
-"""Reads from the caller's process what its workers on this machine inherit: environment, directory and umask."""
+"""Reads from the caller's process whose it is, and what its workers inherit: environment, directory and umask."""
 
 import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,14 @@ from muster.api.ours.umask import DEFAULT_UMASK, UMASK_ANNOTATION, render_umask
 # Workers inherit these variables without being asked, so that they find the same programs.
 _PEOPLE = ("HOME", "USER", "LANG", "LC_ALL", "TZ")
 _PROGRAMS = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+
+
+def find_account_name() -> str:
+    """Return the name of the caller's account on this machine; "" if it has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return ""
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:

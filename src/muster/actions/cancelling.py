@@ -19,7 +19,7 @@ from muster.insight.record import JobRecord
 from muster.jobs.ending import make_job_failure, make_jobset_failure
 from muster.jobs.job.conditions import CANCELLED, Verdict, find_announced_end, finish
 from muster.runtime.client import Client
-from muster.runtime.clock import RealClock
+from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

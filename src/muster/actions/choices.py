@@ -4,12 +4,12 @@ The error for an unknown name lists the known names.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from muster.actions.caller import find_account_name
 from muster.actions.errors import UserError
-from muster.actions.gang import SecretVariables
 from muster.api.batch import JOB
 from muster.api.core import NODE, SECRET, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS
@@ -17,9 +17,13 @@ from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
-from muster.api.managed.jobs import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE
+from muster.api.managed.teams import refuse_foreigner
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
+from muster.api.ours.teams import read_users
+from muster.api.ours.users import short_user
+from muster.api.server.authentication import SELF_SUBJECT_REVIEW, SelfSubjectReview, UserInfo
 from muster.api.status import ApiError
 from muster.api.values.quantity import amount, milli
 from muster.insight.nearest import find_nearest
@@ -28,8 +32,12 @@ from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
+if TYPE_CHECKING:
+    from muster.actions.gang import SecretVariables
+
 _MOST_NAMES = 500  # existing names that an unknown name is compared with
 _MOST_NODES = 500  # nodes whose capacity is read
+_ADMINISTRATORS = "system:masters"
 
 
 async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
@@ -63,7 +71,7 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
     return f"there is no job {name}{where}" + (f"; did you mean {similar}?" if similar else "")
 
 
-async def check_secrets(client: Client, namespace: str, asked: Iterable[SecretVariables]) -> None:
+async def check_secrets(client: Client, namespace: str, asked: "Iterable[SecretVariables]") -> None:
     """Raise `UserError` if a Secret or its key is missing; a Secret that the user may not read passes."""
     for one in asked:
         try:
@@ -93,6 +101,33 @@ async def check_queue(client: Client, namespace: str, name: str) -> None:
     raise UserError(f"no queue {name} in namespace {namespace}; {what}")
 
 
+async def check_own_queue(client: Client, namespace: str, name: str) -> None:
+    """Raise `UserError` if the caller's jobs cannot start from this queue: it is missing, or that of another team.
+
+    Raises `ApiError` as `check_queue` does.
+    """
+    local = await client.find(LOCAL_QUEUE, name, namespace)
+    target = local.spec.cluster_queue if local is not None else name
+    queue = None
+    if target:
+        queue = await get_or_none(client, CLUSTER_QUEUE, target)
+    if queue is not None and read_users(queue.metadata.annotations) is not None:
+        caller = (await client.create(SELF_SUBJECT_REVIEW, SelfSubjectReview())).status.user_info
+        if why := refuse_foreigner(_name_submitter(caller), queue):
+            raise UserError(why)
+    if local is None:
+        await check_queue(client, namespace, name)
+
+
+def _name_submitter(caller: UserInfo) -> str:
+    """Return the short name by which the server knows the submitter of the caller's jobs.
+
+    The server takes an administrator's word for it, and `submitting.signed` names the account of the machine.
+    """
+    account = find_account_name() if _ADMINISTRATORS in caller.groups else ""
+    return account or short_user(caller.username)
+
+
 async def no_queue(client: Client, name: str, namespace: str) -> str:
     """Return the sentence that there is no LocalQueue of this name, with the most similar name that the user may see.
 
@@ -113,10 +148,10 @@ async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded:
 
     An embedded cluster puts jobs without a queue into `default` itself. In any other cluster the webhook that does so
     may be missing, and a job that names no queue would then run outside all quota. Raises `ApiError` and `UserError` as
-    `check_queue` does.
+    `check_own_queue` does.
     """
     if asked:
-        await check_queue(client, namespace, asked)
+        await check_own_queue(client, namespace, asked)
     if asked or embedded:
         return asked
     return DEFAULT_QUEUE if await get_or_none(client, LOCAL_QUEUE, DEFAULT_QUEUE, namespace) is not None else ""

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from muster.actions.errors import UserError
 from muster.api.ours.notify import NotifyError, TargetKind, Wishes, address_of, check_target, find_kind
-from muster.runtime.clock import Clock
+from muster.runtime.realclock import Clock
 
 # Where sendmail lies if it is not on the PATH of a user.
 SENDMAIL_PATH: Final = "/usr/sbin:/usr/lib:/usr/local/sbin"

@@ -1,5 +1,8 @@
 """Remembers in the user's home which hints the user has had, so that a command gives each hint once."""
 
+from contextlib import suppress
+
+from muster.actions.errors import UserError
 from muster.actions.home import Home
 
 NO_GPUS = "no-gpus"
@@ -12,6 +15,8 @@ def is_known(home: Home, hint: str) -> bool:
 
 def remember(home: Home, hint: str) -> None:
     """Record that the user has had a hint. Without a home that can be written, the hint comes again."""
+    with suppress(UserError):
+        home.make()  # a user of somebody else's server has none yet
     try:
         (home.path / f"hint-{hint}").touch(mode=0o600)
     except OSError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.actions.errors import UserError
+from muster.api.ours.unixusers import HOME_SOCKET
 from muster.runtime.process import filelock
 from muster.runtime.process.endings import is_ending
 from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
@@ -40,6 +41,23 @@ class Home:
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig, which only this user can read."""
         return self.path / "kubeconfig"
+
+    @property
+    def socket(self) -> Path:
+        """The socket by which this user's commands reach the server, where it has one."""
+        return self.path / HOME_SOCKET
+
+    def is_reached_by_socket(self) -> bool:
+        """Return whether the server's socket leads to the same server, user and namespace as the kubeconfig.
+
+        That is so until somebody changes the kubeconfig.
+        """
+        from muster.api.ours.writtenconfig import is_unchanged
+
+        try:
+            return self.socket.is_socket() and is_unchanged(self.kubeconfig.read_bytes())
+        except OSError:
+            return False
 
     @property
     def login(self) -> Path:

@@ -70,6 +70,8 @@ def _parse_clock(text: str) -> int:
 
     Raises `ValueError` for Slurm's other forms, which people read in different ways.
     """
+    if text.isdecimal() and not int(text):
+        raise ValueError(f"{text} is no limit in Slurm: leave the time out")
     if text.isdecimal():
         raise ValueError(f"{text} of what? Say {text}s, {text}m or {text}h")
     match = _CLOCK.fullmatch(text)

@@ -1,9 +1,9 @@
 """Tells the user when a server takes long to answer, so that the user can decide whether to wait."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
+from muster.runtime.eventloop import call_later
 from muster.runtime.transport import Request, Response, Transport
 
 # The user is told about an answer that takes longer.
@@ -20,11 +20,11 @@ class Patience:
 
     async def request(self, request: Request) -> Response:
         """Return the response of the inner transport."""
-        waiting = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._tell, request)
+        cancel = call_later(PATIENCE_SECONDS, lambda: self._tell(request))
         try:
             return await self._transport.request(request)
         finally:
-            waiting.cancel()
+            cancel()
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Return the stream of the inner transport, which may be silent for any time."""

@@ -3,8 +3,8 @@
 The names of the groups are those that `muster ps` shows.
 """
 
-import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from muster.api.conditions import is_true
 from muster.api.core import POD, Pod
@@ -15,10 +15,10 @@ from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.reader.jobs import plain_pods, pods_of
 from muster.insight.reader.queues import list_or_none
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
-from muster.runtime.ids import Random
-from muster.runtime.informer import Informer
-from muster.runtime.tasks import together
+from muster.runtime.realclock import Clock
+
+if TYPE_CHECKING:
+    from muster.runtime.ids import Random
 
 _DELETED = Ending(1, "it was deleted")
 
@@ -48,12 +48,17 @@ async def cancel_pods(client: Client, workload: Workload, *, delete: bool) -> st
 
 
 async def follow_pods(
-    client: Client, clock: Clock, random: Random, workload: Workload, report: Callable[[JobState], None]
+    client: Client, clock: Clock, random: "Random", workload: Workload, report: Callable[[JobState], None]
 ) -> Ending:
     """Wait until the Workload of pods has finished or is deleted; return its ending.
 
     report: called with every new state. Raises `ApiError`, `TransportError`.
     """
+    import asyncio  # cancelling needs none of these, and they take long to load
+
+    from muster.runtime.informer import Informer
+    from muster.runtime.tasks import together
+
     meta, changed = workload.metadata, asyncio.Event()
     workloads = Informer(client, WORKLOAD, clock, random, namespace=meta.namespace, fields=f"metadata.name={meta.name}")
     workloads.on_change(lambda _old, _new: changed.set())

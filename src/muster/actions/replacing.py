@@ -13,7 +13,7 @@ from muster.api.status import ApiError
 from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
+from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring
 
 # How long the objects of a deleted job may take to go.

@@ -6,7 +6,6 @@ from typing import Any
 
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
-from muster.actions.following.queuewatch import labels_of
 from muster.actions.gang import name_for_retry
 from muster.actions.submitting import signed
 from muster.actions.sweep import again
@@ -14,7 +13,7 @@ from muster.api.batch import JOB
 from muster.api.kueue import WORKLOAD
 from muster.api.ours.trials import RETRY_ANNOTATION, Array
 from muster.api.status import ApiError
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.queues import labels_of, list_or_none
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.ids import Ids
@@ -29,12 +28,34 @@ class Retry:
     of: int
 
 
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A sweep that can be submitted: its manifest, and what it retries."""
+
+    retry: Retry
+    manifest: dict[str, Any]
+
+
 async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -> Retry | None:
     """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
 
     new: the name of the new sweep; "" for a generated one. Raises `ApiError`, `TransportError`, and `UserError` if the
     job is no sweep, has not ended, or the name is taken.
     """
+    made = await prepare_retry(client, name, namespace, new, ids)
+    if made is None:
+        return None
+    try:
+        await client.create(JOB.seen_as(dict), made.manifest, namespace)
+    except ApiError as error:
+        if error.reason == "AlreadyExists":
+            raise UserError(f"there is a job {made.retry.name} already: --name another") from None
+        raise
+    return made.retry
+
+
+async def prepare_retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -> Repetition | None:
+    """Return the sweep that `retry` would submit, and raise what it would raise before that."""
     job = await get_job(client, name, namespace)
     if job.array is None:
         raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")
@@ -48,14 +69,9 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
     trials = job.indexes_of(left)
     try:
         made = again(manifest, trials, new, await _template_before(client, job))
-        await client.create(JOB.seen_as(dict), signed(made), namespace)
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
-    except ApiError as error:
-        if error.reason == "AlreadyExists":
-            raise UserError(f"there is a job {new} already: --name another") from None
-        raise
-    return Retry(new, trials, len(job.array))
+    return Repetition(Retry(new, trials, len(job.array)), signed(made))
 
 
 def unfinished(job: JobRecord) -> list[int]:

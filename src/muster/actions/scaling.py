@@ -11,6 +11,10 @@ from muster.api.ours.elastic import Bounds, bounds_of
 from muster.insight.record import JobRecord
 
 
+class ObjectionError(UserError):
+    """A size that the user probably does not mean; the user may insist on it (`force`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """The part of a job that changes size: a Job, or a role of a JobSet.
@@ -59,7 +63,7 @@ def part_of(job: JobRecord, role: str = "") -> Part:
 async def scale(session: Session, name: str, workers: int, *, role: str = "", force: bool = False) -> Part:
     """Change the number of workers of a job, or of one of its roles; return the part as it was before.
 
-    force: change the size even if `objection_to` objects. Raises `ApiError`, `UserError`.
+    force: change the size even if `objection_to` objects. Raises `ApiError`, `ObjectionError`, `UserError`.
     """
 
     async def resize(job: JobRecord) -> Part:
@@ -67,7 +71,7 @@ async def scale(session: Session, name: str, workers: int, *, role: str = "", fo
             raise UserError(f"{name} has ended already")
         part = part_of(job, role)
         if not force and (objection := objection_to(part, workers)):
-            raise UserError(f"{objection}; --force if that is meant")
+            raise ObjectionError(objection)
         await _write(session, job, part, workers)
         return part
 

@@ -16,11 +16,14 @@ from muster.actions.errors import UserError
 from muster.actions.home import Home
 from muster.actions.serveroptions import read_options
 from muster.actions.serverparts import describe_missing
-from muster.actions.systemserver import connect_locally, describe_silence, find_socket, has_server
+from muster.actions.systemserver import connect_locally, connect_to_socket, describe_silence, find_socket, has_server
 from muster.api.ours.unixusers import SYSTEM_SOCKET
 
 if TYPE_CHECKING:
+    from muster.runtime.ids import Random
+    from muster.runtime.kube.https import HttpsTransport
     from muster.runtime.kube.kubeconfig import ConnectionConfig
+    from muster.runtime.kube.local import LocalTransport
     from muster.runtime.transport import TransportError
 
 # The only namespace of a cluster inside this process.
@@ -113,6 +116,14 @@ def connection(target: Target) -> "ConnectionConfig":
     return load(os.environ, path=path)
 
 
+def reach(target: Target) -> "ConnectionConfig":
+    """Return how commands reach the target: by the socket of the home, if it has one, else as `connection` says."""
+    home = Home.find(os.environ)
+    if not names_another(target, home) and home.server_pid() is not None and home.is_reached_by_socket():
+        return connect_to_socket(home.socket, OWN_NAMESPACE)
+    return connection(target)
+
+
 def _describe_server(config: "ConnectionConfig") -> str:
     if config.cluster.local_socket:
         return config.source
@@ -130,36 +141,59 @@ def _find_restarted(target: Target) -> "ConnectionConfig | None":
     if names_another(target, Home.find(os.environ)):
         return None
     try:
-        return connection(target)
+        return reach(target)
     except (UserError, KubeconfigError, OSError):
         return None
 
 
+def _make_transport(server: "ConnectionConfig") -> "LocalTransport | HttpsTransport":
+    from muster.runtime.realclock import RealClock
+
+    if server.cluster.local_socket:
+        from muster.runtime.kube.local import LocalTransport
+
+        return LocalTransport(server, RealClock(), make_random)
+    from muster.runtime.kube.https import HttpsTransport
+
+    return HttpsTransport(server, RealClock(), make_random())
+
+
+def make_random() -> "Random":
+    """Return a source of jitter."""
+    from muster.runtime.ids import Random  # it takes long to load, and few commands retry anything
+
+    return Random()
+
+
 @asynccontextmanager
-async def connect(target: Target, say: Callable[[str], None]) -> AsyncIterator[Session]:
+async def connect(
+    target: Target, say: Callable[[str], None], before_https: Callable[[], object] = lambda: None
+) -> AsyncIterator[Session]:
     """Open a session with the cluster that the target names.
 
-    say: called with remarks for the user while the session is open. Raises `UserError`, `KubeconfigError`,
-    `TransportError`.
+    say: called with remarks for the user while the session is open. before_https: called before a connection over
+    HTTPS is set up. Raises `UserError`, `KubeconfigError`, `TransportError`.
     """
     from muster.actions.patience import Patience
     from muster.actions.refusals import PlainRefusals
     from muster.actions.relocating import Relocating
     from muster.actions.warnings import Warnings
     from muster.runtime.client import Client
-    from muster.runtime.clock import RealClock
-    from muster.runtime.ids import Random
-    from muster.runtime.kube.https import HttpsTransport
+    from muster.runtime.eventloop import enter_loop, has_loop
 
-    config = connection(target)
-    moving = Relocating(
-        lambda server: HttpsTransport(server, RealClock(), Random()), config, lambda: _find_restarted(target)
-    )
+    config = reach(target)
+    if not config.cluster.local_socket:
+        before_https()
+        await enter_loop()
+    # Another server may need a loop, and a command without one ends with its server.
+    moving = Relocating(_make_transport, config, lambda: _find_restarted(target) if has_loop() else None)
     tunnels = PlainRefusals(moving)
     transport = Warnings(Patience(tunnels, say), say)
     try:
         client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
-        is_own = not names_another(target, Home.find(os.environ)) and config.cluster.local_socket in ("", SYSTEM_SOCKET)
+        home = Home.find(os.environ)
+        sockets = ("", SYSTEM_SOCKET, str(home.socket))
+        is_own = not names_another(target, home) and config.cluster.local_socket in sockets
         where = "" if is_own else _describe_server(config)
         yield Session(client, namespace, tunnels=tunnels, where=where)
     finally:

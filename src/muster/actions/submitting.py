@@ -5,13 +5,13 @@ An MPI gang also gets a Secret, which is deleted with the job.
 """
 
 import os
-import pwd
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
+from muster.actions.caller import find_account_name
 from muster.actions.choices import gpu_resource, node_cpus, queue_lacks_cpus
 from muster.actions.defaultcpus import needs_default, read_default, set_default_cpus
 from muster.actions.errors import UserError
@@ -22,16 +22,15 @@ from muster.api.batch import CRON_JOB, JOB, Job
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
-from muster.api.managed.jobs import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.record import JobRecord, record_of
-from muster.mpi.identity import make_identity
 from muster.runtime.client import Client
-from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
+from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 
@@ -133,6 +132,8 @@ async def _create_identity(client: Client, gang: Gang) -> bool:
     name.
     """
     try:
+        from muster.mpi.identity import make_identity  # it loads the whole of cryptography
+
         await client.create(SECRET.seen_as(dict), secret(gang, make_identity(RealClock().now())), gang.namespace)
     except ApiError as error:
         if not is_refusal(error, "AlreadyExists"):
@@ -164,9 +165,8 @@ def signed(manifest: dict[str, Any]) -> dict[str, Any]:
     annotations = meta.get("annotations") or {}
     if SUBMITTER_ANNOTATION in annotations:
         return manifest
-    try:
-        account = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
+    account = find_account_name()
+    if not account:
         return manifest
     return manifest | {"metadata": meta | {"annotations": {**annotations, SUBMITTER_ANNOTATION: account}}}
 

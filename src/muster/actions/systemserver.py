@@ -70,10 +70,15 @@ def _find_trusted(environ: Mapping[str, str]) -> Path | None:
 
 def connect_locally(path: Path) -> "ConnectionConfig":
     """Return the connection to a system server; the user's own namespace is the default."""
+    return connect_to_socket(path, _find_namespace(os.geteuid()))
+
+
+def connect_to_socket(path: Path, namespace: str) -> "ConnectionConfig":
+    """Return the connection to the server behind a socket of this machine, with a default namespace."""
     from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig
 
     cluster = ClusterConfig("http://localhost", local_socket=str(path), disable_compression=True)
-    return ConnectionConfig(cluster, namespace=_find_namespace(os.geteuid()), source=str(path))
+    return ConnectionConfig(cluster, namespace=namespace, source=str(path))
 
 
 def _find_namespace(uid: int) -> str:

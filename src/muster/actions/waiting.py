@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from muster.runtime.clock import Clock
+from muster.runtime.realclock import Clock
 
 T = TypeVar("T")
 

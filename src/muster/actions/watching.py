@@ -9,9 +9,9 @@ from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.api.status import ApiError
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
+from muster.runtime.realclock import Clock
 from muster.runtime.tasks import together
 from muster.runtime.transport import TransportError
 

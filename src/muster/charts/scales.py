@@ -34,11 +34,17 @@ def list_time_ticks(seconds: float, count: int = 8) -> list[Tick]:
     """Return round times of a linear axis from 0 to this time; every other one is minor."""
     if seconds <= 0:
         return []
+    step = find_time_step(seconds, count)
+    times = [step * number for number in range(int(seconds / step) + 1)]
+    return [Tick(time / seconds, format_span(time), minor=number % 2 == 1) for number, time in enumerate(times)]
+
+
+def find_time_step(seconds: float, count: int) -> float:
+    """Return a round time span of which at most so many fit into this time."""
     step: float = next((one for one in _TIME_STEPS if seconds / one <= count), _TIME_STEPS[-1])
     while seconds / step > count:
         step *= 2
-    times = [step * number for number in range(int(seconds / step) + 1)]
-    return [Tick(time / seconds, format_span(time), minor=number % 2 == 1) for number, time in enumerate(times)]
+    return step
 
 
 def place_log(value: float, most: float) -> float:

@@ -1,5 +1,6 @@
 """The start of the process. Until a command runs, Ctrl-C ends the process silently, as it does any other program."""
 
+import gc
 import signal
 
 
@@ -18,3 +19,4 @@ def main() -> None:
     finally:
         if interruptible:  # an interrupt during the interpreter's shutdown needs no report
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+        gc.freeze()  # else the interpreter's shutdown looks for garbage among all modules, which takes 15 ms

@@ -1,11 +1,10 @@
 """Runs the asynchronous body of a command on the cluster that the user means. Expected failures become one line."""
 
-import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from importlib import import_module
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -49,29 +48,64 @@ def target_options(command: Command) -> Command:
 async def connect(target: Target) -> AsyncIterator[Session]:
     """Open a session with the cluster that the target names. Raises what `run` turns into one line."""
     from muster.cli.terminal.output import say
+
+    async with session.connect(target, say, _import_aiohttp) as connected:
+        yield connected
+
+
+def _import_aiohttp() -> None:
+    """Import aiohttp without the authorities of the system, which would double the time."""
     from muster.runtime.kube.tls import no_bundle
 
     with no_bundle():
-        import_module("aiohttp")
-    async with session.connect(target, say) as connected:
-        yield connected
+        import aiohttp  # noqa: F401
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a command's body; an expected failure becomes one line for the user."""
+    import asyncio
+
     body = _run_until_signal(main)
     try:
-        from muster.api.status import ApiError
-        from muster.runtime.kube.kubeconfig import KubeconfigError
-        from muster.runtime.transport import TransportError
-
-        try:
+        with _expected_failures():
             return asyncio.run(body)
-        except (ApiError, TransportError, KubeconfigError, UserError) as error:
-            raise click.ClickException(str(error)) from error
     finally:
         body.close()  # if they were interrupted before they started
         main.close()
+
+
+def ask(main: Coroutine[Any, Any, T]) -> T:
+    """Run the body of a command that asks and answers, as `run` does, but start an event loop only if it needs one.
+
+    The body starts no task and waits for nothing but the answers of the server.
+    """
+    from muster.runtime.eventloop import drive
+
+    def leave(number: int, _: FrameType | None) -> NoReturn:
+        streams.give_up_output()  # a blocked write would wait for a reader that may never read
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in unignored() - {signal.SIGINT}}
+    try:
+        with _expected_failures():
+            return drive(main)
+    finally:
+        main.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _expected_failures() -> Iterator[None]:
+    """Turn an expected failure into one line for the user."""
+    from muster.api.status import ApiError
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+    from muster.runtime.transport import TransportError
+
+    try:
+        yield
+    except (ApiError, TransportError, KubeconfigError, UserError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 def unignored() -> set[signal.Signals]:
@@ -91,6 +125,8 @@ async def _run_until_signal(main: Coroutine[Any, Any, T]) -> T:
     asyncio handles Ctrl-C in the same way. An exception raised by the signal handler would end only the task that runs
     at that moment.
     """
+    import asyncio
+
     received = list[int]()
     loop, body = asyncio.get_running_loop(), asyncio.current_task()
     assert body is not None

@@ -23,6 +23,7 @@ from muster.cluster.apiserver.admission.managed import (
     queue_of_nobody,
     require_readable,
 )
+from muster.cluster.apiserver.admission.plugins.jobparts import refuse_forged_parts
 from muster.cluster.apiserver.admission.plugins.jobsetclaims import require_claims_meant
 from muster.cluster.apiserver.admission.plugins.jobsetplacement import place_exclusively
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
@@ -37,6 +38,7 @@ from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runti
 from muster.cluster.apiserver.admission.plugins.submitter import note_submitters
 from muster.cluster.apiserver.admission.plugins.tenancy import require_tenancy
 from muster.cluster.apiserver.admission.plugins.userqueue import give_queues, require_team
+from muster.cluster.apiserver.admission.plugins.userwrites import limit_user_writes
 from muster.cluster.apiserver.admission.plugins.waitinglimits import WaitingLimits
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
@@ -214,6 +216,7 @@ async def control_plane(
             judging=(
                 require_readable(configuration, integrations),
                 require_team(queued, settings_of(configuration)),
+                refuse_forged_parts(queued),
                 require_bounds_of_pods,
                 require_limits_kept,
                 require_overhead_of_class,
@@ -221,6 +224,7 @@ async def control_plane(
                 require_definitions_kept(own),
                 OwnerPermission(registry, access.rbac.require),
                 *([require_tenancy(find_account)] if find_account is not None else []),
+                *([limit_user_writes(access.rbac.require)] if find_account is not None else []),
                 *access.judging,
             ),
             last=(WaitingLimits(chosen(integrations, configuration)), QuotaAdmission(ledger), NameSettlement(clock)),
@@ -257,7 +261,7 @@ async def control_plane(
         await put_definitions(Client(transport), own)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
-        manager = Manager(Client(yielding), clock, random, registry=server.metrics)
+        manager = Manager(Client(yielding, neighbor=transport), clock, random, registry=server.metrics)
         manager.add(events)
         try:
             yield ControlPlane(

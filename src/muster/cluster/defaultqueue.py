@@ -25,7 +25,7 @@ from muster.api.kueue import (
     ResourceGroup,
     ResourceQuota,
 )
-from muster.api.managed.jobs import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import NODES_FLAVOR
 from muster.api.ours.teams import FOLLOWS_NODES

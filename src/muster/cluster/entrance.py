@@ -4,24 +4,28 @@ The addresses are bound before the server listens on them. Pods get the address 
 server is ready to answer on it. Pods always get the address on loopback, wherever else the server listens.
 """
 
+import logging
+import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
+from muster.api.ours.unixusers import HOME_SOCKET
+from muster.api.status import forbidden
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.apiserver.front.application import identify_user
+from muster.cluster.apiserver.front.connectionlimit import FindPeer
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.front.listener import AddressUnusable, bound
 from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.identity.credentials import Credentials
-from muster.cluster.apiserver.identity.users import ADMIN, User
+from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, User
 from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, url, variables
-from muster.cluster.localsocket import bind_local, identify_file, remove_local
+from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, LocalSocket
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
@@ -33,6 +37,7 @@ Identify = Callable[[User | None, str, int | None], Awaitable[User]]
 # Makes what is served beside the API. The last arguments are the names by which other machines reach the server, and
 # its URL on this machine.
 MakePages = Callable[[ControlPlane, Identify, Sequence[str], str], Pages]
+log = logging.getLogger(__name__)
 
 PKI = "pki"  # the directory of credentials in a cluster's home, which is made after the store
 
@@ -60,8 +65,8 @@ class Entrance:
         self._exposure = exposure
         self._local = local
         self._make_pages = make_pages
-        self._local_listener: socket.socket | None = None
-        self._local_file = (0, 0)
+        self._local_socket: LocalSocket | None = None  # for all users of the machine
+        self._home_socket: LocalSocket | None = None  # for the user of the server
         self._listeners: dict[tuple[str, int], socket.socket] = {}  # by the requested address
 
     def trust(self) -> Trust:
@@ -84,8 +89,8 @@ class Entrance:
                 _require_reachable(host)
                 self._listeners[host, number] = bound(host, number)
         if self._local is not None:
-            self._local_listener = bind_local(self._local)
-            self._local_file = identify_file(self._local)
+            self._local_socket = LocalSocket.bind(self._local, FOR_ALL)
+        self._home_socket = bind_in_home(self._home)
         return variables(LOOPBACK, self._port)
 
     def announcers(self, manager: Manager) -> Sequence[Reconciler]:
@@ -96,20 +101,20 @@ class Entrance:
     async def open(self, plane: ControlPlane) -> HttpsFront:
         """Listen. Raises `OSError`."""
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
-        users = UnixUsers(plane.client(ADMIN)) if self._local_listener is not None else None
-        if users is not None:
-            await users.share()
-        find_peer = users.user_of if users is not None else None
+        users = UnixUsers(plane.client(ADMIN)) if self._local_socket is not None else None
         context, pages = self.credentials.server_context(), None
         if self._make_pages is not None:
-            identify = partial(identify_user, authenticator, find_peer)
+            identify = partial(_identify, authenticator, users.user_of if users is not None else find_owner)
             pages = self._make_pages(plane, identify, self._exposure.certified, self.url)
-        front = HttpsFront(plane.server, authenticator, context, find_peer, pages)
+        front = HttpsFront(plane.server, authenticator, context, pages)
         front.follow_credentials(plane.store)
         for listener in self._listeners.values():
             await front.listen(listener)
-        if self._local_listener is not None:
-            await front.listen(self._local_listener)
+        if self._local_socket is not None and users is not None:
+            await users.share()
+            await front.listen(self._local_socket.listener, users.user_of)
+        if self._home_socket is not None:
+            await front.listen(self._home_socket.listener, find_owner)
         return front
 
     @property
@@ -126,12 +131,37 @@ class Entrance:
         return url(self._exposure.certified[0], _port_of(first))
 
     def close(self) -> None:
-        """Close the sockets, if the server did not get as far as listening there, and remove the local one."""
+        """Close the sockets, if the server did not get as far as listening there, and remove the local ones."""
         for listener in self._listeners.values():
             listener.close()
-        if self._local is not None and self._local_listener is not None:
-            self._local_listener.close()
-            remove_local(self._local, self._local_file)
+        for local in filter(None, (self._local_socket, self._home_socket)):
+            local.close()
+
+
+async def _identify(
+    authenticator: Authenticator, find_peer: FindPeer, certificate: User | None, authorization: str, peer: int | None
+) -> User:
+    """Return the user with these credentials, as for a request to the API. Raises `ApiError` (401, 403)."""
+    return await find_peer(peer) if peer is not None else authenticator.user(certificate, authorization)
+
+
+async def find_owner(uid: int) -> User:
+    """Return the administrator for the user of this process. Raises `ApiError` (403) for any other user."""
+    if uid != os.geteuid():
+        raise forbidden(f"this socket serves the user with the id {os.geteuid()} alone, and you have the id {uid}")
+    return ADMIN
+
+
+def bind_in_home(home: Path) -> LocalSocket | None:
+    """Bind the socket by which the user's own commands come; None where the system allows none.
+
+    The commands then come over TLS: the path of a socket has at most 107 bytes, and some file systems have no sockets.
+    """
+    try:
+        return LocalSocket.bind(home / HOME_SOCKET, FOR_OWNER)
+    except AddressUnusable as error:
+        log.info("commands come over TLS: %s", error)
+        return None
 
 
 def _port_of(listener: socket.socket) -> int:

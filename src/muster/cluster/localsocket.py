@@ -1,9 +1,13 @@
-"""Binds the local socket of a system server, in a directory that only the superuser can change."""
+"""Binds the local sockets of a server, in directories that only its user can change.
+
+A system server has one for all users of the machine. Every server has one in its home for its own user.
+"""
 
 import logging
 import os
 import socket
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from muster.cluster.apiserver.front.listener import AddressTaken, AddressUnusable
@@ -12,10 +16,12 @@ from muster.runtime.process.ownership import NotOursError, require_way
 log = logging.getLogger(__name__)
 
 # All users may connect: the kernel says who each of them is.
-_MODE = 0o666
+FOR_ALL = 0o666
+# Only the user of the server may connect.
+FOR_OWNER = 0o600
 
 
-def bind_local(path: Path) -> socket.socket:
+def bind_local(path: Path, mode: int = FOR_ALL) -> socket.socket:
     """Return a socket bound to a path, in the place of a socket that nobody listens on. Raises `AddressUnusable`."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     new = path.with_name(f".{path.name}.new")
@@ -25,7 +31,7 @@ def bind_local(path: Path) -> socket.socket:
         _require_free(path)
         new.unlink(missing_ok=True)
         listener.bind(str(new))
-        new.chmod(_MODE)
+        new.chmod(mode)
         new.rename(path)
     except AddressUnusable:
         listener.close()
@@ -35,6 +41,26 @@ def bind_local(path: Path) -> socket.socket:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise AddressUnusable(f"cannot listen on {path}: {why}") from error
     return listener
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSocket:
+    """A bound socket with its path and what `identify_file` says of it."""
+
+    path: Path
+    listener: socket.socket
+    file: tuple[int, int]
+
+    @classmethod
+    def bind(cls, path: Path, mode: int) -> "LocalSocket":
+        """Bind a socket as `bind_local` does. Raises `AddressUnusable`."""
+        listener = bind_local(path, mode)
+        return cls(path, listener, identify_file(path))
+
+    def close(self) -> None:
+        """Close the socket and remove it."""
+        self.listener.close()
+        remove_local(self.path, self.file)
 
 
 def identify_file(path: Path) -> tuple[int, int]:

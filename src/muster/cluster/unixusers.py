@@ -1,8 +1,8 @@
 """Knows the Unix users of the machine as users of the API, and gives each of them a namespace at the first contact.
 
-A user gets the rights of the role `admin` in that namespace, a LocalQueue there, and may read what all users share:
-nodes and queues. The superuser may do everything. The namespace's annotations say whose it is; `tenancy` reads
-them.
+A user gets the rights of the role `admin` there, those to hold and cancel jobs, and a LocalQueue. All users read what
+they share: nodes and queues. The superuser may do everything. The annotations of a namespace say whose it is; `tenancy`
+reads them.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
 from muster.api.managed.teams import find_teams
 from muster.api.meta import ObjectMeta
 from muster.api.ours.unixusers import SHARED_ROLE, UNIX_UID, UNIX_USER, group_name_of, namespace_of, user_name_of
+from muster.api.ours.users import WORK_ROLE, WORK_RULES
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRole, PolicyRule
 from muster.api.server.rbac import GROUP as RBAC
 from muster.api.status import forbidden
@@ -29,6 +30,7 @@ from muster.runtime.process.accounts import Account, AccountError, find_account,
 # The group of all Unix users.
 UNIX_USERS = "unix-users"
 _BINDING = "muster:unix-user"
+_WORK_BINDING = "muster:unix-user:work"
 # The annotation of a namespace that has got all that a user begins with. What the superuser removes later stays away.
 _FURNISHED = "muster.dev/unix-user-furnished"
 _OVERFLOW_UID = 65534  # the kernel's id of any user whom it cannot name
@@ -52,9 +54,10 @@ class UnixUsers:
         self._find = find
 
     async def share(self) -> None:
-        """Create the role by which all users read what they share. Raises `ApiError`."""
-        role = ClusterRole(metadata=ObjectMeta(name=SHARED_ROLE), rules=_SHARED)
-        await create_missing(self._client, CLUSTER_ROLE, msgspec.to_builtins(role))
+        """Create the roles by which users read what they share, and cancel and hold their jobs. Raises `ApiError`."""
+        for name, rules in ((SHARED_ROLE, _SHARED), (WORK_ROLE, WORK_RULES)):
+            role = ClusterRole(metadata=ObjectMeta(name=name), rules=rules)
+            await create_missing(self._client, CLUSTER_ROLE, msgspec.to_builtins(role))
         subject = {"kind": "Group", "apiGroup": RBAC, "name": UNIX_USERS}
         await create_missing(self._client, CLUSTER_ROLE_BINDING, _bind(SHARED_ROLE, SHARED_ROLE, subject))
 
@@ -85,7 +88,8 @@ class UnixUsers:
         namespace = await self._client.get(NAMESPACE, name)
         _require_owner(namespace, marks)
         subject = {"kind": "User", "apiGroup": RBAC, "name": user_name_of(account.name)}
-        await create_missing(self._client, ROLE_BINDING, _bind(_BINDING, "admin", subject), name)
+        for binding, role in ((_BINDING, "admin"), (_WORK_BINDING, WORK_ROLE)):
+            await create_missing(self._client, ROLE_BINDING, _bind(binding, role, subject), name)
         if _FURNISHED not in namespace.metadata.annotations:
             await self._create_queue(name)
             for team in find_teams((await self._client.list(CLUSTER_QUEUE)).items):

@@ -12,7 +12,7 @@ from muster.api.config.features import FeatureGates
 from muster.api.core import Pod
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import ADMITTED
-from muster.api.managed.pods import group_name
+from muster.api.managed.podgroup import group_name
 from muster.api.meta import ObjectMeta
 from muster.controllers.customlabels import CustomLabels
 from muster.controllers.series import QUEUE_LABELS, ROLE, ROLE_LABEL, named

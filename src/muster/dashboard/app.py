@@ -47,10 +47,11 @@ log = logging.getLogger(__name__)
 class Dashboard:
     """The pages, for everybody who may see something.
 
-    hosts: the names by which viewers reach the server beside those of loopback.
+    hosts: the names by which viewers reach the server beside those of loopback; None for any name.
     name: of the cookie, which other servers of the same machine must not have.
     address: where viewers of this machine open the pages.
     read_only: nothing can be changed from a page.
+    token_header: the header in which a proxy in front hands over a viewer's token; "" for none.
     """
 
     def __init__(
@@ -60,10 +61,11 @@ class Dashboard:
         clock: Clock,
         random: Random,
         *,
-        hosts: Collection[str] = (),
+        hosts: Collection[str] | None = (),
         name: str = "muster",
         address: str = "",
         read_only: bool = False,
+        token_header: str = "",
     ) -> None:
         self._host = host
         self._sessions = sessions
@@ -71,7 +73,8 @@ class Dashboard:
         self._boards = Boards(clock, random)
         self._renderer = Renderer()
         self._router = Router(ROUTES)
-        self._hosts = frozenset(map(str.lower, hosts))
+        self._hosts = frozenset(map(str.lower, hosts)) if hosts is not None else None
+        self._token_header = token_header.lower()
         self._address = address
         self._cookie = f"{name}-session"
         self._read_only = read_only
@@ -108,10 +111,10 @@ class Dashboard:
 
     async def _answer(self, request: InboundRequest, caller: Caller) -> Response | Stream:
         host = request.header("host")
-        if not guard.is_known_host(host, self._hosts):
+        if self._hosts is not None and not guard.is_known_host(host, self._hosts):
             raise PageError("This server has another name", f"It is not known as {host!r}.", 421)
         path = request.path
-        if path in (ROOT, f"{ROOT}/index.html"):
+        if path in ("/", ROOT, f"{ROOT}/index.html"):
             return _redirect(f"{ROOT}/")
         if not path.startswith(f"{ROOT}/"):
             raise PageError("Nothing is served here", f"The pages are at {ROOT}/.")
@@ -125,14 +128,14 @@ class Dashboard:
             return await self._enter(request)
         session = self._sessions.find(self._read_cookie(request))
         if session is None:
-            return self._ask_to_sign_in(request)
+            return await self._sign_in_by_proxy(request) or self._ask_to_sign_in(request)
         try:
             viewer = await self._host.recognize(session.proof)
         except ApiError as error:
             if error.code not in (401, 403):
                 raise
             self._sessions.close(session)
-            return self._ask_to_sign_in(request)
+            return await self._sign_in_by_proxy(request) or self._ask_to_sign_in(request)
         caller.slot.owner = viewer.name
         return await self._answer_viewer(request, below, session, viewer)
 
@@ -185,6 +188,18 @@ class Dashboard:
         return _redirect(
             _own_path(request.query.get("to", "")), self._write_cookie(self._sessions.open(proof), request)
         )
+
+    async def _sign_in_by_proxy(self, request: InboundRequest) -> Response | None:
+        """Turn the token that a proxy in front hands over into a session; None without one.
+
+        Raises `ApiError` (401) if the cluster does not know it.
+        """
+        token = request.header(self._token_header) if self._token_header else ""
+        if not token or request.method != "GET":
+            return None
+        proof = Proof(authorization=f"Bearer {token.removeprefix('Bearer ')}")
+        await self._host.recognize(proof)
+        return _redirect(_own_path(request.path), self._write_cookie(self._sessions.open(proof), request))
 
     def _ask_to_sign_in(self, request: InboundRequest) -> Response:
         if request.method == "GET" and request.header("sec-fetch-site") == "cross-site":

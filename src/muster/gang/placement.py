@@ -136,7 +136,7 @@ def _pack(
     for number, shape in enumerate(gang):
         counts = np.zeros(len(capacity.names), np.int64)
         counts[nodes] = [way[number] for way in packed]
-        nodes_by_shape[shape] = tuple(_list_nodes(capacity, Filled(counts)))
+        nodes_by_shape[shape] = _list_nodes(capacity, Filled(counts))
     return Placement(nodes_by_shape)
 
 
@@ -195,7 +195,7 @@ def _place_in_order(
         if (fits := filled.total) < gang[shape]:
             proven = filled.exact and len(gang) == 1
             return Refusal(shape, gang[shape], fits, proven)
-        nodes[shape] = tuple(_list_nodes(capacity, filled))
+        nodes[shape] = _list_nodes(capacity, filled)
         if len(order) > 1:
             used = capacity.taking(shape, filled.counts)
             taken = used if taken is None else taken + used
@@ -225,10 +225,8 @@ def _find_room(around: Around, shape: Shape, limits: Limits, within: Mask | None
     return fits
 
 
-def _list_nodes(capacity: Capacity, filled: Filled) -> Iterator[tuple[str, int]]:
-    """Yield the nodes that get pods, with the number of pods, in the order of the nodes' names."""
+def _list_nodes(capacity: Capacity, filled: Filled) -> tuple[tuple[str, int], ...]:
+    """Return the nodes that get pods, with the number of pods, in the order of the nodes' names."""
     nodes = capacity.in_order(filled.nodes)
-    for index, count in zip(nodes.tolist(), filled.counts[nodes].tolist(), strict=True):
-        name = capacity.names[index]
-        assert name is not None, "a node that is gone has no room"
-        yield name, count
+    names = [name for index in nodes.tolist() if (name := capacity.names[index]) is not None]
+    return tuple(zip(names, filled.counts[nodes].tolist(), strict=True))  # a node that is gone has no room

@@ -11,6 +11,7 @@ _LONGEST = 10_000
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # Between two columns.
 GAP = 3
+COLUMN_GAP = " " * GAP
 
 # The most characters of an owner in a column.
 _MOST_OWNER = 20
@@ -93,8 +94,9 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width:
         return "\n".join(
             above[:1] + [line + _wrap_sentence(row[-1], width) for line, row in zip(above[1:], rows, strict=True)]
         )
-    gap = " " * GAP
-    lines = (gap.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows))
+    lines = (
+        COLUMN_GAP.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows)
+    )
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -18,8 +18,10 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.server.apiregistration import API_SERVICE
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from muster.install import deployment
+from muster.install.alerts import PROMETHEUS_RULE
 from muster.install.certmanager import CERTIFICATE, ISSUER, certificate_documents, inject
 from muster.install.crds import definitions
+from muster.install.dashboard import dashboard_documents
 from muster.install.monitoring import SERVICE_MONITOR, monitoring_documents
 from muster.install.options import NAME, PART_OF, Json, Options
 from muster.install.people import peoples_rights
@@ -31,6 +33,7 @@ _KINDS: Final[tuple[Kind[Any], ...]] = (
     NAMESPACE, CUSTOM_RESOURCE_DEFINITION, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING,
     CONFIG_MAP, SERVICE, DEPLOYMENT, POD_DISRUPTION_BUDGET, MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION, API_SERVICE, ISSUER, CERTIFICATE, SERVICE_MONITOR,
+    PROMETHEUS_RULE,
 )  # fmt: skip
 _BY_NAME: Final = {kind.kind: kind.seen_as(dict) for kind in _KINDS}
 
@@ -61,6 +64,8 @@ def _documents(options: Options) -> Iterator[Json]:
         yield from deployment.api_services(options)
     if options.cert_manager:
         yield from certificate_documents(options)
+    if options.dashboard:
+        yield from dashboard_documents(options)
     if options.monitoring:
         yield from monitoring_documents(options)
 

@@ -1,6 +1,6 @@
-"""Writes what Prometheus needs to scrape the engine, where its operator is installed.
+"""Writes what Prometheus needs to scrape the engine, where its operator is installed, and what Grafana shows of it.
 
-A ServiceMonitor, and the rights.
+A ServiceMonitor and the rights, alerts, and a dashboard.
 """
 
 from typing import Final
@@ -9,6 +9,8 @@ from muster.api.core import ENDPOINTS, POD, SERVICE
 from muster.api.groups.discovery import ENDPOINT_SLICE
 from muster.api.kinds import Kind
 from muster.api.server.rbac import GROUP
+from muster.install.alerts import alert_document
+from muster.install.grafana import dashboard_document
 from muster.install.options import PART_OF, Json, Options, metadata
 from muster.install.roles import READ, cluster_role, role, rules
 from muster.operator.addresses import OFF
@@ -45,6 +47,8 @@ def monitoring_documents(options: Options) -> list[Json]:
         role(_FINDING, options.namespace, rules(READ, SERVICE, ENDPOINTS, POD, ENDPOINT_SLICE)),
         _make_object("Role", _FINDING, options.namespace),
         documents,
+        alert_document(options),
+        dashboard_document(options),
     ]
 
 

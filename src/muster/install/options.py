@@ -30,6 +30,7 @@ class Options(Struct, frozen=True):
     webhooks: whether the API server sends writes to the engine's webhooks.
     kinds: the kinds whose definitions are installed, or removed, with the engine.
     cert_manager: cert-manager makes the certificates, as the Configuration says. monitoring: Prometheus is to scrape.
+    dashboard: the pages for people are installed, too.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Options(Struct, frozen=True):
     kinds: tuple[str, ...] = tuple(FAMILIES)
     cert_manager: bool = False
     monitoring: bool = False
+    dashboard: bool = False
 
     @property
     def namespace(self) -> str:

@@ -11,7 +11,8 @@ from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.jobs.job.conditions import FAILED, FAILURE_TARGET, Verdict
 from muster.jobs.job.terms import managed_by
 
-_WITHOUT_PODS = {"active": None, "ready": None, "terminating": None, "uncountedTerminatedPods": None}
+# The fields of a Job's status that count pods, without any.
+STATUS_WITHOUT_PODS = {"active": None, "ready": None, "terminating": None, "uncountedTerminatedPods": None}
 
 
 def make_job_failure(job: Job, verdict: Verdict) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def make_job_failure(job: Job, verdict: Verdict) -> dict[str, Any]:
     types = (FAILURE_TARGET, FAILED) if managed_by(job) == MULTI_KUEUE_CONTROLLER else (FAILURE_TARGET,)
     why = {"reason": verdict.reason, "message": verdict.message}
     conditions = [{"type": one, "status": "True", **why} for one in types]
-    return {"status": {"conditions": conditions} | (_WITHOUT_PODS if FAILED in types else {})}
+    return {"status": {"conditions": conditions} | (STATUS_WITHOUT_PODS if FAILED in types else {})}
 
 
 def make_jobset_failure(jobset: JobSet, verdict: Verdict, now: datetime) -> dict[str, Any]:

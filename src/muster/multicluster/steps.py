@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from muster.api.conditions import is_true
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload
-from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_UID
+from muster.api.kueue.names import FINISHED, MULTI_KUEUE_ORIGIN_UID
 from muster.api.managed.dispatch import Refusal, home_of
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.status import ApiError
@@ -51,12 +52,14 @@ class _Memory:
     made: when each object was created, by cluster, kind and name.
     barred: when to check again whether a foreign object has a copy's name, by cluster.
     unshown: by the name of a job, the resource version of the copy whose status the manager's server refuses.
+    missing: the names of jobs of which the home had no copy after the clone had finished.
     """
 
     settled: datetime
     made: dict[tuple[str, str, str], datetime] = field(default_factory=dict)
     barred: dict[str, datetime] = field(default_factory=dict)
     unshown: dict[str, str] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
 
 
 class Steps:
@@ -84,6 +87,11 @@ class Steps:
         """Return whether the manager's server has refused the status of the copy in its present version."""
         memory, meta = self._memories.get(one.key), meta_of(copy)
         return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
+
+    def is_missing(self, one: Dispatched, name: str) -> bool:
+        """Return whether the home had no copy of the job after the clone had finished."""
+        memory = self._memories.get(one.key)
+        return memory is not None and name in memory.missing
 
     def unsettled_seconds(self, one: Dispatched) -> float:
         """Return for how long an unanswered request may still create a job of the workload in any worker."""
@@ -153,6 +161,7 @@ class Steps:
         """Remove all objects of the workload from the worker."""
         memory = self._memory_of(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
+        memory.missing.clear()
         return None if await worker.remove(one) else GOING_SECONDS
 
     async def mirror(self, worker: Worker, one: Dispatched) -> Result:
@@ -170,7 +179,10 @@ class Steps:
                 steps.append(self._show_status(one, job, copy, mirror.status(job, copy)))
             elif meta_of(job).deletion_timestamp is None and not mirror.has_ended(job):
                 starting.append(job)
-        steps.append(self._start_all(worker, one, starting))
+        if (clone := worker.there.workload(one.key)) is not None and is_true(clone.status.conditions, FINISHED):
+            steps += (self._show_end(worker, one, job) for job in starting)
+        else:
+            steps.append(self._start_all(worker, one, starting))
         others = [*((mirror.kind, copy) for copy in copies.own.values()), *copies.strays]
         steps += (self._remove_stale(worker, one, kind, copy) for kind, copy in others)
         return await together(steps)
@@ -204,6 +216,20 @@ class Steps:
                 self._memory_of(one).unshown[meta_of(copy).name] = meta_of(copy).resource_version
             raise
         return None
+
+    async def _show_end(self, worker: Worker, one: Dispatched, job: Any) -> Result:
+        """Show the status of a copy that is not observed yet, though its clone has finished.
+
+        Clones and jobs come by watches of their own, and the watch of jobs may be behind.
+        """
+        name = meta_of(job).name
+        if one.mirror is None or self.is_missing(one, name):
+            return None
+        copy = await worker.find_copy(one, name)
+        if copy is None:
+            self._memory_of(one).missing.add(name)
+            return 0.0
+        return await self._show_status(one, job, copy, one.mirror.status(job, copy))
 
     async def _start_job(self, worker: Worker, one: Dispatched, job: Any) -> Result:
         assert one.mirror is not None

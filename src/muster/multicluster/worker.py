@@ -144,7 +144,7 @@ class Worker:
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise
-            if await self._read_job(one, name) is None:
+            if await self.find_copy(one, name) is None:
                 raise BarredError from None
             return False
         return True
@@ -166,7 +166,7 @@ class Worker:
 
     async def _read_jobs(self, one: Dispatched) -> Copies:
         """Return its jobs by name, and by the workload's name where the workload's jobs may change."""
-        existing_jobs = await asyncio.gather(*(self._read_job(one, name) for name in one.job_names))
+        existing_jobs = await asyncio.gather(*(self.find_copy(one, name) for name in one.job_names))
         jobs = [(one.mirror.kind, job) for job in existing_jobs if job is not None] if one.mirror is not None else []
         if one.mirror is None or is_group(one.workload.metadata):
             kinds = (
@@ -184,7 +184,8 @@ class Worker:
         jobs = (await self.there.client.list(kind, one.namespace, labels=labels)).items
         return [(kind, job) for job in jobs if self._is_ours(job) and prebuilt_name(meta_of(job)) == name]
 
-    async def _read_job(self, one: Dispatched, name: str) -> Any:
+    async def find_copy(self, one: Dispatched, name: str) -> Any:
+        """Return the copy of a job, as the server there has it; None if there is none."""
         if one.mirror is None:
             return None
         job = await self.there.client.find(one.mirror.kind, name, one.namespace)

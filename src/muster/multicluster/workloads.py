@@ -212,14 +212,26 @@ class DispatchController(Reconciler):
         return Remote(cluster, chosen_for, there.lost_since, clone, job, seconds, barred, there.activity is not None)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
-        """Return whether the end of the job there is shown here."""
-        there, mirror = self._fleet.get(home), one.mirror
+        """Return whether the end of the job there is shown here, or there is nothing left to show."""
+        there = self._fleet.get(home)
         clone = there.workload(one.key) if there is not None else None
-        if there is None or mirror is None or clone is None or not is_true(clone.status.conditions, FINISHED):
+        if there is None or clone is None or not is_true(clone.status.conditions, FINISHED):
             return False
         copies = self._steps.worker(there).list_copies(one).own
-        pairs = ((job, copy) for job in one.jobs if (copy := copies.get(meta_of(job).name)) is not None)
-        return all(self._steps.is_unshown(one, copy) or mirror.status(job, copy) == {} for job, copy in pairs)
+        return all(self._is_shown(one, job, copies.get(meta_of(job).name)) for job in one.jobs)
+
+    def _is_shown(self, one: Dispatched, job: Any, copy: Any | None) -> bool:
+        """Return whether a job here shows the end of its copy at home.
+
+        copy: None if no copy was observed, which says nothing: its watch may be behind.
+        """
+        mirror, meta = one.mirror, meta_of(job)
+        if mirror is None:
+            return True
+        if copy is not None:
+            return self._steps.is_unshown(one, copy) or mirror.status(job, copy) == {}
+        is_going = meta.deletion_timestamp is not None
+        return is_going or mirror.has_ended(job) or self._steps.is_missing(one, meta.name)
 
     # Steps.
 

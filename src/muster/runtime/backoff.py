@@ -1,8 +1,11 @@
 """Computes how long to wait before the next retry: exponential, with jitter, between two bounds."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
-from muster.runtime.ids import Random
+if TYPE_CHECKING:
+    from muster.runtime.ids import Random
 
 # Beyond this many failures the delay has reached any sensible limit; it keeps the power small.
 _MOST_DOUBLINGS = 40
@@ -17,7 +20,7 @@ class Backoff(Struct, frozen=True):
     first: float
     limit: float
 
-    def delay(self, failures: int, random: Random) -> float:
+    def delay(self, failures: int, random: "Random") -> float:
         """Return the seconds to wait after that many failures in a row (1 is the first failure)."""
         assert failures >= 1
         step = min(self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), max(self.limit / 2.0, self.first))

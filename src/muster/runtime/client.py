@@ -21,6 +21,9 @@ from muster.runtime.transport import (
     JSON,
     JSON_PATCH,
     MERGE_PATCH,
+    EventType,
+    Neighbor,
+    RawEvent,
     Request,
     Response,
     Transport,
@@ -55,10 +58,21 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 class Client:
     """The API of one server, used as one user."""
 
-    def __init__(self, transport: Transport, *, field_manager: str = "muster", limits: Limits | None = None) -> None:
-        """Use `limits` for a server that must not be trusted with our memory and time."""
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        field_manager: str = "muster",
+        limits: Limits | None = None,
+        neighbor: Neighbor | None = None,
+    ) -> None:
+        """Use `limits` for a server that must not be trusted with our memory and time.
+
+        neighbor: the server behind the transport, if it is in this process; the client's objects are then shared.
+        """
         self.transport = transport
         self._limits = limits
+        self._neighbor = neighbor
         self._manager = {"fieldManager": field_manager}
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
@@ -66,7 +80,7 @@ class Client:
 
         As every verb does, it raises `TransportError` if no usable answer comes.
         """
-        return _decode(kind, (await self._send("GET", _path(kind, name, namespace))).body)
+        return self._decode(kind, (await self._send("GET", _path(kind, name, namespace))).body)
 
     async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
         """Return one object, or None if it does not exist."""
@@ -169,21 +183,26 @@ class Client:
             fieldSelector=fields,
             timeoutSeconds=str(timeout_seconds or ""),
         )
-        async with self.transport.stream(Request("GET", kind.path(namespace), query)) as chunks:
+        request = Request("GET", kind.path(namespace), query)
+        if self._neighbor is not None:
+            async with self._neighbor.follow(request) as batches:
+                yield _NeighborEvents(kind, batches, self._neighbor)
+            return
+        async with self.transport.stream(request) as chunks:
             yield _Events(kind, chunks, self._limits)
 
     async def create(self, kind: Kind[T], obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
         """Create an object; its namespace is `namespace`, or the one in its metadata."""
         path = kind.path(namespace or meta_of(obj).namespace)
         query = self._manager | _query(dryRun="All" if dry_run else "")
-        return _decode(kind, (await self._send("POST", path, query, kind.encode(obj))).body)
+        return self._decode(kind, (await self._send("POST", path, query, kind.encode(obj))).body)
 
     async def update(self, kind: Kind[T], obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
         """Replace a whole object; only for objects whose every field we know (our own kinds, leases)."""
         meta = meta_of(obj)
         query = self._manager | _query(dryRun="All" if dry_run else "")
         path = _path(kind, meta.name, meta.namespace, subresource)
-        return _decode(kind, (await self._send("PUT", path, query, kind.encode(obj))).body)
+        return self._decode(kind, (await self._send("PUT", path, query, kind.encode(obj))).body)
 
     async def patch(
         self,
@@ -204,7 +223,7 @@ class Client:
             response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
         except ApiError as error:
             raise (_conflict_with_another(error, kind, name) or error) from None
-        return _decode(kind, response.body)
+        return self._decode(kind, response.body)
 
     async def patch_object(
         self,
@@ -280,6 +299,12 @@ class Client:
             raise error_of(response, request.method, request.path)
         return response
 
+    def _decode(self, kind: Kind[T], body: bytes) -> T:
+        try:
+            return kind.decode(body) if self._neighbor is None else self._neighbor.decode(kind, body)
+        except _UNREADABLE as error:
+            raise _unreadable_answer(kind, body, error) from error
+
     async def _send(
         self,
         method: str,
@@ -312,7 +337,7 @@ def _conflict_with_another(error: ApiError, kind: Kind[Any], name: str) -> ApiEr
 class _Line(msgspec.Struct):
     """A watch event before its object is decoded."""
 
-    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    type: EventType
     object: msgspec.Raw
 
 
@@ -340,15 +365,45 @@ class _Events(Generic[T]):
             self._limits.admit_line(line)
         try:
             event = _line_decoder.decode(line)
-            if event.type == "ERROR":
-                raise ApiError(msgspec.json.decode(event.object, type=Status))
-            if event.type == "BOOKMARK":
-                marker = msgspec.json.decode(event.object, type=Object)
-                return WatchEvent(event.type, None, marker.metadata.resource_version)
-            obj = self._kind.decode(event.object)
-            return WatchEvent(event.type, obj, meta_of(obj).resource_version)
+            return _read_event(self._kind, event.type, event.object, Kind.decode)
         except _UNREADABLE as error:
             raise _unreadable_answer(self._kind, line, error) from error
+
+
+class _NeighborEvents(Generic[T]):
+    """The watch events of a server in this process, which come in batches."""
+
+    def __init__(self, kind: Kind[T], batches: AsyncIterator[Sequence[RawEvent]], neighbor: Neighbor) -> None:
+        self._kind = kind
+        self._batches = batches
+        self._neighbor = neighbor
+        self._ready: deque[RawEvent] = deque()
+
+    def __aiter__(self) -> AsyncIterator[WatchEvent[T]]:
+        return self
+
+    async def __anext__(self) -> WatchEvent[T]:
+        while not self._ready:
+            self._ready.extend(await anext(self._batches))
+        type_, body = self._ready.popleft()
+        try:
+            return _read_event(self._kind, type_, body, self._neighbor.decode)
+        except _UNREADABLE as error:
+            raise _unreadable_answer(self._kind, body, error) from error
+
+
+B = TypeVar("B", bytes, msgspec.Raw)
+
+
+def _read_event(kind: Kind[T], type_: EventType, body: B, decode: Callable[[Kind[T], B], T]) -> WatchEvent[T]:
+    """Return the event about a body. Raises `ApiError` for an ERROR event, and as `decode`."""
+    if type_ == "ERROR":
+        raise ApiError(msgspec.json.decode(body, type=Status))
+    if type_ == "BOOKMARK":
+        marker = msgspec.json.decode(body, type=Object)
+        return WatchEvent(type_, None, marker.metadata.resource_version)
+    obj = decode(kind, body)
+    return WatchEvent(type_, obj, meta_of(obj).resource_version)
 
 
 class _Splitter:
@@ -394,13 +449,6 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield splitter.take_rest()
     if rest := splitter.take_rest():
         yield rest
-
-
-def _decode(kind: Kind[T], body: bytes) -> T:
-    try:
-        return kind.decode(body)
-    except _UNREADABLE as error:
-        raise _unreadable_answer(kind, body, error) from error
 
 
 def _unreadable_answer(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:

@@ -1,4 +1,4 @@
-"""Gives the time to everything: the only module that asks the machine what time it is.
+"""Gives the time to everything: with `realclock`, the only module that asks the machine what time it is.
 
 `VirtualClock` runs on a loop made by `run_virtual`, whose timers jump: a test that waits five minutes takes
 milliseconds, and the order of events is the same on every run. Everything that waits (`asyncio.timeout`,
@@ -14,7 +14,20 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
+
+from muster.runtime.realclock import Clock, RealClock
+
+__all__ = [
+    "Clock",
+    "DeadlockError",
+    "OutsideWorldError",
+    "RealClock",
+    "StandstillError",
+    "VirtualClock",
+    "boot_nanoseconds",
+    "run_virtual",
+]
 
 T = TypeVar("T")
 
@@ -22,38 +35,6 @@ T = TypeVar("T")
 STANDSTILL_TURNS = 10_000_000
 # A report names at most so many tasks.
 _REPORTED_TASKS = 50
-
-
-class Clock(Protocol):
-    """A source of the time, and a way to wait."""
-
-    def now(self) -> datetime:
-        """Return the time of day, in UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return seconds since some moment. They never go back and agree with the running loop's time."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait that many seconds."""
-        ...
-
-
-class RealClock:
-    """The machine's clock."""
-
-    def now(self) -> datetime:
-        """Return the time of day, in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Return seconds since some moment."""
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait that many seconds."""
-        await asyncio.sleep(seconds)
 
 
 def boot_nanoseconds() -> int:

@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Coroutine
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable
 from concurrent.futures import Future
+from itertools import islice
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -42,6 +44,24 @@ async def together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, No
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return result
+
+
+async def ended_in_order(works: Iterable[Coroutine[Any, Any, T]], most: int) -> AsyncGenerator[asyncio.Task[T], None]:
+    """Yield a task for each coroutine, in their order, once it has ended. At most so many run at a time.
+
+    Leaving the iteration cancels the tasks that still run; close the generator to wait until they have ended.
+    """
+    running: deque[asyncio.Task[T]] = deque()
+    coming = iter(works)
+    try:
+        while True:
+            running.extend(asyncio.create_task(work) for work in islice(coming, most - len(running)))
+            if not running:
+                return
+            await asyncio.wait([running[0]])
+            yield running.popleft()
+    finally:
+        await cancel(running)  # asyncio prints no error of a cancelled task that nobody asks for
 
 
 async def in_daemon(work: Callable[[], T], name: str) -> T:

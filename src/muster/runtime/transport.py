@@ -4,11 +4,15 @@ There are two transports: `muster.runtime.kube.https` reaches a server over TLS,
 `muster.cluster.apiserver.inprocess` calls the embedded one without a socket. `Client` works over either.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
+
+from muster.api.kinds import Kind
+
+T = TypeVar("T")
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -21,6 +25,7 @@ class Request(Struct, frozen=True):
     """One HTTP request, decoded as far as a transport needs.
 
     allowed: called each time before the request is sent, by a transport that delays or repeats requests.
+    as_events: whether a watch is answered with `RawEvent`s instead of text, which no request from outside asks for.
     """
 
     method: str  # GET, POST, PUT, PATCH, DELETE
@@ -35,6 +40,7 @@ class Request(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()  # the headers that name the user: `impersonate-user` and its like
     audit_id: str = ""  # the id in the audit log; empty: the log makes one
     allowed: Callable[[], bool] | None = None
+    as_events: bool = False
 
 
 class Response(Struct, frozen=True):
@@ -44,6 +50,16 @@ class Response(Struct, frozen=True):
     body: bytes = b""
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)  # lower-case names: warning, retry-after, ...
+
+
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+
+class RawEvent(NamedTuple):
+    """One event of a watch: a change of an object, a bookmark, or the error that ends the watch."""
+
+    type: EventType
+    object: bytes
 
 
 class TransportError(Exception):
@@ -86,6 +102,18 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
+        ...
+
+
+class Neighbor(Protocol):
+    """A server in this process, whose objects need no text around them and are decoded once for all its clients."""
+
+    def follow(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Sequence[RawEvent]]]:
+        """Open a watch as events. Raises as `Transport.stream`."""
+        ...
+
+    def decode(self, kind: Kind[T], body: bytes) -> T:
+        """Return the object of a body, which others may share: nobody changes it. Raises as `Kind.decode`."""
         ...
 
 

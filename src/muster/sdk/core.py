@@ -5,6 +5,7 @@ All functions run on the loop of `background`.
 
 import asyncio
 import logging
+import os
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -14,11 +15,13 @@ from typing import Any
 
 from muster.actions.cancelling import cancel as cancel_job
 from muster.actions.choices import get_job, priority_classes, queue_to_name
+from muster.actions.delivering import explain_unsent
 from muster.actions.errors import UserError
 from muster.actions.explaining import explain
 from muster.actions.following.elsewhere import reaching
 from muster.actions.following.excerpt import Excerpt
 from muster.actions.following.follow import Follower
+from muster.actions.following.printout import Printout
 from muster.actions.gang import Gang
 from muster.actions.scaling import scale as scale_job
 from muster.actions.session import OWN_NAMESPACE, Session, Target
@@ -201,6 +204,9 @@ async def _submit(
     options = {**options, "queue": queue}
     classes = await priority_classes(client, options.get("priority", ""))
     gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)
+    notices = local and not session.own
+    if gang.notify and (complaint := explain_unsent(gang.notify, os.environ.get("PATH", os.defpath), embedded=notices)):
+        raise UserError(f"notify=: {complaint}")
     if sweep is not None:
         gang = replace(gang, sweep=sweep)
     submitting = asyncio.create_task(_create(session, gang, named=bool(options.get("name"))), name="submit")
@@ -368,7 +374,18 @@ async def logs(reference: Reference, rank: int | None, stream: bytes = b"") -> l
 
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1, stream=stream)
-    await _make_printing_follower(reference, job, splitter, rank).print_once(job)
+    client, excerpt = reference.session.client, _select_rank(job, rank)
+    printout = Printout(
+        client,
+        RealClock(),
+        reference.namespace,
+        reference.name,
+        show=splitter.show,
+        warn=log.warning,
+        excerpt=excerpt,
+        reach=reaching(client),
+    )
+    await printout.print_once(job)
     await splitter.finish()
     return printed_lines
 
@@ -377,17 +394,18 @@ async def follow(reference: Reference, rank: int | None, tell: Callable[[Sequenc
     """Call `tell` with lines as they are printed, at the reader's pace; return how the job ended."""
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
-    ending = await _make_printing_follower(reference, job, splitter, rank).run(job)
+    follower = replace(_make_follower(reference), show=splitter.show, excerpt=_select_rank(job, rank))
+    ending = await follower.run(job)
     await splitter.finish()
     return ending
 
 
-def _make_printing_follower(reference: Reference, job: JobRecord, lines: Lines, rank: int | None) -> Follower:
+def _select_rank(job: JobRecord, rank: int | None) -> Excerpt:
+    """Return the output of one worker, or of all. Raises `UserError` if the job has no such rank."""
     try:
-        ranks = frozenset() if rank is None else frozenset({worker_named(job, str(rank))})
+        return Excerpt(frozenset() if rank is None else frozenset({worker_named(job, str(rank))}))
     except ValueError as error:
         raise UserError(str(error)) from None
-    return replace(_make_follower(reference), show=lines.show, excerpt=Excerpt(ranks))
 
 
 def _make_follower(reference: Reference) -> Follower:

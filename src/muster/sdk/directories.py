@@ -12,7 +12,7 @@ from pathlib import Path
 from muster.actions.errors import UserError
 from muster.actions.manifests import WEEK_SECONDS
 from muster.actions.session import Session
-from muster.api.managed.jobs import DEFAULT_QUEUE
+from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.insight.reader.clusters import sends_away
 from muster.insight.reader.queues import is_embedded, is_simulated
 from muster.insight.reader.records import all_records

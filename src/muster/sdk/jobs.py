@@ -113,6 +113,7 @@ def run(
     name: of the job; by default made from what runs. labels, annotations: of the job and its pods.
     env: variables of the workers. workdir: where they start.
     elastic: "MIN:MAX" lets the job shrink and grow. start_timeout: seconds for all workers to start.
+    notify: a URL, a mail address or a command to tell of the end, or several. notify_on: other events, as "start,fail".
     image: container image. namespace, kubeconfig: the cluster to use, if not the embedded one.
 
     Without a running cluster, Muster starts one inside this process, which ends with it. Raises `muster.Error`.

@@ -14,6 +14,7 @@ from muster.actions.errors import UserError
 from muster.actions.gang import Gang, beyond_elastic, name_for, no_host_name, not_text, room_for_name
 from muster.api.batch import MAX_PARALLELISM
 from muster.api.ours.elastic import Bounds
+from muster.api.ours.notify import NotifyError, make_wishes
 from muster.runtime.ids import Ids
 from muster.sdk.errors import Error
 
@@ -36,6 +37,8 @@ class Options(TypedDict, total=False):
     env: variables of the workers, beside those that Muster sets.
     workdir: where the workers start (default: here).
     elastic: "MIN:MAX" lets the job shrink and grow while it runs.
+    notify: whom to tell of the job's end: a URL, a mail address or a command, or a list of them.
+    notify_on: the events to tell of, if not the end: "start", "requeue", "end", "fail", or a list of them.
     start_timeout: the seconds from the first worker's start within which all workers have to start.
     image: container image, on a cluster whose nodes have images.
     namespace, kubeconfig: the cluster to use, if it is not the embedded one.
@@ -57,6 +60,8 @@ class Options(TypedDict, total=False):
     workdir: str | os.PathLike[str]
     env: Mapping[str, str]
     elastic: str
+    notify: str | Sequence[str]
+    notify_on: str | Sequence[str]
     start_timeout: int
     image: str
     namespace: str
@@ -74,6 +79,7 @@ _TEXTS = ("memory", "queue", "priority", "signal", "name", "elastic", "image", "
 # The form to suggest for an option whose plain number would be accepted with another meaning, such as 4 bytes.
 _AS_TEXT = {"memory": "'4Gi'", "elastic": "'2:8'"}
 _VARIABLES = ("env", "labels", "annotations")
+_LISTS = ("notify", "notify_on")
 
 
 def checked(options: Mapping[str, Any]) -> Options:
@@ -96,6 +102,8 @@ def _check_option(name: str, value: Any) -> Any:
         raise TypeError(f"{name}={value!r}: it is True or False")
     if name in _READ:
         return _check_meaning(name, value)
+    if name in _LISTS:
+        return _check_list(name, value)
     if name in _TEXTS:
         return _format_text(name, value)
     if name not in _VARIABLES:
@@ -134,6 +142,18 @@ def _check_meaning(name: str, value: Any) -> Any:
     except ValueError as error:
         raise Error(f"{name}={value!r}: {error}") from None
     return value
+
+
+def _check_list(name: str, value: Any) -> tuple[str, ...]:
+    """Return the texts of an option that is a text or several. Raises `TypeError`, `Error`."""
+    if not isinstance(value, str | Sequence):
+        raise TypeError(f"{name}={value!r}: it is text, or a list of texts")
+    texts = tuple(_format_text(name, one) for one in ([value] if isinstance(value, str) else value))
+    try:
+        make_wishes(texts) if name == "notify" else make_wishes((), ",".join(texts))
+    except NotifyError as error:
+        raise Error(f"{name}={value!r}: {error}") from None
+    return texts
 
 
 def _format_text(name: str, value: Any) -> str:
@@ -192,9 +212,12 @@ def gang_of(
         exclusive=options.get("exclusive", False),
         labels=options.get("labels", {}),
         annotations={**(umask_annotations() if on_this_machine else {}), **options.get("annotations", {})},
+        notify=make_wishes(options.get("notify", ()), ",".join(options.get("notify_on", ()))),
         priority=classes["priority"],
         queue_priority=classes["queue_priority"],
     )
+    if options.get("notify_on") and not gang.notify:
+        raise UserError("notify_on=: name whom to tell with notify=")
     if beyond := beyond_elastic(gang):
         option, why = beyond
         raise UserError(f"{option}={options.get(option)!r}: {why}")

@@ -19,7 +19,7 @@ from muster.simulation.outcome.summary import Summary
 from muster.simulation.outcome.timeline import TimelineRow, list_rows
 from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.model import Scenario
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate as simulate_one
 
 T = TypeVar("T", bound=Struct)

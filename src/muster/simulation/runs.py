@@ -15,7 +15,8 @@ from muster.simulation.outcome.comparison import Comparison, Run, compare
 from muster.simulation.outcome.page import write_page
 from muster.simulation.outcome.report import write_report
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import ScenarioError, read_scenario
+from muster.simulation.scenario.reading import read_scenario
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import Sweep, SweepError, list_grid
 from muster.simulation.simulate import prepare, simulate
 
@@ -144,6 +145,11 @@ def simulate_all(
     return Comparing(runs, compare(runs), stopped)
 
 
+def name_folder(variant: str, seed: int) -> str:
+    """Return the name of the folder with the report of one simulation."""
+    return _UNSAFE.sub("-", f"{variant}-seed-{seed}")
+
+
 def _play_all(tasks: Sequence[_Task], processes: int, look: Callable[[], None]) -> Iterator[Run]:
     """Yield the runs as they end. look: called from time to time."""
     if processes == 1:
@@ -174,7 +180,7 @@ def _play(task: _Task, look: Callable[[], None] = lambda: None) -> Run:
     if report.stopped:
         raise KeyboardInterrupt
     if task.folder is not None:
-        own = task.folder / _UNSAFE.sub("-", f"{case.name}-seed-{task.seed}")
+        own = task.folder / name_folder(case.name, task.seed)
         write_report(report, own)
         write_page(report, own)
     never = sum(one.never for one in report.waiting)

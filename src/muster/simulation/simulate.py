@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.controllers.decisionlog import DecisionLog
-from muster.simulation.engine.refusals import refuse_checks
+from muster.simulation.engine.refusals import refuse_checks, refuse_idle_queues
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.full.engine import FullEngine
@@ -16,8 +16,9 @@ from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import Reading, ScenarioError, read_scenario
+from muster.simulation.scenario.reading import Reading, read_scenario
 from muster.simulation.scenario.settings import take_configuration
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.workers import read_workers
 
 EngineName = Literal["fast", "full"]
@@ -108,10 +109,13 @@ def prepare(
     site = build_site(reading, configuration)
     if not reading.scenario.spec.clusters:  # else the manager judges them
         refuse_checks(reading.manifests, site.cluster_queues)
+    refuse_idle_queues(reading.manifests, site, configuration)
     asserted = _parse_assertions(reading, assertions, site, variants)
     if engine == "full":
         return reading, FullEngine(reading, site, configuration), asserted
     workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
+    for one in workers:
+        refuse_idle_queues(one.reading.reading.manifests, one.site, configuration)
     return reading, World(reading, site, configuration, workers, log), asserted
 
 

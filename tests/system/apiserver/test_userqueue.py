@@ -10,6 +10,7 @@ from muster.cluster.apiserver.identity.users import AUTHENTICATED, User, account
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
 LOCAL_QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/localqueues"
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
+JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -80,6 +81,9 @@ def test_a_user_of_no_team_is_told_whom_to_ask():
         assert said == f'jobs.batch "j" is forbidden: {why}muster queue edit vision --add-users bob'
         said = await box.lands(ADA, queue="default")
         assert said.endswith("work outside the queues of teams does not run here: use queue vision")
+        said = await box.lands(BOB, queue="vision", name="j")
+        advice = "an administrator may run: muster queue edit vision --add-users bob"
+        assert said == f'jobs.batch "j" is forbidden: queue vision is for ada, and not for bob; {advice}'
         admin = await api.call("POST", JOBS, job())
         assert admin.json["metadata"]["labels"][QUEUE] == "default"
 
@@ -121,6 +125,41 @@ def test_there_is_no_way_around():
         await api.made(JOBS, job("nowhere", name="j"), user=BOB)
         moved = await api.merge(f"{JOBS}/j", {"metadata": {"labels": {QUEUE: "mine"}}}, user=BOB)
         assert (moved.status, "in no team" in moved.message) == (403, True)
+
+    story()
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+def test_no_pod_runs_on_the_quota_of_a_job_that_it_is_no_part_of(kind):
+    @api
+    async def story(api):
+        box = await Box(api).start()
+        await box.team("vision", "ada")
+        if kind == "Job":
+            made = await api.made(JOBS, job("vision", name="small"), user=ADA)
+        else:
+            roles = [{"name": "r", "template": {"spec": job()["spec"]}}]
+            document = {"metadata": {"name": "small", "labels": {QUEUE: "vision"}}, "spec": {"replicatedJobs": roles}}
+            made = await api.made(JOBSETS, document, user=ADA)
+        owner = {"apiVersion": made["apiVersion"], "kind": kind, "name": "small", "controller": True}
+        owner |= {"uid": made["metadata"]["uid"]}
+        why = f"{kind} small cannot be its controller: the server alone makes the parts of that {kind}, on its quota"
+        meta = {"name": "p", "labels": {QUEUE: "vision"}, "ownerReferences": [owner]}
+        pod, large = {"metadata": meta, "spec": POD}, job("vision", 8, "p")
+        large["metadata"]["ownerReferences"] = [owner]
+        for path, document in ((PODS, pod), (JOBS, large)):
+            answer = await api.call("POST", path, document, user=ADA)
+            assert (answer.status, answer.message.endswith(why)) == (403, True), path
+        plain = {"metadata": meta | {"ownerReferences": [owner | {"controller": False}]}, "spec": POD}
+        await api.made(PODS, plain, user=ADA)
+        change = {"metadata": {"ownerReferences": [owner]}}
+        moved = await api.merge(f"{PODS}/p", change, user=ADA)
+        assert (moved.status, moved.message.endswith(why)) == (403, True)
+        gone = {"metadata": meta | {"name": "q", "ownerReferences": [owner | {"uid": "another"}]}, "spec": POD}
+        waiting = await api.made(PODS, gone, user=ADA)
+        assert waiting["spec"]["schedulingGates"], "it queues by itself"
+        assert (await api.merge(f"{PODS}/p", {"metadata": {"labels": {"a": "b"}}}, user=ADA)).status == 200
+        await api.made(PODS, pod | {"metadata": meta | {"name": "r"}})  # the controllers themselves
 
     story()
 

@@ -1,5 +1,6 @@
 """Random scenarios of everything that both engines play. A feature is a method that adds to the documents."""
 
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,6 +11,9 @@ Document = dict[str, Any]
 
 ZONES = ("a", "b")
 LONGEST = 20_000  # seconds: so that moments are seldom close to each other
+LEVELS = (("rack",), ("rack", "kubernetes.io/hostname"))  # of a Topology
+PLACES = (None, "required", "preferred", "unconstrained")  # as pods ask for them
+PRIORITIES = {"low": 10, "middle": 20, "high": 30}  # of pods
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
 
 
@@ -21,6 +25,7 @@ class RandomScenario:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
+        self._more = Random(f"{seed}/more")  # for what was added later: a scenario without it stays as it was
         self.spec: Document = {"seed": seed, "work": []}
         self.objects: list[Document] = []
         self.files: dict[str, str] = {}
@@ -33,8 +38,20 @@ class RandomScenario:
         self._queues = [self._add_queue(name, cohorts) for name in "pqrs"[: self._random.randint(1, 4)]]
         if self._chance(0.6):
             self._add_nodes()
+        self._racked = "nodes" in self.spec and self._zoned and self._more.random() < 0.3
+        if self._racked:
+            self._add_topology()
+        self._classes = "nodes" in self.spec and not self._racked and self._more.random() < 0.3
+        if self._classes:
+            self._add_classes()
+        self._by_usage = self._more.random() < 0.2
+        if self._by_usage:
+            self._order_by_usage()
+        self._changing = self._more.random() < 0.25
         for number in range(self._random.randint(2, 4)):
             self._add_work(number)
+        if self._changing:
+            self.spec["changes"] = [self._make_change() for _ in range(self._more.randint(1, 3))]
 
     def write(self, folder: Path) -> str:
         """Write the scenario and its files into a folder; return the name of its file."""
@@ -128,6 +145,62 @@ class RandomScenario:
             pools.append({"name": zone, "count": self._random.randint(1, 4), "template": template})
         self.spec["nodes"] = pools
 
+    def _add_topology(self) -> None:
+        """Make two racks of each zone, and give places to all pods."""
+        levels = [{"nodeLabel": name} for name in self._more.choice(LEVELS)]
+        self._add("Topology", "t", {"levels": levels})
+        for one in self.objects:
+            if one["kind"] == "ResourceFlavor":
+                one["spec"]["topologyName"] = "t"
+        pools = []
+        for pool in self.spec["nodes"]:
+            for rack in ("x", "y"):
+                template = deepcopy(pool["template"])
+                template["metadata"]["labels"]["rack"] = f"{pool['name']}{rack}"
+                pools.append({"name": f"{pool['name']}{rack}", "count": pool["count"], "template": template})
+        self.spec["nodes"] = pools
+
+    def _add_classes(self) -> None:
+        """Let jobs of some works take the nodes of others."""
+        for name, value in PRIORITIES.items():
+            policy = "Never" if self._more.random() < 0.2 else "PreemptLowerPriority"
+            head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+            self.objects.append(head | {"value": value, "preemptionPolicy": policy})
+
+    def _order_by_usage(self) -> None:
+        """Give each queue another LocalQueue, and order both by what they used."""
+        for one in [one for one in self.objects if one["kind"] == "ClusterQueue"]:
+            one["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+            name = one["metadata"]["name"]
+            weight = {"fairSharing": {"weight": str(self._more.choice([1, 1, 3]))}}
+            self._add("LocalQueue", f"{name}-more", {"clusterQueue": name} | weight)
+
+    def _make_change(self) -> Document:
+        """Return a change of the nodes or of a queue."""
+        at, lasts = self._more.randrange(5, 2 * LONGEST), self._more.randrange(LONGEST // 10, LONGEST)
+        kinds = ["lose", "drain", "cordon", "scale"] if "nodes" in self.spec else []
+        kind = self._more.choice([*kinds, "quota", "stop"])
+        queue = self._more.choice(self._queues)
+        if kind == "quota":
+            quota = {"clusterQueue": queue, "nominalQuota": {"cpu": self._more.choice([8, 9, 12])}}
+            action: Document = quota | {"flavor": self._find_flavor(queue)}
+        elif kind == "stop":
+            # A cluster requeues what a stopped queue evicted a little after its other jobs.
+            stops = ({"policy": "Hold", "for": lasts}, {"policy": "HoldAndDrain"})
+            action = {"clusterQueue": queue} | self._more.choice(stops)
+        elif kind == "scale":
+            action = {"pool": self._draw_pool(), "count": self._more.randint(1, 5)}
+        else:
+            action = {"pool": self._draw_pool(), "count": 1, "for": lasts}
+        return {"at": at, kind: action}
+
+    def _draw_pool(self) -> str:
+        return self._more.choice(self.spec["nodes"])["name"]
+
+    def _find_flavor(self, queue: str) -> str:
+        spec = next(one["spec"] for one in self.objects if one["metadata"]["name"] == queue and "spec" in one)
+        return self._more.choice(spec["resourceGroups"][0]["flavors"])["name"]
+
     # Its work.
 
     def _add_work(self, number: int) -> None:
@@ -138,14 +211,17 @@ class RandomScenario:
             "runTime": {"empirical": f"{name}.txt"},
         }
         self.files[f"{name}.txt"] = "\n".join(str(self._random.randint(LONGEST // 50, LONGEST)) for _ in range(20))
-        if self._chance(0.9) or "nodes" not in self.spec:
+        # A cluster may give places of a Topology away between two pods that ask for nodes at once.
+        if self._chance(0.9) or "nodes" not in self.spec or self._racked:
             work["queue"] = self._random.choice(self._queues)
+            if self._by_usage:
+                work["queue"] += self._more.choice(["", "-more"])
         jobset = self._chance(0.25)
-        if not jobset and self._chance(0.7):
+        if not jobset and self._chance(0.7) and not self._changing:
             work["size"] = {"uniform": {"from": 1, "to": self._random.choice([3, 6])}}
         if "queue" in work and self._chance(0.6):
             work["priority"] = {"uniform": {"from": 0, "to": 3}}
-        if self._chance(0.3):
+        if self._chance(0.3) and not self._changing:  # the pods of a cluster have the limit, and start again with it
             work["limit"] = self._random.choice([LONGEST // 10, LONGEST // 3])
         work["template"] = self._make_jobset() if jobset else self._make_job("queue" in work)
         self.spec["work"].append(work)
@@ -184,8 +260,14 @@ class RandomScenario:
             spec["nodeSelector"] = {"zone": self._random.choice(ZONES)}
         if self._zoned and self._chance(0.6):
             spec["tolerations"] = [{"key": "zone", "operator": "Exists"}]
-        size = self._random.randint(1, 3)
-        return {"completionMode": "Indexed", "parallelism": size, "completions": size, "template": {"spec": spec}}
+        size, meta = 1 if self._changing else self._random.randint(1, 3), {}
+        if self._racked and (asked := self._more.choice(PLACES)) is not None:
+            meta["annotations"] = {f"kueue.x-k8s.io/podset-{asked}-topology": "true" if asked[0] == "u" else "rack"}
+        if self._classes:
+            spec["priorityClassName"] = self._more.choice(list(PRIORITIES))
+        template = {"metadata": meta, "spec": spec}
+        job = {"completionMode": "Indexed", "parallelism": size, "completions": size, "template": template}
+        return job | ({"backoffLimit": 0} if self._changing else {})  # a gang restarts whole: its pods end together
 
     # Draws.
 

@@ -12,7 +12,8 @@ from muster.simulation.engine.site import build_site
 from muster.simulation.engine.world import World
 from muster.simulation.outcome.report import write_report
 from muster.simulation.scenario.changes import ACTIONS
-from muster.simulation.scenario.reading import ScenarioError, read_scenario
+from muster.simulation.scenario.reading import read_scenario
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -112,7 +113,8 @@ def test_the_changes_of_the_page_are_changes(tmp_path):
             when = "" if action == "fail" else "at: 1, "
             change = f"{{{when}{action}: {{{fields}}}}}"
             text = scenario([change], burst(queued=""), until="1h").replace("name: n\n", "name: gpu\n")
-            play(tmp_path, text.replace("rack: a", "rack: r1").replace("name: q}", "name: team}"))
+            text = text.replace("rack: a", "rack: r1").replace("name: q}", "name: team}")
+            play(tmp_path, text.replace("clusterQueue: q}", "clusterQueue: team}"))
 
 
 # Nodes.

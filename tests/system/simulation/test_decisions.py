@@ -111,7 +111,11 @@ def test_a_queue_that_is_drained_evicts_and_says_so(tmp_path):
 def test_a_gang_that_lost_a_node_is_placed_for_repair(tmp_path):
     lose = "{at: 50, lose: {nodes: [n-0]}}"
     report = changes.play(tmp_path, changes.scenario([lose], changes.burst(size=2), nodes=3), decisions=1_000)
-    assert tell(report)[1:] == [("Placed", "start", [("n-0", 1), ("n-1", 1)]), ("Placed", "repair", [("n-2", 1)])]
+    assert tell(report)[1:] == [
+        ("Placed", "start", [("n-0", 1), ("n-1", 1)]),
+        ("Interrupted", "NodeLost", []),
+        ("Placed", "repair", [("n-2", 1)]),
+    ]
 
 
 def test_a_manager_records_where_it_sends_a_job_and_what_a_lost_cluster_does(tmp_path):
@@ -126,4 +130,24 @@ def test_a_manager_records_where_it_sends_a_job_and_what_a_lost_cluster_does(tmp
         ("QuotaReserved", "", "here", ()),
         ("Nominated", "east", "here", ("east",)),
         ("Dispatched", "", "here", ("east",)),
+    ]
+
+
+def test_a_gang_that_loses_a_node_for_good_gives_the_other_back(tmp_path):
+    body = f"""  until: 1h
+  changes:
+  - {{at: 60, lose: {{nodes: [n-1]}}}}
+  work:
+  - name: j
+    arrivals: {{burst: {{at: [0], count: 1}}}}
+    runTime: 10m
+    size: 2
+    template:{JOB}
+"""
+    report = play(tmp_path, scenario((NODES % 2) + body), decisions=1_000)
+    began = report.decisions[0].at
+    told = [((one.at - began).total_seconds(), one.what, one.rule, one.because) for one in report.decisions]
+    assert [one for one in told if one[1] in ("Interrupted", "GaveBack")] == [
+        (60.0, "Interrupted", "NodeLost", "it lost its pods on node n-1"),
+        (360.0, "GaveBack", "RecoveryTimeout", "found no room for 1 of its pods within 5m0s"),
     ]

@@ -11,6 +11,7 @@ metadata: {name: high}
 value: 1000
 %s
 """
+REQUESTS = "resources: {requests: {cpu: 1}}"
 URGENT = JOB.replace("restartPolicy", "priorityClassName: high\n            restartPolicy")
 
 
@@ -93,3 +94,22 @@ def test_a_drawn_priority_without_a_queue_is_that_of_the_pods(tmp_path):
     works = [work("a", 0, more="    queue: q\n"), work("c", 10, more="    priority: 7\n    queue: q\n")]
     report = play(tmp_path, scenario(NODES % 1 + "  work:\n" + "".join(works), FLAVOR + queue("q", 2)))
     assert starts(report)["c-0"] == 100.0, "a queue goes by it, and nodes by the class of the pods"
+
+
+def test_a_gang_is_as_hard_to_displace_as_its_strongest_pod(tmp_path):
+    """Each role of a JobSet has the class that its own template names."""
+    roles = "".join(
+        f"        - name: {name}\n          replicas: 1\n          template:\n            spec: {{template: {{spec: {{"
+        f"{chosen}restartPolicy: Never, containers: [{{name: c, image: i, {REQUESTS}}}]}}}}}}\n"
+        for name, chosen in (("head", ""), ("tail", "priorityClassName: high, "))
+    )
+    jobset = f"""
+      apiVersion: jobset.x-k8s.io/v1alpha2
+      kind: JobSet
+      spec:
+        replicatedJobs:
+{roles}"""
+    works = [work("a", 0, job=jobset), work("b", 10, job=URGENT)]
+    report = play(tmp_path, scenario(NODES % 2 + "  work:\n" + "".join(works), HIGH % ""))
+    assert starts(report) == {"a-0": 0.0, "b-0": 100.0}
+    assert [one.evictions for one in report.jobs] == [0, 0]

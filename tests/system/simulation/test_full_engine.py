@@ -5,7 +5,7 @@ import pytest
 import yaml
 from tests.system.simulation.random_scenarios import RandomScenario
 
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 HEAD = {"apiVersion": "muster.dev/v1alpha1", "kind": "Scenario", "metadata": {"name": "s"}}
@@ -126,3 +126,26 @@ def test_jobs_that_come_between_two_milliseconds_are_played(tmp_path):
     work = {"name": "w", "arrivals": {"poisson": {"every": "7.77m"}}, "runTime": "1s", "template": job(), "count": 5}
     report = play(tmp_path, [work], until="10h")
     assert (report.summary.total.submitted, report.summary.total.ended) == (5, 5)
+
+
+def test_changes_happen_to_the_cluster(tmp_path):
+    """A node is drained, the queue gets more quota, and a pool grows, each of which lets a job start."""
+    nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    changes = [
+        {"at": 50, "drain": {"pool": "n", "for": 30}},
+        {"at": 300, "quota": {"clusterQueue": "q", "nominalQuota": {"cpu": 2}}},
+        {"at": 400, "scale": {"pool": "n", "count": 2}},
+    ]
+    works = [work("a", [10, 220], 1000, queue="q")]
+    report = play(tmp_path, works, queue("q", 1), nodes=nodes, changes=changes)
+    fast = play(tmp_path, works, queue("q", 1), nodes=nodes, changes=changes, engine="fast")
+    assert [(one.name, one.started, one.ended) for one in fast.jobs] == [("a-0", 10, 1080), ("a-1", 400, 1400)]
+    assert times(report) == times(fast)
+    assert [one.interruptions for one in report.jobs] == [1, 0]
+    states = [(one.node, one.state) for one in report.node_changes]
+    assert states == [("n-0", "cordoned"), ("n-0", "ready"), ("n-1", "ready")]
+
+
+def test_a_restart_of_the_engine_is_refused(tmp_path):
+    with pytest.raises(ScenarioError, match=r"spec\.changes\[0\]: cannot be played with --engine full"):
+        play(tmp_path, [work("a", [10], 1)], changes=[{"at": 5, "restart": {"for": 10}}])

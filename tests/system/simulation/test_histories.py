@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.insight.history.runs import PodRequests, Run, row
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

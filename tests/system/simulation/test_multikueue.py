@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED
-from muster.api.config.types import INCREMENTAL, IncrementalDispatcher
-from muster.simulation.scenario.reading import ScenarioError
+from muster.api.config.types import EARLIEST_START, INCREMENTAL, IncrementalDispatcher
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -266,3 +266,25 @@ def test_the_example_plays():
     report = simulate(str(ROOT / "examples" / "simulate" / "two-clusters.yaml"))
     assert {job.cluster for job in report.jobs} == {"", "east", "west"}
     assert report.summary.total.evictions > 0
+
+
+BY_START = replace(EMBEDDED, multi_kueue=replace(EMBEDDED.multi_kueue, dispatcher_name=EARLIEST_START))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "started"), [(EMBEDDED, 100.0), (BY_START, 360.0)], ids=["all at once", "by start"]
+)
+def test_a_job_goes_where_it_would_start_first(tmp_path, configuration, started):
+    """By the limits of the jobs there, west is free first; east is asked five minutes later, and was free before."""
+    works = [
+        work(2, name="long", run="100s", more="    limit: 4h\n"),
+        work(2, name="short", run="1h", at=1, more="    limit: 1h\n"),
+        work(1, name="next", run="1h", at=60),
+    ]
+    report = play(tmp_path, [cluster("east", 2), cluster("west", 2)], works, configuration=configuration)
+    assert [job.started for job in report.jobs] == [0.0, 0.0, 1.0, 1.0, started]
+
+
+def test_jobs_of_one_moment_see_those_before_them(tmp_path):
+    report = play(tmp_path, [cluster("east", 3), cluster("west", 3)], [work(6)], configuration=BY_START)
+    assert Counter((job.cluster, job.started) for job in report.jobs) == {("east", 0.0): 3, ("west", 0.0): 3}

@@ -6,7 +6,7 @@ from tests.system.simulation import test_readiness as readiness
 from tests.system.simulation import test_state as states
 from tests.system.test_simulation import burst, scenario
 
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 RESTART = "  changes:\n  - at: %s\n    restart: {for: %s}\n"

@@ -1,9 +1,9 @@
 """What a simulation would ignore is refused before anything runs."""
 
 import pytest
-from tests.system.test_simulation import FLAVOR, burst, play, queue, scenario
+from tests.system.test_simulation import FLAVOR, JOB, burst, play, queue, scenario
 
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 
 CHECK = """
 ---
@@ -23,3 +23,66 @@ def checked(controller):
 def test_a_check_that_nobody_answers_is_refused(tmp_path, controller):
     with pytest.raises(ScenarioError, match="ClusterQueue q: AdmissionCheck c cannot be simulated: leave it out"):
         play(tmp_path, checked(controller))
+
+
+LABELLED = FLAVOR + "spec: {nodeLabels: {gpu: %s}}\n"
+NODES = "  nodes:\n  - {name: n, count: 1, template: {metadata: {labels: {gpu: a}}, status: {allocatable: {cpu: 1}}}}\n"
+CIRCLE = """
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: a}
+spec: {parentName: b}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: b}
+spec: {parentName: a}
+"""
+IDLE = {
+    "a circle of Cohorts": (
+        "",
+        FLAVOR + queue("q", 1, cohort="a") + CIRCLE,
+        "ClusterQueue q: Can't admit .*: its cohorts name each other in a circle$",
+    ),
+    "no flavor": (
+        "",
+        queue("q", 1),
+        r"ClusterQueue q: Can't admit .*: references missing ResourceFlavor\(s\): default$",
+    ),
+    "no ClusterQueue": (
+        "",
+        FLAVOR + queue("q", 1).replace("clusterQueue: q", "clusterQueue: p"),
+        "LocalQueue q: spec.clusterQueue: no manifest defines the ClusterQueue p$",
+    ),
+    "no nodes": (
+        NODES,
+        LABELLED % "b" + queue("q", 1),
+        "ClusterQueue q: spec.resourceGroups: no node has the labels of ResourceFlavor default$",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IDLE)
+def test_a_queue_that_can_never_admit_is_refused(tmp_path, case):
+    nodes, manifests, why = IDLE[case]
+    with pytest.raises(ScenarioError, match=why):
+        play(tmp_path, scenario(nodes + "  work:\n" + burst(1, queued="q"), manifests))
+
+
+def test_a_queue_is_taken_that_a_change_releases_or_gives_nodes(tmp_path):
+    more = NODES.replace("count: 1", "count: 0") + "  changes:\n  - {at: 5s, scale: {pool: n, count: 1}}\n"
+    stop = "  - {at: 0, stop: {clusterQueue: q, policy: Hold, for: 10s}}\n  work:\n"
+    report = play(tmp_path, scenario(more + stop + burst(1, queued="q"), LABELLED % "a" + queue("q", 1)))
+    assert [job.started for job in report.jobs] == [10.0]
+
+
+def test_a_job_is_named_that_the_nodes_of_its_flavor_can_never_run(tmp_path):
+    nodes = NODES + NODES.partition("\n")[2].replace("name: n", "name: m").replace("gpu: a", "gpu: b").replace(
+        "cpu: 1", "cpu: 9"
+    )
+    job = JOB.replace('cpu: "1"', 'cpu: "2"')
+    report = play(
+        tmp_path, scenario(nodes + "  work:\n" + burst(1, queued="q", job=job), LABELLED % "a" + queue("q", 9))
+    )
+    assert [(one.why, one.never) for one in report.waiting] == [("the nodes have no room for it", True)]

@@ -168,3 +168,29 @@ def test_a_report_that_cannot_be_written_stops_the_command_before_the_simulation
 def test_a_page_of_many_jobs_is_small(tmp_path):
     text = scenario(NODES % 100 + "  work:" + burst("w", 20_000))
     assert len(render_report(play(tmp_path, text))) < 3_000_000
+
+
+def test_a_page_shows_forecasts_beside_the_truth(tmp_path):
+    """The limits of the jobs are three times as long as they run."""
+    text = TWO_QUEUES.replace("    runTime: 10\n", "    runTime: 10\n    limit: 30\n")
+    report = play(tmp_path, text)
+    page, errors = read(render_report(report)), report.summary.queues["a"].forecast
+    assert page.ids[2:4] == ["waits", "forecasts"]
+    table = page.text[page.text.index("nine of ten within") + 1 :]
+    assert table[:4] == ["a", "4", f"{errors.p50:.0%}", f"{errors.p90:.0%}"]
+
+
+def test_a_comparison_has_a_page_with_links_to_all_reports(tmp_path):
+    file, out = tmp_path / "scenario.yaml", tmp_path / "out"
+    file.write_text(TWO_QUEUES.replace("name: s", f'name: "{HOSTILE[:9]}"'))
+    sweep = ["--sweep", "clusterQueues.a.nominalQuota.cpu=1,2", "--seeds", "2"]
+    done = CliRunner().invoke(command, [str(file), *sweep, "--report", str(out)])
+    assert done.exit_code == 0, done.output
+    page = read((out / "report.html").read_text())
+    assert page.ids[:-1] == ["changes", "runs"]
+    reports = [one for one in page.hrefs if not one.startswith("#")]
+    assert len(reports) == 4
+    assert all((out / one).exists() for one in reports)
+    assert {one for one in page.attributes if one.startswith("on") or one in ("src", "style")} == set()
+    assert "wait mean, all queues" in page.text
+    assert "Differences" in page.text

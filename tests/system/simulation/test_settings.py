@@ -3,7 +3,7 @@
 import pytest
 from tests.system.test_simulation import FLAVOR, burst, play, queue, scenario
 
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 
 HEAD = "---\napiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nmetadata: {name: settings}\n"
 TIMEOUT = HEAD + "waitForPodsReady: {timeout: 15s}\n"

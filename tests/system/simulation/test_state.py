@@ -15,7 +15,7 @@ from muster.api.core import POD
 from muster.api.ours.simulated import RUN_TIME
 from muster.insight.reader.snapshot import take_snapshot
 from muster.insight.snapshot import write_snapshot
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 SCENARIO = "apiVersion: muster.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec:\n"
@@ -313,3 +313,39 @@ def test_a_state_that_is_no_yaml_is_named(tmp_path):
     (tmp_path / "scenario.yaml").write_text(SCENARIO + "  state: state.yaml\n")
     with pytest.raises(ScenarioError, match=r"state\.yaml:2: "):
         simulate(str(tmp_path / "scenario.yaml"))
+
+
+TIME_OUT = """---
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+metadata: {name: settings}
+waitForPodsReady: {timeout: 60s}
+"""
+
+
+def test_a_job_that_waits_for_its_pods_has_the_rest_of_its_time(tmp_path):
+    """The job was admitted some seconds before the snapshot, and no node takes its pods."""
+
+    async def body(q: Queued):
+        await q.queue(4)
+        await submit(q, "j", 2, 100)
+        await q.world.elapse(20.0)
+        return await snapshot(q)
+
+    document = run_story(body)
+    spec = document["spec"]
+    spec["items"] = [one for one in spec["items"] if one["kind"] != "Pod"]
+    for one in spec["items"]:
+        if one["kind"] == "Node":
+            one["spec"] = (one.get("spec") or {}) | {"unschedulable": True}
+        if one["kind"] == "Workload":
+            conditions = {condition["type"]: condition for condition in one["status"]["conditions"]}
+            conditions.pop("PodsReady", None)
+            one["status"]["conditions"] = list(conditions.values())
+            admitted = datetime.fromisoformat(conditions["Admitted"]["lastTransitionTime"])
+    report = play(tmp_path, document, "  state: state.yaml\n  until: 10m\n", TIME_OUT)
+    elapsed = (datetime.fromisoformat(spec["at"]) - admitted).total_seconds()
+    assert 20 <= elapsed < 60
+    evictions = [one.at for one in report.changes if one.amount < 0]
+    assert evictions[0] == 60 - elapsed
+    assert report.jobs[0].evictions > 1

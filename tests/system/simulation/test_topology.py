@@ -113,3 +113,39 @@ def test_slices_stay_together(tmp_path):
     ]
     report = play(tmp_path, scenario("  work:\n" + "".join(works), HOSTS + queue("q", 8) + NODES))
     assert starts(report) == {"one": 0.0, "pairs": 1.0, "late": 100.0}
+
+
+LOSE = "  changes:\n  - {at: 50, lose: {nodes: [n-a1]}}\n  work:\n"
+
+
+@pytest.mark.parametrize(
+    ("how", "evictions"),
+    [("required-topology: rack", 1), ("preferred-topology: rack", 0)],
+    ids=["required", "preferred"],
+)
+def test_a_lost_node_is_replaced_where_its_job_may_go(tmp_path, how, evictions):
+    """Two of three pods are lost, and the rack has room for one of them: another rack takes both, or all three."""
+    works = work("a", 0, 3, how)
+    report = play(tmp_path, scenario(LOSE + works, HOSTS + queue("q", 8) + NODES))
+    [job] = report.jobs
+    assert (job.interruptions, job.evictions, job.ended) == (1, evictions, 150.0)
+    log, stays = report.nodes, range(len(report.nodes))
+    before, after = (
+        {log.names[log.nodes[stay]]: log.pods[stay] for stay in stays if log.starts[stay] == at} for at in (0.0, 50.0)
+    )
+    assert before == {"n-a1": 2, "n-a2": 1}
+    assert after == ({"n-b1": 2, "n-b2": 1} if evictions else {"n-a2": 1, "n-b1": 2})
+
+
+def test_a_job_that_loses_several_nodes_is_admitted_again(tmp_path):
+    both = LOSE.replace("[n-a1]", "[n-a1, n-a2]")
+    report = play(tmp_path, scenario(both + work("a", 0, 4, "preferred-topology: rack"), HOSTS + queue("q", 8) + NODES))
+    [job] = report.jobs
+    assert (job.interruptions, job.evictions, job.ended) == (1, 1, 150.0)
+
+
+def test_a_job_in_a_rack_keeps_its_place_and_its_other_nodes(tmp_path):
+    """Where racks are the lowest level, no single node is chosen, and none is replaced."""
+    report = play(tmp_path, scenario(LOSE + work("a", 0, 2, "required-topology: rack"), RACKS + queue("q", 8) + NODES))
+    [job] = report.jobs
+    assert (job.interruptions, job.evictions, job.ended) == (1, 0, 150.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.documents import PEERS
 
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
 ROOT = Path(__file__).resolve().parents[3]

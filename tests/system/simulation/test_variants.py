@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from muster.cli.commands.simulate import command
 from muster.simulation.runs import list_cases, simulate_all
-from muster.simulation.scenario.reading import ScenarioError
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import parse_sweep
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,10 +1,12 @@
 """Which cluster the home of a user names."""
 
 import os
+import socket
 
 import pytest
 
 from muster.actions.home import Home
+from muster.api.ours.writtenconfig import mark
 
 
 @pytest.mark.parametrize(
@@ -24,3 +26,15 @@ def test_the_newer_of_login_and_server_is_meant(tmp_path, stored, started, uses_
             path.touch(mode=0o600)
             os.utime(path, (seconds, seconds))
     assert home.uses_login() is uses_login
+
+
+def test_the_socket_counts_while_the_kubeconfig_is_as_it_was_written(tmp_path):
+    home = Home(tmp_path)
+    assert not home.is_reached_by_socket()
+    home.kubeconfig.write_bytes(mark(b"kind: Config\n"))
+    assert not home.is_reached_by_socket()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(home.socket))
+    assert home.is_reached_by_socket()
+    home.kubeconfig.write_bytes(mark(b"kind: Config\n").replace(b"Config", b"Confih"))
+    assert not home.is_reached_by_socket()

@@ -32,6 +32,7 @@ def test_times(text, seconds):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
+        ("0", "0 is no limit in Slurm: leave the time out"),
         ("90", "90 of what? Say 90s, 90m or 90h"),
         ("2:30", "2:30 may be minutes or hours: say 2:30:00, or 2m30s"),
         ("soon", "'soon' is no time, as 90s, 30m, 2h, 1h30m, 1d"),

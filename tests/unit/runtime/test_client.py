@@ -1,10 +1,10 @@
 """The verbs over a scripted transport: what goes out, what comes back, and what becomes of nonsense."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -21,7 +21,18 @@ from muster.runtime.client import Client, WatchEvent, error_of, lines
 from muster.runtime.clock import run_virtual
 from muster.runtime.limits import Limits
 from muster.runtime.objects import meta_of
-from muster.runtime.transport import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request, Response, TransportError
+from muster.runtime.transport import (
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    RawEvent,
+    Request,
+    Response,
+    TransportError,
+    UnreadableAnswerError,
+)
+
+T = TypeVar("T")
 
 PATH = "/apis/test.dev/v1/namespaces/ns/things"
 THING_1 = Thing(metadata=ObjectMeta(name="a", namespace="ns", uid="u", resource_version="5"), value=3)
@@ -470,3 +481,53 @@ def test_a_line_of_a_text_that_never_ends_comes_in_parts() -> None:
     found, _ = run_virtual(lines_of(*[piece] * 40, b"end\nnext\n"))
     assert (b"".join(found[:-1]), found[-1]) == (piece * 40 + b"end", b"next")
     assert len(found) == 4
+
+
+class ScriptedNeighbor:
+    """A server in this process that sends these batches of events."""
+
+    def __init__(self, *batches: list[RawEvent]) -> None:
+        self.batches = batches
+        self.requests: list[Request] = []
+
+    @asynccontextmanager
+    async def follow(self, request: Request) -> AsyncIterator[AsyncIterator[Sequence[RawEvent]]]:
+        self.requests.append(request)
+
+        async def batches() -> AsyncIterator[Sequence[RawEvent]]:
+            for batch in self.batches:
+                yield batch
+
+        yield batches()
+
+    def decode(self, kind: Kind[T], body: bytes) -> T:
+        return kind.decode(body)
+
+
+def test_a_neighbor_is_followed_without_its_transport() -> None:
+    async def test() -> None:
+        bookmark = RawEvent("BOOKMARK", b'{"metadata":{"resourceVersion":"9"}}')
+        thing = RawEvent("ADDED", b'{"metadata":{"name":"a","resourceVersion":"8"},"value":3}')
+        neighbor = ScriptedNeighbor([thing], [], [bookmark, thing])
+        client = Client(ScriptedTransport(), neighbor=neighbor)
+        async with client.watch(THING, "default", resource_version="7", labels="a=b") as events:
+            seen = [event async for event in events]
+        obj = Thing(metadata=ObjectMeta(name="a", resource_version="8"), value=3)
+        added: WatchEvent[Thing] = WatchEvent("ADDED", obj, "8")
+        assert seen == [added, WatchEvent("BOOKMARK", None, "9"), added]
+        [request] = neighbor.requests
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "7", "labelSelector": "a=b"}
+        assert (request.path, dict(request.query)) == (THING.path("default"), query)
+
+    run_virtual(test())
+
+
+@pytest.mark.parametrize("body", [b"", b"{}}", b'{"value":"text"}', b"[" * 100_000])
+def test_an_event_of_a_neighbor_that_makes_no_sense_is_a_transport_error(body: bytes) -> None:
+    async def test() -> None:
+        client = Client(ScriptedTransport(), neighbor=ScriptedNeighbor([RawEvent("ADDED", body)]))
+        async with client.watch(THING) as events:
+            with pytest.raises(UnreadableAnswerError, match="not a Thing"):
+                await anext(events)
+
+    run_virtual(test())

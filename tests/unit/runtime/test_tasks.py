@@ -1,12 +1,14 @@
 """Tasks together, and work beside the loop."""
 
 import asyncio
+import gc
 import threading
+from contextlib import aclosing
 
 import pytest
 
 from muster.runtime.clock import run_virtual
-from muster.runtime.tasks import cancel, first, in_daemon, together
+from muster.runtime.tasks import cancel, ended_in_order, first, in_daemon, together
 
 
 def test_all_have_ended_however_they_do() -> None:
@@ -120,3 +122,44 @@ def test_the_first_failure_ends_all_and_so_does_the_end_of_the_work(
 
     assert run_virtual(main()) == raised
     assert heard == ended
+
+
+def test_works_run_a_few_at_a_time_and_come_out_in_their_order() -> None:
+    running, most = 0, 0
+
+    async def work(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(10 - number % 10)
+        running -= 1
+        return number
+
+    async def main() -> list[int]:
+        return [task.result() async for task in ended_in_order((work(number) for number in range(25)), 4)]
+
+    assert run_virtual(main()) == list(range(25))
+    assert most == 4
+
+
+def test_who_leaves_early_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        try:
+            await asyncio.sleep(number)
+            raise ValueError(number)
+        finally:
+            ended.append(number)
+
+    async def main() -> None:
+        async with aclosing(ended_in_order((work(min(number, 2)) for number in (1, 1, 3)), 3)) as tasks:
+            async for task in tasks:
+                with pytest.raises(ValueError, match="1"):
+                    task.result()
+                return
+
+    run_virtual(main())
+    gc.collect()
+    assert ended == [1, 1, 2]
+    assert not caplog.records

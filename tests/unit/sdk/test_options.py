@@ -7,6 +7,7 @@ from typing import Unpack
 import pytest
 
 from muster.actions.errors import UserError
+from muster.api.ours.notify import Event, Wishes
 from muster.sdk.errors import Error
 from muster.sdk.options import Options, checked, gang_of
 
@@ -41,6 +42,7 @@ def test_a_time_limit_has_many_forms(time):
         ({"elastic": "2:4", "start_timeout": 9}, "start_timeout=9: the workers of an elastic job do not wait"),
         ({"signal": "USR1"}, "time= or signal=: a signal needs a time limit: add --time"),
         ({"name": "No Name"}, "'No Name': at most"),
+        ({"notify_on": ("end",)}, "notify_on=: name whom to tell with notify="),
         ({"here": False}, "workers of this cluster need an image: name one with image="),
     ],
 )
@@ -50,10 +52,28 @@ def test_what_cannot_be_meant_is_said(options, said):
     assert str(caught.value).startswith(said)
 
 
+def test_a_job_tells_one_or_several() -> None:
+    assert gang(**checked({"notify": "ada@example.org"})).notify == Wishes(("ada@example.org",))
+    several = checked({"notify": ["https://a.example/hook", "echo done"], "notify_on": ("start", "fail")})
+    told = Wishes(("https://a.example/hook", "echo done"), frozenset({Event.START, Event.FAIL}))
+    assert gang(**several).notify == told
+    assert gang(**checked({"notify": "true", "notify_on": "start,fail"})).notify.events == told.events
+    assert not gang(**checked({"notify": []})).notify
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"workers": 0}, "workers=0: it is from 1 to "),
+        ({"notify": "two\nlines"}, "notify='two\\nlines': 'two\\nlines': a notice goes to a URL,"),
+        (
+            {"notify": ["a"] * 2 + list("bcdef")},
+            "notify=['a', 'a', 'b', 'c', 'd', 'e', 'f']: 6 targets are more than 5",
+        ),
+        (
+            {"notify_on": "ending"},
+            "notify_on='ending': 'ending' is no event of a job: there are start, requeue, end, fail",
+        ),
         ({"gpus": -1}, "gpus=-1: it is from 0 to "),
         ({"retries": -1}, "retries=-1: it is from 0 to 1000000"),
         ({"start_timeout": 0}, "start_timeout=0: it is from 1 to "),
@@ -104,6 +124,8 @@ def test_numbers_of_libraries_and_paths_are_taken_and_none_is_not_asked():
         ({"time": True}, "time=True: it is a number or text"),
         ({"exclusive": "no"}, "exclusive='no': it is True or False"),
         ({"name": 5}, "name=5: it is text"),
+        ({"notify": 5}, "notify=5: it is text, or a list of texts"),
+        ({"notify": ["a", 5]}, "notify=5: it is text"),
         ({"elastic": (1, 2)}, "elastic=(1, 2): it is text, as '2:8'"),
         ({"env": {"SEED": 1}}, "env['SEED']=1: it is text, as '1'"),
         ({"labels": ["team"]}, "labels=['team']: it is a dict of names and texts"),

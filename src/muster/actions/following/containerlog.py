@@ -9,21 +9,23 @@ stamps grow from attempt to attempt, so one position in time serves for all atte
 newest attempt first, and holds it while it reads the rest of the attempt before.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from muster.actions.following.excerpt import WHOLE, Excerpt, Lines
 from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.pods import is_sidecar
 from muster.api.status import ApiError
 from muster.runtime.client import Client, lines
-from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import STDERR, STDOUT, Attempt, Missing, Run, read_raw
+from muster.runtime.realclock import Clock
 from muster.runtime.transport import Request, TransportError
+
+if TYPE_CHECKING:
+    import asyncio
 
 # The pause before a broken log stream is opened again.
 RETRY_SECONDS = 0.5
@@ -68,7 +70,7 @@ class ContainerLog:
         self._since = excerpt.since
         self._tail = excerpt.tail  # None once something has been read
         self._warn = warn
-        self._status_changed = asyncio.Event()
+        self._status_changed: asyncio.Event | None = None  # of a log that is followed
         self._place = _Place()
         self._shown_bytes = _ShownBytes()
         self._was_let_in = False  # whether the server has allowed a read before
@@ -80,12 +82,16 @@ class ContainerLog:
     def observe(self, status: ContainerStatus) -> None:
         """Take note of the container's current status."""
         self._status = status
-        self._status_changed.set()
+        self._wake()
 
     def finish(self) -> None:
         """Announce that no more attempts begin, so that `copy` may end."""
         self._over_since = self._clock.monotonic()
-        self._status_changed.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._status_changed is not None:
+            self._status_changed.set()
 
     async def copy(self) -> None:
         """Show all attempts, until `finish`. Raises `ApiError` if the server refuses permanently."""
@@ -93,6 +99,9 @@ class ContainerLog:
         await self._lines.finish()
 
     async def _copy(self) -> None:
+        import asyncio  # a log that is read once needs no loop
+
+        self._status_changed = asyncio.Event()
         while True:
             attempt = self._status.restart_count
             if not await self._read() or not self._restarts:

@@ -2,21 +2,21 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from muster.actions.following.queuewatch import labels_of
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD
 from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL, MULTI_KUEUE_ORIGIN_UID
 from muster.api.status import ApiError, Status
 from muster.insight.quota.state import index_by_owner
-from muster.insight.reader.clusters import connection_to, engine_namespace, origin
-from muster.insight.reader.queues import get_or_none, list_or_none
+from muster.insight.reader.queues import get_or_none, labels_of, list_or_none
 from muster.insight.reader.records import filled
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
-from muster.runtime.clock import RealClock
-from muster.runtime.ids import Random
-from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.eventloop import enter_loop
+from muster.runtime.realclock import RealClock
+
+if TYPE_CHECKING:
+    from muster.runtime.kube.https import HttpsTransport
 
 # Opens a client of the worker cluster of a name while the context lasts. Raises `OutOfReachError`.
 Reach: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
@@ -41,6 +41,8 @@ async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
     which may have more rights than the user.
     """
     copy = await filled(there, await there.get(job.kind, job.metadata.name, job.metadata.namespace))
+    from muster.insight.reader.clusters import origin  # few jobs run in other clusters
+
     meta = copy.metadata
     mark, uid = meta.labels.get(MULTI_KUEUE_ORIGIN_LABEL, ""), meta.annotations.get(MULTI_KUEUE_ORIGIN_UID, "")
     # A copy that Kueue created names its manager, but not the job.
@@ -62,14 +64,20 @@ def reaching(client: Client) -> Reach:
 
 
 @asynccontextmanager
-async def tunneling(client: Client, name: str) -> AsyncIterator[HttpsTransport]:
+async def tunneling(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
     """Open a transport to a worker cluster that also reaches into pods. Raises `OutOfReachError`."""
+    from muster.insight.reader.clusters import connection_to, engine_namespace  # few jobs run in other clusters
+
     cluster = await get_or_none(client, MULTI_KUEUE_CLUSTER, name)
     if cluster is None:
         raise OutOfReachError(f"{_advise(name)}: it is not there any more, or may not be seen by you")
     config = await connection_to(client, cluster, await engine_namespace(client))
     if isinstance(config, str):
         raise OutOfReachError(f"{_advise(name)}: {config}")
+    await enter_loop()
+    from muster.runtime.ids import Random
+    from muster.runtime.kube.https import HttpsTransport  # it takes long to load, and most jobs run here
+
     transport = HttpsTransport(config, RealClock(), Random())
     try:
         yield transport

@@ -1,44 +1,39 @@
 """Follows a job: prints the output of its workers, says on stderr what the job waits for, and returns how it ended."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import msgspec
 
 from muster.actions.choices import get_job
 from muster.actions.following.containerlog import ContainerLog, has_log
 from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_of, copy_of
 from muster.actions.following.excerpt import WHOLE, Excerpt
-from muster.actions.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
+from muster.actions.following.printout import Printout, ShowOutput
+from muster.actions.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads
 from muster.api.batch import JOB, Job
-from muster.api.core import POD, ContainerStatus, Pod
+from muster.api.core import POD, Pod
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
-from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import SERVER_MARK
 from muster.api.pods import ended_with_cluster, is_active
 from muster.api.status import ApiError
-from muster.insight.jobs.attempts import Attempt, choose_attempts, list_attempts
+from muster.insight.jobs.attempts import choose_attempts
 from muster.insight.jobs.failures import describe_absent
 from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state
 from muster.insight.jobs.tally import Tally, count_workers
 from muster.insight.reader.history import recalled_job
-from muster.insight.reader.queues import is_embedded
+from muster.insight.reader.queues import is_embedded, labels_of
 from muster.insight.record import JobRecord, container_statuses, record_of
 from muster.jobs.interruption import ENDED_WITH_CLUSTER
 from muster.runtime.client import Client, error_of
-from muster.runtime.clock import Clock
-from muster.runtime.containerlogs import KeptPod
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
-from muster.runtime.refusals import ignoring, is_refusal
+from muster.runtime.realclock import Clock
+from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:
@@ -73,7 +68,7 @@ class Follower:
     random: Random
     namespace: str
     name: str
-    show: Callable[[str, bytes, bytes], Awaitable[None]] | None = None
+    show: ShowOutput | None = None
     report: Callable[[JobState], None] = lambda _: None
     count: Callable[[Tally], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
@@ -128,45 +123,6 @@ class Follower:
             self.client, kind, self.clock, self.random, namespace=self.namespace, labels=labels, fields=fields
         )
 
-    async def print_once(self, job: JobRecord, number: int | None = None, *, previous: bool = False) -> None:
-        """Show the existing output of the job; `choose_attempts` says which attempts.
-
-        Raises `ApiError`, `TransportError`; `LookupError` if no container has the requested attempt.
-        """
-        assert self.show is not None
-        if job.remote_counts is not None and (cluster := await cluster_of(self.client, job)):
-            await self._print_there(job, cluster, number, previous=previous)
-            return
-        self._raw = await is_embedded(self.client)
-        pods = (await self.client.list(POD, self.namespace, labels=job.pod_selector)).items
-        attempts = await self._list_attempts(job, [pod for pod in pods if job.owns(pod)])
-        chosen_attempts = choose_attempts(attempts, number, previous=previous)
-        if not chosen_attempts and (previous or number is not None):
-            runs = Counter((attempt.worker, attempt.container) for attempt in attempts)
-            most = max(runs.values(), default=0)
-            raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
-        if not attempts:
-            self.warn(_explain_no_output(job, self.excerpt))
-        for attempt in chosen_attempts:
-            with ignoring("NotFound"):  # its pod was deleted meanwhile, with its output
-                await self._make_log_of_attempt(job, attempt).copy_once(attempt.path, attempt.query)
-
-    async def _print_there(self, job: JobRecord, cluster: str, number: int | None, *, previous: bool) -> None:
-        """Show the existing output in a worker cluster."""
-        if self.reach is None:
-            return
-        try:
-            async with self.reach(cluster) as client:
-                there = self._make_follower_there(client)
-                copy = await copy_of(self.client, client, job)
-                await there.print_once(copy, number, previous=previous)
-        except OutOfReachError as error:
-            self.warn(f"{self.name}: {error}")
-        except ApiError as error:
-            if not is_refusal(error, "NotFound"):
-                raise
-            self.warn(f"{self.name}: it ran in cluster {cluster}, which has deleted it with its output")
-
     async def _follow_there(self, job: JobRecord, cluster: str) -> None:
         """Show the job's output in a worker cluster, to its end there. Failures become warnings."""
         assert self.reach is not None
@@ -208,24 +164,18 @@ class Follower:
 
     async def _print_gone(self, job: JobRecord, pods: list[Pod]) -> None:
         """Show the kept output of pods that went before they were followed to their end."""
-        if self.show is None or not self._raw:
+        printout = self._make_printout()
+        if printout is None or not self._raw:
             return
         try:
-            for attempt in choose_attempts(await self._list_attempts(job, pods), None, previous=False):
+            for attempt in choose_attempts(await printout.list_attempts(job, pods, raw=True), None, previous=False):
                 followed = self._logs.get((attempt.uid, attempt.container))
                 if attempt.gone and (followed is None or followed.is_cut):
-                    await (followed or self._make_log_of_attempt(job, attempt)).copy_once(attempt.path, attempt.query)
+                    log = followed or printout.make_log_of_attempt(job, attempt, raw=True)
+                    await log.copy_once(attempt.path, attempt.query)
         except (ApiError, TransportError) as error:
             if not is_refusal(error, "NotFound"):  # the job was deleted with all its output
                 self.warn(f"the output of deleted workers of {self.name} is not shown: {error}")
-
-    async def _list_attempts(self, job: JobRecord, pods: list[Pod]) -> list[Attempt]:
-        kept_pods: list[KeptPod] = []
-        if self._raw:
-            answer = await self.client.raw(Request("GET", job.kind.path(self.namespace, self.name, "log")))
-            kept_pods = msgspec.json.decode(answer.body, type=_Kept).items
-        attempts = list_attempts(job, pods, kept_pods, ours=self._raw)
-        return [attempt for attempt in attempts if self.excerpt.has(attempt.rank)]
 
     async def _until_gone(self) -> None:
         """Probe the server.
@@ -388,40 +338,26 @@ class Follower:
 
     def _observe(self, group: asyncio.TaskGroup, job: JobRecord, pods: list[Pod]) -> None:
         """Start to follow every container that has started, and pass new states to the logs that are followed."""
+        printout = self._make_printout()
         for pod in pods:
             rank = job.rank(pod)
             self.observe(pod, rank)
-            for status in container_statuses(pod) if self._is_shown(rank) else ():
+            if printout is None or not self.excerpt.has(rank):
+                continue
+            for status in container_statuses(pod):
                 key = pod.metadata.uid, status.name
                 if key in self._logs:
                     self._logs[key].observe(status)
                 elif has_log(status):
-                    self._logs[key] = log = self._make_log(pod, status, job.title_of(rank))
+                    title = job.title_of(rank)
+                    self._logs[key] = log = printout.make_log(pod, status, title, raw=self._raw)
                     self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
 
-    def _is_shown(self, rank: str) -> bool:
-        """Return whether the output of this worker is shown."""
-        return self.show is not None and self.excerpt.has(rank)
-
-    def _make_log_of_attempt(self, job: JobRecord, attempt: Attempt) -> ContainerLog:
-        pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
-        return self._make_log(pod, ContainerStatus(name=attempt.container), job.title_of(attempt.rank))
-
-    def _make_log(self, pod: Pod, status: ContainerStatus, title: str) -> ContainerLog:
-        assert self.show is not None
-        show = partial(self.show, title)
-        return ContainerLog(
-            self.client, self.clock, pod, status, raw=self._raw, show=show, warn=self.warn, excerpt=self.excerpt
-        )
-
-
-def _explain_no_output(job: JobRecord, excerpt: Excerpt) -> str:
-    """Return why there is no output of a job's workers, or of the selected ones."""
-    name = job.metadata.name
-    whose = " of that rank" if len(excerpt.ranks) == 1 else " of those ranks" if excerpt.ranks else ""
-    if job.end is not None:
-        return f"{name}: there is no output{whose}: it was not started, or its pods are gone"
-    return f"{name}: there is no output{whose} yet; muster why {name} says what it waits for"
+    def _make_printout(self) -> Printout | None:
+        """Return what prints the job's output; None if no output is shown."""
+        if self.show is None:
+            return None
+        return Printout(self.client, self.clock, self.namespace, self.name, self.show, self.warn, self.excerpt)
 
 
 def _explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
@@ -471,12 +407,6 @@ class _Watched:
         """Return the current record of the job; None if the job does not exist."""
         source = self.jobs.get(self.key) if self.sets is None else self.sets.get(self.key)
         return record_of(source, self.jobs.all()) if source is not None else None
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    """The response of a job's `log` subresource: the pods whose output the server keeps."""
-
-    items: list[KeptPod]
 
 
 class _QuietInformer(Informer[T]):

@@ -3,22 +3,16 @@
 from dataclasses import dataclass, field
 
 from muster.api.kueue import WORKLOAD, Workload
-from muster.api.kueue.names import JOB_UID_LABEL
 from muster.insight.quota.state import QuotaState, find_quota_state, index_by_owner
-from muster.insight.reader.queues import Visibility, list_or_none
+from muster.insight.reader.queues import Visibility, labels_of, list_or_none
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
+from muster.runtime.realclock import Clock
 from muster.runtime.transport import TransportError
 
 # The interval at which a waiting job's position is read, and the last position that is shown.
 POSITION_SECONDS = 10.0
 POSITION_LIMIT = 1000
-
-
-def labels_of(job_uid: str) -> str:
-    """Return the label selector for the Workloads of a job."""
-    return f"{JOB_UID_LABEL}={job_uid}"
 
 
 async def has_workloads(client: Client, namespace: str, job_uid: str) -> bool:

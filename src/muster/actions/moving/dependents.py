@@ -12,7 +12,7 @@ from muster.install.options import Options
 from muster.operator.holders import renewer
 from muster.operator.precedence import beside_others
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
+from muster.runtime.realclock import Clock
 
 
 async def find_dependents(client: Client, clock: Clock, options: Options, said: Callable[[str], None]) -> list[str]:

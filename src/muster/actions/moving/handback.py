@@ -45,7 +45,7 @@ WITHOUT_KUEUE: Final = (
 
 def include_extras(options: Options) -> Options:
     """Return the options with all extras, because an installation does not record which extras it has."""
-    return replace(options, cert_manager=True, monitoring=True)
+    return replace(options, cert_manager=True, monitoring=True, dashboard=True)
 
 
 def plan_handback(seen: ClusterState, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[Step]:

@@ -538,6 +538,16 @@ class Nodes(Struct):
     default_toleration_seconds: Int32 = 300
 
 
+class Dashboard(Struct):
+    """The dashboard that `muster manifests --dashboard` installs.
+
+    token_header: the header in which a proxy in front hands over the token of a viewer whom it has signed in, such as
+        `X-Forwarded-Access-Token`; "" for none, so that viewers sign in on a page.
+    """
+
+    token_header: str = ""
+
+
 class Muster(Struct):
     """The settings of Muster's own.
 
@@ -548,6 +558,7 @@ class Muster(Struct):
     scheduling: the placement of pods on nodes.
     group_scheduling: the group start of JobSets.
     history: the history of ended jobs.
+    dashboard: the dashboard of a cluster.
     nodes: the handling of lost nodes in an embedded cluster.
     fair_sharing_on_demand: whether queues get fair sharing by asking for it: by weight while any ClusterQueue or Cohort
         has one, without `fairSharing`; by past usage in a ClusterQueue with an `admissionScope`, without
@@ -561,6 +572,7 @@ class Muster(Struct):
     scheduling: Scheduling = Scheduling()
     group_scheduling: GroupScheduling = GroupScheduling()
     history: History = History()
+    dashboard: Dashboard = Dashboard()
     nodes: Nodes = Nodes()
     fair_sharing_on_demand: bool = False
     job_set_namespace: TextOrDefault = JOBSET_NAMESPACE

@@ -129,6 +129,9 @@ UNSUPPORTED_CONFIGURATION: Final = "UnsupportedConfiguration"
 MULTI_KUEUE_CONTROLLER: Final = f"{GROUP}/multikueue"
 PROVISIONING_REQUEST_CONTROLLER: Final = f"{GROUP}/provisioning-request"
 
+# The LocalQueue of jobs that name none, if there is one.
+DEFAULT_QUEUE: Final = "default"
+
 # Labels.
 QUEUE_NAME_LABEL: Final = f"{GROUP}/queue-name"
 PRIORITY_CLASS_LABEL: Final = f"{GROUP}/priority-class"

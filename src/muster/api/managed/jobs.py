@@ -16,6 +16,7 @@ from msgspec import Struct
 from muster.api.batch import CRON_JOB
 from muster.api.jobset import JOB_SET
 from muster.api.kueue.names import (
+    DEFAULT_QUEUE,
     ELASTIC_JOB,
     MAX_EXEC_TIME_SECONDS_LABEL,
     PREBUILT_WORKLOAD_NAME_LABEL,
@@ -34,8 +35,7 @@ from muster.api.validation.fields import IMMUTABLE, Errors, each, immutable, inv
 from muster.api.validation.kueue.gates import fewer_gates, gates
 from muster.api.validation.kueue.rules import annotation_path, readiness
 
-# The queue and the priority class of jobs that name none, if objects of these names exist.
-DEFAULT_QUEUE = "default"
+# The priority class of jobs that name none, if an object of this name exists.
 DEFAULT_PRIORITY_CLASS = "default"
 
 # The limit of the fields of Workloads.

@@ -30,6 +30,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.jobs import changes, new_rules, prebuilt_name
+from muster.api.managed.podgroup import group_name
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import problems
 from muster.api.meta import ObjectMeta
@@ -73,11 +74,6 @@ def waits_for_place(pod: Pod) -> bool:
     Kueue's webhook sets that gate on every pod that queues.
     """
     return any(gate.name == TOPOLOGY_GATE for gate in pod.spec.scheduling_gates)
-
-
-def group_name(meta: ObjectMeta) -> str:
-    """Return the group of a pod, or "" if it has none."""
-    return meta.annotations.get(POD_GROUP_NAME_LABEL) or meta.labels.get(POD_GROUP_NAME_LABEL, "")
 
 
 def group_size(meta: ObjectMeta) -> int:

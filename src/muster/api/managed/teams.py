@@ -50,12 +50,23 @@ def is_open(queue: ClusterQueue, teams: Sequence[Team]) -> bool:
     return setting == "true" or (setting != "false" and not teams)
 
 
-def refuse_without_team(user: str, target: ClusterQueue | None, queues: Sequence[ClusterQueue]) -> str:
+def refuse_foreigner(user: str, queue: ClusterQueue) -> str:
+    """Return that a ClusterQueue is not for a user, and who may change that; "" if it is for the user."""
+    name, users = queue.metadata.name, read_users(queue.metadata.annotations)
+    if users is None or user in users:
+        return ""
+    whose = ", ".join(sorted(users)) or "nobody"
+    return f"queue {name} is for {whose}, and not for {user}; {_advise_to_add(user, name)}"
+
+
+def refuse_work(user: str, target: ClusterQueue | None, queues: Sequence[ClusterQueue]) -> str:
     """Return why a job may not run where it would, or "" if it may.
 
     target: the ClusterQueue that its queue leads to; None if it names no queue. queues: all ClusterQueues.
     """
     teams = find_teams(queues)
+    if target is not None and (why := refuse_foreigner(user, target)):
+        return why
     if target is not None:
         refused = is_shared(target, teams) and not is_open(target, teams)
     else:
@@ -67,5 +78,8 @@ def refuse_without_team(user: str, target: ClusterQueue | None, queues: Sequence
         return f"work outside the queues of teams does not run here: use queue {' or '.join(own)}"
     if not teams:
         return "work outside the queues of teams does not run here, and there is no team"
-    example = f"muster queue edit {teams[0].queue} --add-users {user}"
-    return f"user {user} is in no team, and other work does not run here; an administrator may run: {example}"
+    return f"user {user} is in no team, and other work does not run here; {_advise_to_add(user, teams[0].queue)}"
+
+
+def _advise_to_add(user: str, queue: str) -> str:
+    return f"an administrator may run: muster queue edit {queue} --add-users {user}"

@@ -22,6 +22,8 @@ What: TypeAlias = Literal[
     "Evicted",  # it gives its quota back for another reason
     "Unplaced",  # it waits for nodes
     "Placed",
+    "Interrupted",  # it lost pods with a node
+    "GaveBack",  # its nodes, because it found no room for the pods that it lost
     "Nominated",  # worker clusters get a copy of it
     "Dispatched",  # to one worker cluster
     "Recalled",  # from a worker cluster

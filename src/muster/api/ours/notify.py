@@ -5,7 +5,7 @@ the job for each event, so that a command has the rights of the job's own pods a
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit
@@ -125,6 +125,12 @@ class Wishes(Struct, frozen=True):
     def __bool__(self) -> bool:
         """Return whether somebody is to be told."""
         return bool(self.targets)
+
+
+def make_wishes(targets: Sequence[str], events: str = "") -> Wishes:
+    """Return whom a job tells of which events. events: as `start,end`; "" for the end alone. Raises `NotifyError`."""
+    parsed = parse_targets("\n".join(map(check_target, targets)))
+    return Wishes(parsed, parse_events(events)) if events else Wishes(parsed)
 
 
 def read_wishes(annotations: Mapping[str, str]) -> Wishes:

@@ -9,6 +9,8 @@ from typing import Final
 
 # The socket by which a system server serves the users of its machine.
 SYSTEM_SOCKET: Final = "/run/muster/muster.sock"
+# The socket of a server for its own user, in its home.
+HOME_SOCKET: Final = "server.sock"
 
 # The annotations of a namespace that name the Unix user of its pods. Both have to fit: ids and names are used again.
 UNIX_USER: Final = "muster.dev/unix-user"

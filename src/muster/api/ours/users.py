@@ -1,11 +1,15 @@
-"""The names of what `muster user add` creates for a user, and the short name by which people know the user.
+"""Names what a user of a cluster is given: the account, its labels, its rights, and the short name.
 
 A user of a cluster is a service account of the namespace `muster-users`, so its name is unique in the cluster.
 """
 
 from typing import Final
 
+from muster.api.batch import JOB
+from muster.api.jobset import JOB_SET
+from muster.api.kueue import WORKLOAD
 from muster.api.ours.unixusers import UNIX_PREFIX
+from muster.api.server.rbac import PolicyRule
 
 USERS_NAMESPACE: Final = "muster-users"
 
@@ -14,6 +18,15 @@ USER_LABEL: Final = "muster.dev/user"
 
 # The annotation of the account with the LocalQueue of the user's jobs that name none.
 USER_QUEUE_ANNOTATION: Final = "muster.dev/queue"
+
+# The ClusterRole with the rights that `muster cancel` and `muster hold` need beside those of `edit`.
+WORK_ROLE: Final = "muster:users:work"
+_CHANGE: Final = ("patch", "update")
+WORK_RULES: Final = (
+    PolicyRule(verbs=_CHANGE, api_groups=(JOB.group,), resources=(f"{JOB.plural}/status",)),
+    PolicyRule(verbs=_CHANGE, api_groups=(JOB_SET.group,), resources=(f"{JOB_SET.plural}/status",)),
+    PolicyRule(verbs=_CHANGE, api_groups=(WORKLOAD.group,), resources=(WORKLOAD.plural,)),
+)
 
 _ACCOUNTS = "system:serviceaccount:"
 _USERS = f"{_ACCOUNTS}{USERS_NAMESPACE}:"

@@ -1,10 +1,41 @@
-"""Makes the patch that turns an object into its manifest, for `muster apply`. Pure."""
+"""Decides for `muster apply` what to send at once, and which patch turns an object into its manifest. Pure."""
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from muster.api.values.manifests import Manifest
 
 # kubectl's own annotation, so that kubectl and Muster can apply the same manifests in turn.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+# The kinds whose objects do not depend on each other: (apiVersion, kind).
+_INDEPENDENT = frozenset({("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "JobSet")})
+
+
+def split_independent(manifests: Iterable[Manifest]) -> Iterator[list[Manifest]]:
+    """Yield the manifests in their order, in groups whose members can be applied at once.
+
+    Jobs that follow each other make a group, unless two of them name the same object. Any other manifest is alone,
+    because what comes after it may need it: a namespace, a queue, a definition of a kind.
+    """
+    group: list[Manifest] = []
+    names: set[tuple[object, ...]] = set()
+    for one in manifests:
+        document, metadata = one.document, one.document["metadata"]
+        kind = document["apiVersion"], document["kind"]
+        name = (*kind, metadata.get("namespace"), metadata["name"]) if metadata.get("name") else (len(group),)
+        if group and (kind not in _INDEPENDENT or name in names):
+            yield group
+            group, names = [], set()
+        group.append(one)
+        names.add(name)
+        if kind not in _INDEPENDENT:
+            yield group
+            group, names = [], set()
+    if group:
+        yield group
 
 
 def annotated(manifest: dict[str, Any]) -> dict[str, Any]:

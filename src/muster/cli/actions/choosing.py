@@ -12,7 +12,7 @@ from muster.api.meta import Object
 from muster.cli.terminal.output import say
 from muster.insight.reader.jobs import job_rows
 from muster.insight.reader.queues import list_or_none
-from muster.runtime.clock import RealClock
+from muster.runtime.realclock import RealClock
 
 
 async def jobs_alike(

@@ -10,8 +10,9 @@ from muster.cli.terminal.output import dump, say
 from muster.cli.terminal.spans import format_seconds, format_verdict
 from muster.insight.text import format_quantity, format_table
 from muster.simulation.outcome.comparison import SECONDS, Comparison, Difference, Figure, list_figures
+from muster.simulation.outcome.comparisonpage import render_comparison
 from muster.simulation.outcome.student import Estimate
-from muster.simulation.runs import Comparing
+from muster.simulation.runs import Comparing, name_folder
 
 # How many rows the table of differences has at the most; the file and `-o json` have them all.
 _MOST_ROWS = 60
@@ -28,7 +29,9 @@ def report_comparing(outcome: Comparing, total: int, folder: Path | None, output
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-        say(f"wrote summary.json in {folder}, and the report of each simulation in a folder of its own there")
+        page = render_comparison(outcome.comparison, outcome.runs, name_folder)
+        (folder / "report.html").write_text(page, encoding="utf-8")
+        say(f"wrote report.html and summary.json in {folder}, and the report of each simulation in a folder there")
     return 130 if outcome.stopped else int(not outcome.holds)
 
 

@@ -19,9 +19,9 @@ from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from muster.cli.actions.invitation import Invitation, Manifest, places
 from muster.cluster.controllers import clusterinfo
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig
 from muster.runtime.kube.kubeconfig_parse import parse
+from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import APPLY_PATCH
 

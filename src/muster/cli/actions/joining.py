@@ -25,9 +25,9 @@ from muster.cli.actions.membership import CHECK, MembershipError
 from muster.cli.terminal.output import say
 from muster.insight.reader.clusters import engine_namespace
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.kubeconfig_text import text
+from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring, is_refusal
 
 _ATTEMPTS = 10  # at objects that other clients change, too

@@ -39,8 +39,8 @@ from muster.multicluster.dispatch.clone import is_ours
 from muster.multicluster.mirrors.table import mirror_of
 from muster.multicluster.removal import remove_clone, remove_job
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
 from muster.runtime.objects import key_of, meta_of
+from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 

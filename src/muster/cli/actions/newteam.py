@@ -23,7 +23,7 @@ from muster.cli.actions.newqueue import documents
 from muster.cli.actions.queueoptions import read_new_queue, read_quotas
 from muster.cli.session import connect
 from muster.cli.terminal.output import print_documents, say
-from muster.runtime.clock import RealClock
+from muster.runtime.realclock import RealClock
 
 
 async def create_team(target: Target, name: str, options: dict[str, Any]) -> None:
@@ -52,7 +52,8 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
         for line in lines:
             click.echo(line)
         queues = (await client.list(CLUSTER_QUEUE)).items
-        for line in (*describe_users(name, queue.users or (), queues), describe_rest(division, queues)):
+        rest = [] if division.parts else [describe_rest(division, queues)]  # the first team changes it
+        for line in (*describe_users(name, queue.users or (), queues), *rest):
             say(line)
 
 

@@ -9,24 +9,20 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from muster.api.core import NAMESPACE, SECRET, SERVICE_ACCOUNT
 from muster.api.kinds import Kind
-from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
+from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE, WORK_ROLE, WORK_RULES
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE_BINDING
 from muster.cli.actions.invitation import TOKEN, Manifest, make_rule
 
 _READ = ("get", "list", "watch")
 _SEE = "muster:users:see"
-_WORK = "muster:users:work"
 _SEE_RULES = [
     make_rule("", ["nodes"], _READ),
     make_rule("kueue.x-k8s.io", ["clusterqueues", "cohorts", "resourceflavors", "workloadpriorityclasses"], _READ),
     make_rule("scheduling.k8s.io", ["priorityclasses"], _READ),
-]
-_WORK_RULES = [
-    make_rule("batch", ["jobs/status"], ("patch", "update")),
-    make_rule("jobset.x-k8s.io", ["jobsets/status"], ("patch", "update")),
-    make_rule("kueue.x-k8s.io", ["workloads"], ("patch", "update")),
 ]
 
 
@@ -54,11 +50,11 @@ class NewUser:
         account = {"kubernetes.io/service-account.name": self.name}
         queue = {USER_QUEUE_ANNOTATION: self.queue} if self.queue else {}
         rights = [self._make_binding(CLUSTER_ROLE_BINDING, _SEE)]
-        rights += [self._make_binding(ROLE_BINDING, role, self.namespace) for role in ("edit", _WORK)]
+        rights += [self._make_binding(ROLE_BINDING, role, self.namespace) for role in ("edit", WORK_ROLE)]
         return [
             (NAMESPACE, {"metadata": {"name": self.home}}),
             (CLUSTER_ROLE, {"metadata": {"name": _SEE}, "rules": _SEE_RULES}),
-            (CLUSTER_ROLE, {"metadata": {"name": _WORK}, "rules": _WORK_RULES}),
+            (CLUSTER_ROLE, {"metadata": {"name": WORK_ROLE}, "rules": msgspec.to_builtins(WORK_RULES)}),
             (SERVICE_ACCOUNT, {"metadata": self._make_metadata(self.name, self.home) | {"annotations": queue}}),
             (
                 SECRET,

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import click
 
-from muster.actions.delivering import explain_unsent
 from muster.actions.gang import Gang
 from muster.api.ours.notify import Wishes
 from muster.cli.terminal.output import say
@@ -16,8 +15,12 @@ def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
 
     embedded: whether the cluster is that of `muster up`. Raises `click.UsageError` if the user asked for the notices.
     """
+    if not gang.notify:
+        return gang
+    from muster.actions.delivering import explain_unsent  # it loads the clients of mail and HTTP
+
     complaint = explain_unsent(gang.notify, os.environ.get("PATH", os.defpath), embedded=embedded)
-    if not gang.notify or not complaint:
+    if not complaint:
         return gang
     if not is_batch:
         raise click.UsageError(f"--notify: {complaint}")

@@ -13,7 +13,7 @@ from muster.actions.gang import SecretVariables, SoftSignal
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.ours.deferral import Deferral, check_dependencies, parse_dependencies
 from muster.api.ours.elastic import Bounds
-from muster.api.ours.notify import NotifyError, Wishes, check_target, parse_events, parse_targets
+from muster.api.ours.notify import NotifyError, Wishes, make_wishes, parse_events
 from muster.api.validation import names
 from muster.api.values import durations
 from muster.api.values.durations import DurationError
@@ -114,7 +114,7 @@ def elastic_bounds(text: str) -> Bounds | None:
 def deferral(begin: str, after: Sequence[str]) -> Deferral:
     """Return what has to happen before the job starts."""
     from muster.actions.deferring import parse_begin
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     try:
         begin_at = parse_begin(begin, RealClock().now()) if begin else None
@@ -130,7 +130,7 @@ def deferral(begin: str, after: Sequence[str]) -> Deferral:
 def notify(targets: Sequence[str], events: str) -> Wishes:
     """Return whom the job tells of which events."""
     try:
-        wishes = Wishes(parse_targets("\n".join(map(check_target, targets))))
+        wishes = make_wishes(targets)
     except NotifyError as error:
         raise click.BadParameter(str(error), param_hint="--notify") from None
     if events and not wishes:

@@ -37,8 +37,8 @@ def await_start(home: Home, pid: int) -> None:
 async def _await_server(home: Home, former: int | None) -> str | None:
     """Return the address and the process of the new server; None if it does not serve in time."""
     from muster.actions.waiting import until
-    from muster.runtime.clock import RealClock
     from muster.runtime.kube.kubeconfig import KubeconfigError
+    from muster.runtime.realclock import RealClock
     from muster.runtime.transport import TransportError
 
     async def look() -> str | None:

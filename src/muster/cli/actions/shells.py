@@ -30,8 +30,8 @@ from muster.cli.terminal.progress import Progress
 from muster.cli.terminal.remote import Ends, hold, raw_terminal, terminal_size
 from muster.cli.terminal.stdin import PROTOCOL, read
 from muster.insight.record import JobRecord
-from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
+from muster.runtime.realclock import RealClock
 from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel as give_up
 from muster.runtime.transport import TransportError

@@ -13,7 +13,7 @@ from muster.cli.terminal.output import dump, terminal_width
 from muster.insight.jobs.trials import make_trial_rows
 from muster.insight.reader.history import recalled_job
 from muster.insight.text import format_span, format_table
-from muster.runtime.clock import RealClock
+from muster.runtime.realclock import RealClock
 
 
 async def show_trials(target: Target, name: str, states: Collection[str], output: str) -> None:

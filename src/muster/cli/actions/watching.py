@@ -10,8 +10,8 @@ from muster.actions.watching import Watch
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
 from muster.cli.terminal.screen import Screen, told
-from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
+from muster.runtime.realclock import RealClock
 from muster.runtime.tasks import first
 from muster.runtime.transport import TransportError
 

@@ -68,7 +68,7 @@ async def _report(target: Target, config: str | None, form: str) -> int:
     from muster.insight.takeover import STATES, document, report, sentence
     from muster.insight.text import format_table
     from muster.operator.takeover import kinds, seen
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         await _require_no_embedded(session.client)
@@ -95,10 +95,10 @@ async def _give_back(target: Target, config: str | None) -> None:
     from muster.cli.terminal.output import say
     from muster.operator.handback import StillWorksError, hand_back_alone
     from muster.operator.precedence import identity
-    from muster.runtime.clock import RealClock
     from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
     from muster.runtime.leases import LeadershipLostError
+    from muster.runtime.realclock import RealClock
 
     inputs = ExternalInputs(RealClock(), Ids(), Random())
     async with connect(target) as session:

@@ -8,7 +8,7 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name, time_limit
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
@@ -55,12 +55,12 @@ def command(job: str, limit: int | None, queue: str, priority: str, force: bool,
         )
     if limit is None and not queue and not priority:
         raise click.UsageError("say what to change: --time, --queue or --priority")
-    run(_alter(Target.of(options), job, limit, queue, priority, force=force))
+    ask(_alter(Target.of(options), job, limit, queue, priority, force=force))
 
 
 async def _alter(target: Target, name: str, limit: int | None, queue: str, priority: str, *, force: bool) -> None:
     from muster.actions.altering import Alteration, alter
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         for sentence in await alter(session, name, Alteration(limit, queue, priority, force), RealClock().now()):

@@ -1,7 +1,9 @@
 """`muster apply`: create or change objects as their manifests say."""
 
 import sys
-from typing import Any
+from collections.abc import Awaitable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +14,12 @@ from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, run, target_options
 
+if TYPE_CHECKING:
+    from muster.api.kinds import Kind
+
 _JOBS = ("jobs.batch", "jobsets.jobset.x-k8s.io")
+# Jobs that are sent to the server at a time.
+_AT_ONCE = 16
 
 
 @click.command(
@@ -49,17 +56,22 @@ def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any
 
 async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_run: bool) -> int:
     """Apply as many manifests as possible; return 1 if one failed, else the highest exit code of the awaited jobs."""
+    from muster.cli.actions.applying import split_independent
     from muster.cli.actions.each import attempt
     from muster.cli.commands.wait import follow_all
     from muster.cli.names.discovery import Discovery
+    from muster.runtime.tasks import ended_in_order
 
     async with connect(target) as session:
         discovery = Discovery(session.client)
         jobs: dict[tuple[str, str], None] = {}
 
-        async def apply(manifest: dict[str, Any]) -> None:
+        async def send(manifest: dict[str, Any]) -> "tuple[Kind[Any], dict[str, Any], str]":
             kind = await discovery.kind(manifest["apiVersion"], manifest["kind"])
-            stored, verb = await apply_one(session, kind, manifest, dry_run=dry_run)
+            return kind, *await apply_one(session, kind, manifest, dry_run=dry_run)
+
+        async def report(sending: "Awaitable[tuple[Kind[Any], dict[str, Any], str]]") -> None:
+            kind, stored, verb = await sending
             name = stored["metadata"]["name"]
             click.echo(f"{kind.kind.lower()}{'.' + kind.group if kind.group else ''}/{name} {verb}")
             if wait and kind.resource in _JOBS and _is_suspended(stored):
@@ -67,7 +79,11 @@ async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_r
             elif kind.resource in _JOBS:
                 jobs[stored["metadata"]["namespace"], name] = None
 
-        successes = [await attempt(one.title, apply(one.document)) for one in manifests]
+        successes: list[bool] = []
+        for group in split_independent(manifests):
+            async with aclosing(ended_in_order((send(one.document) for one in group), _AT_ONCE)) as sent:
+                titles = iter(group)
+                successes += [await attempt(next(titles).title, report(sending)) async for sending in sent]
         waited = await follow_all(session, list(jobs)) if wait and not dry_run else 0
         return max(waited, int(not all(successes)))
 

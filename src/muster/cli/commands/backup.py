@@ -42,7 +42,7 @@ def command(file: Path, force: bool, data: str) -> None:
 
 def _read_disk(home: Home) -> "tuple[list[Record], int, bytes]":
     from muster.cluster import backups
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     return *backups.read(home.path), backups.history_of(home.path, RealClock().now())
 

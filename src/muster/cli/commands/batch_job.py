@@ -21,7 +21,7 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
     import msgspec
 
     from muster.mpi.remote_shell import ENVIRONMENT
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
     from muster.slurm.allocation import Allocation, file_name, pattern_values, variables
     from muster.slurm.files import redirect
     from muster.slurm.ledger import LEDGER, make_ledger
@@ -43,7 +43,7 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
     batch, values = told.batch, pattern_values(environment)
     output, errors, source = (file_name(pattern, values) for pattern in (batch.output, batch.error, batch.input))
     if names := [name for name in dict.fromkeys((output, errors)) if name]:
-        _say(f"the script writes to {' and '.join(names)}")
+        _say(f"the output of the script is in {' and '.join(names)}")
     try:
         redirect(output=output, error=errors, source=source, append=batch.append)
     except OSError as error:

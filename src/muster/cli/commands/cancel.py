@@ -10,7 +10,7 @@ from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.selecting import selecting
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
@@ -49,7 +49,7 @@ def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, in
     if not jobs:
         jobs = _choose_jobs(target, options, delete=delete, yes=yes)
     if jobs:
-        run(_cancel(target, jobs, index=index, delete=delete))
+        ask(_cancel(target, jobs, index=index, delete=delete))
 
 
 def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: 
     from muster.cli.terminal.asking import agreed
     from muster.cli.terminal.output import say
 
-    rows = [row for row in run(_find_jobs(target, options)) if delete or row["state"] not in OVER]
+    rows = [row for row in ask(_find_jobs(target, options)) if delete or row["state"] not in OVER]
     if not rows:
         say("no such jobs" if delete else "no such jobs are unfinished")
         return ()

@@ -97,8 +97,8 @@ async def _invite(target: Target, invitation: Any, server: str, *, everywhere: b
     from muster.cli.actions import inviting
     from muster.cli.terminal.output import say
     from muster.insight.reader.queues import is_embedded
-    from muster.runtime.clock import RealClock
     from muster.runtime.kube.kubeconfig_text import text
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         if not (everywhere or invitation.namespaces):
@@ -180,7 +180,7 @@ async def _join(target: Target, name: str, config: Any, queues: tuple[str, ...],
     from muster.actions.session import connection
     from muster.cli.actions.inviting import authority_of
     from muster.cli.actions.joining import connected, join
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     own, server, authority = connection(target).cluster, config.cluster.server, config.cluster.certificate_authority
     if own.server == server or (authority is not None and authority_of(own) == authority):
@@ -207,7 +207,7 @@ async def _list(target: Target, output: str) -> None:
     from muster.insight.clusters import format_state, make_table
     from muster.insight.reader.clusters import all_clusters
     from muster.insight.text import format_table
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         clusters = await all_clusters(session.client)
@@ -238,7 +238,7 @@ def leave(name: str, force: bool, kubeconfig: str | None) -> None:
 async def _leave(target: Target, name: str, *, force: bool) -> None:
     from muster.actions.following.elsewhere import reaching
     from muster.cli.actions.leaving import leave
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         await leave(session.client, name, RealClock(), reaching(session.client), force=force)

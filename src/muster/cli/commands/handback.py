@@ -36,9 +36,9 @@ async def _hand_back(target: Target, *, dry_run: bool) -> None:
     from muster.actions.moving.handback import WITHOUT_KUEUE, plan_handback
     from muster.cli.moving import carry_out, require_no_embedded
     from muster.cli.terminal.output import say
-    from muster.runtime.clock import RealClock
     from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
+    from muster.runtime.realclock import RealClock
 
     inputs = ExternalInputs(RealClock(), Ids(), Random())
     async with connect(target) as session:

@@ -11,7 +11,7 @@ from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.selecting import selecting
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 # A copy from `muster.insight.history.runs`, whose import takes long.
 STATES = ("Completed", "Failed", "Cancelled", "Deleted")
@@ -47,11 +47,11 @@ def command(patterns: tuple[str, ...], all_namespaces: bool, output: str | None,
 
     `muster ps` lists unfinished jobs, and `muster ps -a` lists both. NAME may have stars: 'train-*'.
     """
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     now = RealClock().now().astimezone()
     limits = {which: _parse_moment(which, options[which], now) for which in ("since", "until")}
-    run(_history(Target.of(options), patterns, options | limits, output or "", everywhere=all_namespaces))
+    ask(_history(Target.of(options), patterns, options | limits, output or "", everywhere=all_namespaces))
 
 
 def _parse_moment(which: str, text: str | None, now: datetime) -> datetime | None:

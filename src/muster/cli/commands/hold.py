@@ -8,7 +8,7 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name_or_queue
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
@@ -28,7 +28,7 @@ def command(jobs: tuple[str, ...], **options: Any) -> None:
 
     A CronJob starts no jobs; those that run go on.
     """
-    run(_hold(Target.of(options), jobs))
+    ask(_hold(Target.of(options), jobs))
 
 
 async def _hold(target: Target, jobs: tuple[str, ...]) -> None:

@@ -9,10 +9,12 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, run, target_options
 
 if TYPE_CHECKING:
     from muster.actions.following.excerpt import Excerpt
+    from muster.actions.following.printout import Printout
+    from muster.insight.jobs.state import Ending
     from muster.insight.record import JobRecord
 
 
@@ -47,7 +49,7 @@ def command(job: str, follow: bool, attempt: int | None, previous: bool, **optio
     if (attempt is not None) + previous + follow > 1:
         raise click.UsageError("--attempt, --previous and --follow exclude each other")
     target = Target.of(options)
-    sys.exit(run(_logs(target, job, options, attempt, follow=follow, previous=previous)))
+    sys.exit((run if follow else ask)(_logs(target, job, options, attempt, follow=follow, previous=previous)))
 
 
 async def _logs(
@@ -55,22 +57,19 @@ async def _logs(
 ) -> int:
     from muster.actions.choices import get_job
     from muster.actions.following.elsewhere import reaching
-    from muster.actions.following.follow import Follower
+    from muster.actions.following.printout import Printout
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.printing import Printer
-    from muster.cli.terminal.readers import while_read
-    from muster.runtime.clock import RealClock
-    from muster.runtime.ids import Random
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)
         excerpt = _make_excerpt(job, wanted)
         with LiveLine() as line:
             printer, code = Printer(ranks=len(excerpt.ranks) != 1 and job.max_ranks > 1, line=line), 0
-            follower = Follower(
+            printout = Printout(
                 session.client,
                 RealClock(),
-                Random(),
                 session.namespace,
                 name,
                 show=printer.show,
@@ -79,14 +78,33 @@ async def _logs(
                 reach=reaching(session.client),
             )
             if follow:
-                code = (await while_read(follower.run())).code
+                code = (await _follow(printout)).code
             else:
                 try:
-                    await follower.print_once(job, attempt, previous=previous)
+                    await printout.print_once(job, attempt, previous=previous)
                 except LookupError as error:
                     raise click.ClickException(str(error)) from None
             await printer.finish()
         return code
+
+
+async def _follow(printout: "Printout") -> "Ending":
+    from muster.actions.following.follow import Follower  # it loads asyncio
+    from muster.cli.terminal.readers import while_read
+    from muster.runtime.ids import Random
+
+    follower = Follower(
+        printout.client,
+        printout.clock,
+        Random(),
+        printout.namespace,
+        printout.name,
+        show=printout.show,
+        warn=printout.warn,
+        excerpt=printout.excerpt,
+        reach=printout.reach,
+    )
+    return await while_read(follower.run())
 
 
 def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
@@ -96,7 +114,7 @@ def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
     from muster.cli.names.moments import moment
     from muster.insight.jobs.state import parse_ranks
     from muster.insight.jobs.trials import rank_of_trial
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     index = wanted["index"]
     try:

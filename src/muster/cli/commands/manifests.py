@@ -45,7 +45,10 @@ _KINDS = ("kueue", "jobset", "podgroups")
     help="Let the API server store what it is given, unasked. Objects that it has stored as v1beta1 lose fields.",
 )
 @click.option("--cert-manager", is_flag=True, help="Let cert-manager make the certificates.")
-@click.option("--monitoring", is_flag=True, help="Add what the Prometheus operator needs to scrape the engine.")
+@click.option(
+    "--monitoring", is_flag=True, help="Add what the Prometheus operator and Grafana need: rights, alerts, charts."
+)
+@click.option("--dashboard", is_flag=True, help="Add the pages for people; each viewer signs in with a token.")
 @click.option("--uninstall", is_flag=True, help="Print how it is removed instead, as a script.")
 def command(
     namespace: str | None,
@@ -56,6 +59,7 @@ def command(
     without_webhooks: bool,
     cert_manager: bool,
     monitoring: bool,
+    dashboard: bool,
     uninstall: bool,
 ) -> None:
     """Print what to install on a Kubernetes cluster, for kustomize, GitOps, or kubectl.
@@ -78,6 +82,7 @@ def command(
         kinds=named,
         cert_manager=cert_manager,
         monitoring=monitoring,
+        dashboard=dashboard,
     )
     for framework, why in frameworks_without_effect(options.settings).items():
         say(f"warning: integrations.frameworks names {framework}: {why}, what is of this kind runs without quota")

@@ -42,7 +42,7 @@ async def _serve(hosts: "Hosts", rank: int, identity: bytes, command: tuple[str,
     from muster.mpi.identity import client_context, server_context
     from muster.mpi.network import address_of, interface_of
     from muster.mpi.variables import daemon_variables
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     clock = RealClock()
     address = await address_of(hosts.name(rank), clock)

@@ -15,7 +15,7 @@ def command() -> None:
     from muster.actions.delivering import deliver
     from muster.actions.errors import UserError
     from muster.api.ours.notify import NOTICE_TARGET_VARIABLE
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     target = os.environ.get(NOTICE_TARGET_VARIABLE, "")
     if not target:

@@ -49,7 +49,7 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
     from muster.cli.names.discovery import Discovery
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.plan import plan
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     clock = RealClock()
     async with connect(target) as session:
@@ -81,108 +81,14 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
 # The kinds of jobs: existing ones are not planned.
 _RUN = ("jobs.batch", "jobsets.jobset.x-k8s.io", "pods")
 
-_WORDS = {
-    "starts": "would start now",
-    "preempts": "would start once others have gone",
-    "waits": "would wait",
-    "never": "would never start",
-}
-
-# The most nodes, and the most victims, that a line names.
-_NAMED = 16
-
 
 def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
-    name = plan.name if plan.namespace == namespace else f"{plan.namespace}/{plan.name}"
-    awaits = f" for {plan.awaits}" if plan.verdict == "waits" and plan.awaits else ""
-    lines = [f"{name} ({plan.kind}): {_WORDS[plan.verdict]}{awaits}"]
-    if plan.problem:
-        return [*lines, f"   {plan.problem}"]
-    if plan.never:
-        return [*lines, f"   {plan.never}"]
-    if plan.quota is not None:
-        lines += _render_quota(plan.quota, now)
-    if plan.gang is not None:
-        lines += _render_placement(plan.gang, plan.namespace, now)
-    more = [plan.note if plan.verdict != "starts" else "", plan.caveat]
-    return lines + [_render_line("", text) for text in more if text]
+    from muster.insight.forecasts.sentences import describe_outcome, describe_plan
 
-
-def _render_quota(quota: Any, now: Any) -> list[str]:
-    from muster.insight.text import format_quantity, group_alike
-    from muster.insight.why.sentences import describe_estimate
-
-    if quota.verdict == "waits":
-        lines = [_render_line("quota", quota.reason or f"there is not enough in ClusterQueue {quota.cluster_queue}")]
-        missing = [need for need in quota.needs if need.missing]
-        lines += [
-            _render_line(
-                "", f"{need.resource} of flavor {need.flavor}: {format_quantity(need.resource, need.missing)} missing"
-            )
-            for need in missing
-        ]
-        return (
-            [*lines, _render_line("starts", describe_estimate(quota.estimate, now))]
-            if quota.estimate is not None
-            else lines
-        )
-    given = group_alike(
-        (podset, f"x{quota.counts[podset]}: " + ", ".join(f"{resource} ({flavor})" for resource, flavor in got.items()))
-        for podset, got in quota.flavors.items()
-    )
-    first, *others = [f"{names} {text}" for names, text in given] or [""]
-    lines = [_render_line("quota", f"from ClusterQueue {quota.cluster_queue} through queue {quota.queue}: {first}")]
-    lines += [_render_line("", text) for text in others]
-    lines += _render_places(quota.places)
-    return lines + ([_render_line("", f"takes the quota of {_shorten_list(quota.victims)}")] if quota.victims else [])
-
-
-def _render_places(places: Any) -> list[str]:
-    """Return the topology domains of the pods; single nodes are in the placement."""
-    from muster.api.nodes import HOSTNAME_LABEL
-
-    wide = {podset: one for podset, one in places.items() if one.levels != (HOSTNAME_LABEL,)}
     return [
-        _render_line(
-            "topology" if podset == next(iter(wide)) else "",
-            f"{podset}: " + _shorten_list([f"{'/'.join(values)} {count}" for values, count in one.domains]),
-        )
-        for podset, one in wide.items()
+        describe_outcome(plan, namespace),
+        *(f"   {name:<10} {text}" if name is not None else f"   {text}" for name, text in describe_plan(plan, now)),
     ]
-
-
-def _render_placement(gang: Any, namespace: str, now: Any) -> list[str]:
-    from muster.insight.jobs.failures import count_of
-    from muster.insight.text import format_age
-
-    lines = []
-    if gang.nodes:
-        nodes = _shorten_list([f"{node} {count}" for node, count in sorted(gang.nodes.items())])
-        pods = f"{gang.placed} of {gang.pods} pods" if gang.placed < gang.pods else count_of(gang.pods, "pod")
-        once = ", once others have gone" if gang.victims else ""
-        lines.append(_render_line("placement", f"{pods}{once}: {nodes}"))
-    if gang.victims:
-        some = [
-            f"{one.name.removeprefix(f'{namespace}/')} ({'all' if one.whole else 'only'} {count_of(one.pods, 'pod')})"
-            for one in gang.victims
-        ]
-        lines.append(_render_line("displaces", _shorten_list(some)))
-    if gang.reason and gang.verdict != "preempts":
-        ends = " It would not fit even if everything that ever ends had ended." if gang.verdict == "never" else ""
-        lines.append(_render_line("" if lines else "placement", gang.reason + ends))
-    if gang.starts is not None:
-        clock = gang.starts.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        lines.append(_render_line("starts", f"about in {format_age(now, gang.starts)}, {clock}"))
-    return lines
-
-
-def _render_line(name: str, text: str) -> str:
-    return f"   {name:<10} {text}"
-
-
-def _shorten_list(names: Any) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _make_domains(places: Any) -> dict[str, Any]:

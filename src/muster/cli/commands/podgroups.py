@@ -42,7 +42,7 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
     from muster.cli.terminal.output import say
     from muster.insight.jobs.podgroups import make_row
     from muster.insight.reader.podgroups import pod_groups
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         groups = await pod_groups(session.client, "" if everywhere else session.namespace, say)
@@ -96,7 +96,7 @@ def describe(name: str, output: str | None, **options: Any) -> None:
 async def _describe(target: Target, name: str, output: str) -> None:
     from muster.cli.actions.describing import described, described_lines
     from muster.cli.terminal.output import dump
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         documents, names = await described(session.client, session.namespace, name, RealClock().now())

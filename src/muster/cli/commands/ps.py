@@ -11,7 +11,7 @@ from muster.actions.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, run, target_options
 
 # All states of `muster.insight.jobs.state`, in the order of a job's life.
 STATES = (
@@ -80,12 +80,12 @@ def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None,
             raise click.UsageError("--trials cannot watch; follow a sweep with: muster logs -f JOB")
         if all_namespaces or len(options["jobs"]) != 1:
             raise click.UsageError("--trials needs the name of one sweep: muster ps JOB --trials")
-        run(show_trials(Target.of(options), options["jobs"][0], options["states"], output or ""))
+        ask(show_trials(Target.of(options), options["jobs"][0], options["states"], output or ""))
         return
     if watch and options["past"]:
         raise click.UsageError("--watch and --all exclude each other: deleted jobs do not change")
     if not watch:
-        run(_ps(Target.of(options), options, output or "", everywhere=all_namespaces))
+        ask(_ps(Target.of(options), options, output or "", everywhere=all_namespaces))
     elif output in (None, "wide"):
         run(_watch(Target.of(options), options, everywhere=all_namespaces, wide=output == "wide"))
     else:
@@ -96,8 +96,8 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
     from muster.cli.terminal.output import say
     from muster.insight.reader.jobs import job_rows
     from muster.insight.reader.queues import say_if_not_led
-    from muster.runtime.clock import RealClock
     from muster.runtime.process.garbage import collector_paused
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         where, now = "" if everywhere else session.namespace, RealClock().now()
@@ -183,8 +183,8 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
     from muster.cli.terminal.screen import can_show
     from muster.insight.reader.jobs import job_rows
     from muster.insight.reader.queues import say_if_not_led
-    from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
+    from muster.runtime.realclock import RealClock
 
     kinds = (JOB, JOB_SET, WORKLOAD, POD)
 

@@ -10,7 +10,7 @@ from muster.cli.names.examples import examples
 from muster.cli.names.queue_options import quota_options, sharing_options
 from muster.cli.names.suggesting import SuggestingGroup
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 if TYPE_CHECKING:
     from muster.actions.editedqueue import QueueEdit
@@ -45,7 +45,7 @@ def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
     """List ClusterQueues with their quotas, and how much of each is used and borrowed, then LocalQueues."""
     from muster.cli.actions.queuelist import print_queues
 
-    run(print_queues(Target.of(options), output or "", everywhere=all_namespaces))
+    ask(print_queues(Target.of(options), output or "", everywhere=all_namespaces))
 
 
 @command.command(
@@ -62,7 +62,7 @@ def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
 def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
     """Keep jobs from starting from queue NAME; running jobs go on, unless --drain is given."""
     policy = "HoldAndDrain" if drain else "Hold"
-    run(_set_policy(Target.of(options), name, policy, cluster=cluster))
+    ask(_set_policy(Target.of(options), name, policy, cluster=cluster))
 
 
 @command.command(
@@ -73,7 +73,7 @@ def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
 @target_options
 def resume(name: str, cluster: bool, **options: Any) -> None:
     """Let jobs start from queue NAME again."""
-    run(_set_policy(Target.of(options), name, "None", cluster=cluster))
+    ask(_set_policy(Target.of(options), name, "None", cluster=cluster))
 
 
 async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) -> None:
@@ -135,14 +135,14 @@ def create(name: str, **options: Any) -> None:
     if is_team(options):
         from muster.cli.actions.newteam import create_team
 
-        run(create_team(target, name, options))
+        ask(create_team(target, name, options))
     elif options["dry_run"]:
         from muster.cli.actions.newqueue import documents
         from muster.cli.terminal.output import print_documents
 
         print_documents(documents(read_new_queue(name, target.namespace or "default", options)), options["output"])
     else:
-        run(_create(target, name, options))
+        ask(_create(target, name, options))
 
 
 async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
@@ -220,7 +220,7 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
     wanted = read_edit(options)
     if replace(wanted, flavor="") == QueueEdit():
         raise click.UsageError("name a change, such as --cpus 12")
-    run(_edit(target, name, wanted, dry_run=dry_run))
+    ask(_edit(target, name, wanted, dry_run=dry_run))
 
 
 async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool) -> None:
@@ -273,9 +273,9 @@ def delete(name: str, yes: bool, **options: Any) -> None:
             for line in await queues.delete(session.client, what):
                 click.echo(line)
 
-    deletion = run(look())
+    deletion = ask(look())
     local = [f"localqueue/{one.metadata.name} of namespace {one.metadata.namespace} goes" for one in deletion.local]
     kind = "localqueue" if deletion.cluster is None else "clusterqueue"
     if not agreed(f"delete {kind}/{name}", [*local, *deletion.using], yes=yes):
         raise click.ClickException("nothing was done")
-    run(act(deletion))
+    ask(act(deletion))

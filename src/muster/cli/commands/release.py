@@ -8,7 +8,7 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name_or_queue
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
@@ -25,7 +25,7 @@ from muster.cli.session import connect, run, target_options
 @target_options
 def command(jobs: tuple[str, ...], **options: Any) -> None:
     """Let every JOB queue again; queue/NAME lets jobs start from that LocalQueue again."""
-    run(_release(Target.of(options), jobs))
+    ask(_release(Target.of(options), jobs))
 
 
 async def _release(target: Target, jobs: tuple[str, ...]) -> None:

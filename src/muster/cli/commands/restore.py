@@ -22,7 +22,7 @@ def command(file: Path, force: bool, data: str) -> None:
     from muster.cluster import backups
     from muster.cluster.store import DataDirectoryError
     from muster.cluster.store.integrity import archive
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     home = Home.find(os.environ, data)
     try:

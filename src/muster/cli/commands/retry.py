@@ -6,7 +6,7 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
@@ -20,7 +20,7 @@ def command(job: str, new: str, **options: str) -> None:
 
     The trials keep their indexes and values. JOB stays unchanged.
     """
-    run(_retry(Target.of(options), job, new))
+    ask(_retry(Target.of(options), job, new))
 
 
 async def _retry(target: Target, name: str, new: str) -> None:

@@ -169,19 +169,24 @@ async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target
         return await _submit(session, arguments, options)
 
 
+async def _sends_away(session: Session, queue: str) -> bool:
+    from muster.api.kueue.names import DEFAULT_QUEUE
+    from muster.insight.reader.clusters import sends_away  # it loads MultiKueue, and few jobs ask
+
+    return await sends_away(session.client, session.namespace, queue or DEFAULT_QUEUE)
+
+
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
     from muster.actions.choices import check_secrets, priority_classes, queue_to_name
     from muster.actions.deferring import check_dependencies
-    from muster.api.managed.jobs import DEFAULT_QUEUE
     from muster.cli.actions.notifying import fit_notify
-    from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded
 
     # A Job that names a missing queue or priority class would wait for ever.
     embedded = await is_embedded(session.client)
     queue = await queue_to_name(session.client, session.namespace, options["queue"], embedded=embedded)
     options = options | {"queue": queue} | await priority_classes(session.client, options["priority"])
-    if options["stdin"] and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
+    if options["stdin"] and await _sends_away(session, options["queue"]):
         _warn_of_unread_input(options)
         options = options | {"stdin": False}
     gang = _make_gang(arguments, options, session.namespace, on_this_machine=embedded)
@@ -189,7 +194,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     await check_dependencies(session.client, gang.name, session.namespace, gang.deferral)
     gang = fit_notify(gang, embedded=embedded and not session.own, is_batch=options["batch"] is not None)
     complaint = _explain_bound_to_cluster(gang)
-    if complaint and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
+    if complaint and await _sends_away(session, options["queue"]):
         raise click.UsageError(complaint)
     if gang.schedule:
         from muster.cli.actions.scheduling import submit_cron_job
@@ -197,7 +202,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
         return await submit_cron_job(session, gang, on_this_machine=embedded)
     if options["replace"]:
         from muster.actions.replacing import remove_ended
-        from muster.runtime.clock import RealClock
+        from muster.runtime.realclock import RealClock
 
         await remove_ended(session.client, gang, RealClock())
     named, detach = bool(options["name"]), options["detach"]
@@ -372,8 +377,8 @@ async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveL
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.progress import Progress
     from muster.cli.terminal.stdin import Feeding, read
-    from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
+    from muster.runtime.realclock import RealClock
 
     name, namespace, workers = gang.name, gang.namespace, gang.most_workers
     several = workers > 1 or gang.sweep is not None
@@ -417,7 +422,7 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
     from muster.actions.mpi import secret
     from muster.cli.terminal.output import dump
     from muster.mpi.identity import make_identity
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     gang = _make_gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
     gang = set_default_cpus(gang, read_default(os.environ), ())

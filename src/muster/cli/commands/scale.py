@@ -8,7 +8,7 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
 
 @click.command(
@@ -28,14 +28,17 @@ def command(job: str, workers: int, role: str, force: bool, **options: Any) -> N
 
     A gang of `muster run` changes size only with --elastic: its other workers have a fixed RANK and WORLD_SIZE.
     """
-    run(_scale(Target.of(options), job, workers, role, force=force))
+    ask(_scale(Target.of(options), job, workers, role, force=force))
 
 
 async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
-    from muster.actions.scaling import afterwards, scale
+    from muster.actions.scaling import ObjectionError, afterwards, scale
 
     async with connect(target) as session:
-        before = await scale(session, name, workers, role=role, force=force)
+        try:
+            before = await scale(session, name, workers, role=role, force=force)
+        except ObjectionError as error:
+            raise click.ClickException(f"{error}; --force if that is meant") from None
         click.echo(f"{name} scaled from {before.workers} to {workers}")
         if note := afterwards(before, workers):
             click.echo(note, err=True)

@@ -64,7 +64,7 @@ async def _shell(target: Target, arguments: tuple[str, ...], options: dict[str, 
 
 async def _submit(session: Session, arguments: tuple[str, ...], options: dict[str, Any]) -> int:
     from muster.actions.choices import priority_classes, queue_to_name
-    from muster.api.managed.jobs import DEFAULT_QUEUE
+    from muster.api.kueue.names import DEFAULT_QUEUE
     from muster.cli.actions.shells import shell, stay
     from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded

@@ -17,7 +17,7 @@ from muster.cli.terminal.spans import format_seconds, format_verdict
 
 if TYPE_CHECKING:
     from muster.cli.terminal.liveline import LiveLine
-    from muster.runtime.clock import Clock
+    from muster.runtime.realclock import Clock
     from muster.simulation.outcome.record import Record
     from muster.simulation.outcome.report import Report
     from muster.simulation.outcome.summary import GroupSummary, Summary
@@ -90,11 +90,11 @@ def command(
     from muster.cli.actions.comparing import report_comparing
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import dump, say
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
     from muster.simulation.outcome.page import write_page
     from muster.simulation.outcome.report import write_report
     from muster.simulation.runs import list_cases, simulate_all
-    from muster.simulation.scenario.reading import ScenarioError
+    from muster.simulation.scenario.source import ScenarioError
     from muster.simulation.scenario.sweeps import SweepError, parse_sweep
     from muster.simulation.simulate import simulate
 

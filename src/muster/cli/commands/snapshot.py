@@ -29,7 +29,7 @@ async def _snapshot(target: Target, output: str, *, with_decisions: bool) -> Non
     from muster.insight.reader.decisions import NO_DECISIONS
     from muster.insight.reader.snapshot import add_decisions, take_snapshot
     from muster.insight.snapshot import write_snapshot
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         snapshot = await take_snapshot(session.client, RealClock().now(), session.namespace)

@@ -3,16 +3,21 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from muster.actions.home import Home
 from muster.actions.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
 
+if TYPE_CHECKING:
+    from muster.api.core import Node
+
+# What a process node names before its release.
+_RUNTIME = "process://"
 # The troubles that have a line of their own.
 _IN_LINES = ("engine", "nodes")
 
@@ -33,10 +38,12 @@ def command(**options: Any) -> None:
     if not has_cluster(target):
         click.echo(f"not running ({home.path}); start it with: muster up --detach")
         sys.exit(1)
-    sys.exit(run(_status(target, home)))
+    sys.exit(ask(_status(target, home)))
 
 
 async def _status(target: Target, home: Home) -> int:
+    from importlib.metadata import version as version_of_package
+
     import msgspec
 
     from muster.api.nodes import has_full_disk, is_ready
@@ -45,7 +52,7 @@ async def _status(target: Target, home: Home) -> int:
     from muster.insight.attention import find_troubles
     from muster.insight.reader.attention import read_scene
     from muster.insight.text import escape_controls
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
     from muster.runtime.transport import Request
 
     async with connect(target) as session:
@@ -56,6 +63,8 @@ async def _status(target: Target, home: Home) -> int:
     nodes = scene.nodes
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
+    if pid and (upgrade := describe_upgrade(nodes or (), version_of_package("muster-batch"))):
+        click.echo(f"upgrade  {upgrade}")
     well = sum(map(is_ready, nodes or ()))
     cordoned = [node.metadata.name for node in nodes or () if node.spec.unschedulable]
     takes_pods = not nodes or any(is_ready(node) and not node.spec.unschedulable for node in nodes)
@@ -74,6 +83,21 @@ async def _status(target: Target, home: Home) -> int:
     if ready.status != 200:
         click.echo(ready.body.decode(errors="replace").rstrip())
     return 0 if ready.status == 200 and not scene.silence and well == len(nodes or ()) and takes_pods else 1
+
+
+def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
+    """Return what to do about a server that runs another release than the installed one; "" if it is the same.
+
+    nodes: the server's own process nodes, which say its release, are among them.
+    """
+    from muster.api.ours.embedded import NODE_IDENTITY
+
+    own = (one for one in nodes if NODE_IDENTITY not in one.metadata.annotations)  # the others have joined
+    runtimes = [one.status.node_info.container_runtime_version for one in own]
+    running = {one.removeprefix(_RUNTIME) for one in runtimes if one.startswith(_RUNTIME)}
+    if not running or running == {installed}:
+        return ""
+    return f"the server runs Muster {', '.join(sorted(running))}, and {installed} is installed: muster restart"
 
 
 def _describe_cordoned(names: Sequence[str]) -> str:

@@ -64,9 +64,9 @@ async def _take_over(
     from muster.cli.terminal.output import say
     from muster.insight.takeover import restarting
     from muster.operator.takeover import seen
-    from muster.runtime.clock import RealClock
     from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
+    from muster.runtime.realclock import RealClock
 
     inputs = ExternalInputs(RealClock(), Ids(), Random())
     async with connect(target) as session:

@@ -11,7 +11,7 @@ from muster.actions.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, run, target_options
 
 Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 """Makes the text to show; the callable says what is not shown."""
@@ -29,7 +29,11 @@ def command(watch: bool, job: str | None, **options: Any) -> None:
     Of JOB, show what each of its workers uses, requests and is limited to.
     """
     make_picture = partial(_make_workers_picture, job=job) if job else _make_picture
-    run(_watch(Target.of(options), make_picture) if watch else _top(Target.of(options), make_picture))
+    target = Target.of(options)
+    if watch:
+        run(_watch(target, make_picture))
+    else:
+        ask(_top(target, make_picture))
 
 
 async def _top(target: Target, make_picture: Picture) -> None:
@@ -170,7 +174,7 @@ def _make_clusters_table(clusters: Any) -> str:
     from muster.cli.terminal.output import terminal_width
     from muster.insight.clusters import make_table
     from muster.insight.text import format_table
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     header, lines = make_table(clusters, RealClock().now())
     return format_table(header, lines, width=terminal_width())

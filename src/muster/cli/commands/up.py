@@ -94,7 +94,7 @@ def _salvage(home: Home) -> None:
     from muster.cli.actions.salvaging import report
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     try:
         salvaged = salvage_home(home.path, RealClock().now())

@@ -56,8 +56,8 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
     from muster.cli.actions.users import require_unix_namespace
     from muster.cli.terminal.output import say
     from muster.insight.reader.queues import is_embedded
-    from muster.runtime.clock import RealClock
     from muster.runtime.kube.kubeconfig_text import text
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         if not admin and is_of_system_server(target):
@@ -94,7 +94,7 @@ async def _list(target: Target, output: str) -> None:
     from muster.cli.actions.users import list_users
     from muster.cli.terminal.output import dump
     from muster.insight.text import format_age, format_table
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         rows = await list_users(session.client)

@@ -95,8 +95,8 @@ async def follow(session: Session, namespace: str, name: str, line: "LiveLine") 
     from muster.actions.podgroups import find_pods, follow_pods
     from muster.api.status import ApiError
     from muster.cli.terminal.progress import Progress
-    from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
+    from muster.runtime.realclock import RealClock
 
     progress = Progress(name, 1, line.say, line.show)
     reach = reaching(session.client)

@@ -1,6 +1,6 @@
 """`muster why`: explain where a job stands, level by level."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -8,7 +8,12 @@ from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import connect, run, target_options
+from muster.cli.session import ask, connect, target_options
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from muster.actions.session import Session
 
 
 @click.command(
@@ -21,10 +26,11 @@ from muster.cli.session import connect, run, target_options
 def command(job: str, output: str | None, *, history: bool, **options: Any) -> None:
     """Say what JOB waits for, who is ahead, and when the job will start; or where it runs.
 
-    For a PodGroup the command describes each of its pods, as `muster podgroups describe` does. With --history the
-    command tells the life of JOB, also after JOB was deleted.
+    For a CronJob the command says when it starts jobs, and which of them run. For a PodGroup it describes each of its
+    pods, as `muster podgroups describe` does. With --history the command tells the life of JOB, also after JOB was
+    deleted.
     """
-    run((_tell_life if history else _why)(Target.of(options), job, output or ""))
+    ask((_tell_life if history else _why)(Target.of(options), job, output or ""))
 
 
 async def _tell_life(target: Target, name: str, output: str) -> None:
@@ -48,7 +54,7 @@ async def _why(target: Target, name: str, output: str) -> None:
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.queues import say_if_not_led
     from muster.insight.why.answer import make_document, render_lines
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         now = RealClock().now()
@@ -60,10 +66,27 @@ async def _why(target: Target, name: str, output: str) -> None:
             if groups:
                 click.echo(dump(groups, output) if output else described_lines(groups))
                 return
-            raise click.ClickException(await no_job(session.client, name, session.namespace))
+            if not await _show_cron_job(session, name, now, output):
+                raise click.ClickException(await no_job(session.client, name, session.namespace))
+            return
         readings, _ = answer
         await say_if_not_led(session.client, [readings.state.word], now, say)
     if output:
         click.echo(dump(make_document(*answer), output))
     else:
         click.echo("\n".join(render_lines(*answer)))
+
+
+async def _show_cron_job(session: "Session", name: str, now: "datetime", output: str) -> bool:
+    """Print what a CronJob does; return whether there is one of this name."""
+    from muster.api.batch import CRON_JOB
+    from muster.cli.actions.scheduling import describe_cron_job, render_cron_job
+    from muster.cli.terminal.output import dump
+    from muster.insight.reader.queues import get_or_none, is_embedded
+
+    cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)
+    if cron_job is None:
+        return False
+    described = describe_cron_job(cron_job, now, on_this_machine=await is_embedded(session.client))
+    click.echo(dump(described, output) if output else "\n".join(render_cron_job(described)))
+    return True

@@ -1,18 +1,16 @@
 """Reads names from a cluster for a shell whose user waits for a completion.
 
-The client of the commands takes longer to import than a user waits after TAB. So this module sends one GET with
-Python's standard library. It authenticates with the credentials in the kubeconfig. A kubeconfig that needs a login
-program, a proxy or impersonation yields no names.
+A server of this machine is asked over its local socket. For any other server the client of the commands takes longer to
+import than a user waits after TAB. So this module sends one GET with Python's standard library. It authenticates with
+the credentials in the kubeconfig. A kubeconfig that needs a login program, a proxy or impersonation yields no names.
 """
 
-import http.client
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from muster.runtime.kube.credentials import ConfiguredSource
 from muster.runtime.kube.kubeconfig import ConnectionConfig
-from muster.runtime.kube.tls import client_context
+from muster.runtime.transport import Request, TransportError
 
 # The user does not wait longer for a completion.
 PATIENCE_SECONDS = 1.0
@@ -38,10 +36,41 @@ class _List(msgspec.Struct):
 async def names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
     """Return the names of the objects in the collection at this path, with these labels.
 
-    Raises `OSError`, `HTTPException`, `ValueError` or `TransportError` on failure.
+    Raises `OSError`, `ValueError` or `TransportError` on failure.
     """
     if config.user.exec is not None or config.user.impersonation is not None or config.cluster.proxy_url:
         return []
+    query = {"limit": str(MAX_NAMES)} | ({"labelSelector": labels} if labels else {})
+    read = _read_locally if config.cluster.local_socket else _read_by_tls
+    text = await read(config, path, query)
+    return [item.metadata.name for item in msgspec.json.decode(text, type=_List).items] if text else []
+
+
+async def _read_locally(config: ConnectionConfig, path: str, query: dict[str, str]) -> bytes:
+    """Return the answer of a server of this machine; empty if the server refuses. Raises `TransportError`."""
+    from muster.actions.session import make_random
+    from muster.runtime.kube.local import LocalTransport
+    from muster.runtime.realclock import RealClock
+
+    transport = LocalTransport(config, RealClock(), make_random, max_response_bytes=MAX_BYTES)
+    request = Request("GET", path, query, accept=_METADATA_ONLY, timeout_seconds=PATIENCE_SECONDS)
+    try:
+        answer = await transport.request(request)
+    finally:
+        await transport.close()
+    return answer.body if answer.status == 200 else b""
+
+
+async def _read_by_tls(config: ConnectionConfig, path: str, query: dict[str, str]) -> bytes:
+    """Return the answer of a server; empty if the server refuses.
+
+    Raises `OSError`, `ValueError` or `TransportError` on failure.
+    """
+    import http.client
+
+    from muster.runtime.kube.credentials import ConfiguredSource
+    from muster.runtime.kube.tls import client_context
+
     credential = await ConfiguredSource(config.user).login()
     server = urlsplit(config.cluster.server)
     headers = {"Accept": _METADATA_ONLY, "User-Agent": "muster"}
@@ -53,11 +82,11 @@ async def names(config: ConnectionConfig, path: str, labels: str = "") -> list[s
         timeout=PATIENCE_SECONDS,
         context=client_context(config.cluster, credential.certificate),
     )
-    query: dict[str, object] = {"limit": MAX_NAMES} | ({"labelSelector": labels} if labels else {})
     try:
         connection.request("GET", f"{server.path}{path}?{urlencode(query)}", headers=headers)
         answer = connection.getresponse()
-        text = answer.read(MAX_BYTES) if answer.status == 200 else b'{"items": []}'
+        return answer.read(MAX_BYTES) if answer.status == 200 else b""
+    except http.client.HTTPException as error:
+        raise TransportError(str(error)) from error
     finally:
         connection.close()
-    return [item.metadata.name for item in msgspec.json.decode(text, type=_List).items]

@@ -4,7 +4,6 @@ Where there is no cluster, or it does not answer, or it refuses, the callbacks r
 message would appear in the middle of the line that the user types.
 """
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -89,17 +88,16 @@ def _filter_by_prefix(incomplete: str, names: list[str]) -> list[str]:
 def _list_names(
     ctx: click.Context, group: str, resource: str, *, namespaced: bool = True, labels: str = ""
 ) -> list[str]:
-    from http.client import HTTPException
-
     from muster.actions.errors import UserError
-    from muster.actions.session import Target, connection
+    from muster.actions.session import Target, reach
     from muster.cli.completion import asking
+    from muster.runtime.eventloop import drive
     from muster.runtime.transport import TransportError
 
     target = Target.of(dict(ctx.params))
     try:
-        config = connection(target)
+        config = reach(target)
         where = f"/namespaces/{target.namespace or config.namespace}" if namespaced else ""
-        return asyncio.run(asking.names(config, f"{group}{where}/{resource}", labels))
-    except (UserError, TransportError, HTTPException, OSError, ValueError):
+        return drive(asking.names(config, f"{group}{where}/{resource}", labels))
+    except (UserError, TransportError, OSError, ValueError):
         return []

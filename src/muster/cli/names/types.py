@@ -121,7 +121,7 @@ def time_limit(text: str) -> int:
 def schedule(text: str) -> str:
     """Return a cron schedule that has a start. Raises `click.BadParameter`."""
     from muster.api.values.schedules import ScheduleError, parse
-    from muster.runtime.clock import RealClock
+    from muster.runtime.realclock import RealClock
 
     try:
         never = bool(text) and parse(text).next(RealClock().now()) is None

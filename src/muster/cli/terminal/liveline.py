@@ -1,7 +1,6 @@
 """Rows at the bottom of a terminal, which change in place below all other output."""
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,6 +85,8 @@ class LiveLine:
         """Return the rows to be on the terminal, at most as many as it has room for."""
         if not self._is_visible:
             return ()
+        import shutil  # it loads every compressor
+
         columns, lines = shutil.get_terminal_size()
         titles = sorted(self._rows, key=lambda key: (len(key[0]), key))  # 2 before 10
         rows = [_CUT_LONG_ROWS + self._rows[title] + _WRAP_LONG_ROWS for title in titles]

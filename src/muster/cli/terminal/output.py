@@ -1,7 +1,6 @@
 """The format of printed output: colours, prefixes of ranks, and `-o json|yaml|wide|name`."""
 
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
@@ -12,17 +11,17 @@ import msgspec
 # Colours that can be told apart on light and dark terminals, for rank prefixes.
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
-# Words that kubectl's YAML parser does not read as strings, unlike PyYAML: the dumper quotes them.
-_GO_BOOL = re.compile(r"[yYnN]$")
-_GO_NUMBER = re.compile(r"[-+]?(0[bBoOxX][0-9A-Fa-f_]+|[0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?)$")
-
 # Characters that JSON allows unescaped and YAML does not: manifests are parsed as YAML.
 _NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def terminal_width() -> int:
     """Return the width of the terminal that stdout writes to; 0 if stdout is no terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    if not sys.stdout.isatty():
+        return 0
+    import shutil  # it loads every compressor
+
+    return shutil.get_terminal_size().columns
 
 
 def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -34,18 +33,9 @@ def dump(document: Any, form: str) -> str:
     """Return a JSON value as `json` or `yaml` text."""
     if form == "json":
         return _escape(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
-    import yaml
+    from muster.api.values.yaml_encode import dump_yaml  # loads slowly
 
-    class Dumper(yaml.SafeDumper):
-        """A dumper that writes multi-line strings as blocks, so that commands stay readable."""
-
-    def string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-    Dumper.add_representer(str, string)
-    Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", _GO_BOOL, list("yYnN"))
-    Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _GO_NUMBER, list("-+.0123456789"))
-    return yaml.dump(msgspec.to_builtins(document), Dumper=Dumper, sort_keys=False, default_flow_style=False).rstrip()
+    return dump_yaml(msgspec.to_builtins(document))
 
 
 def dump_line(document: Any) -> str:

@@ -1,18 +1,17 @@
 """Prints the output of workers: their stdout on our stdout, and their stderr on our stderr."""
 
-import asyncio
 import os
 import stat
 import sys
 from functools import partial
 from io import RawIOBase
 
-from muster.cli.terminal.carriagereturns import is_wiped, last_state, make_row, split_lines
+from muster.actions.following.carriagereturns import is_wiped, last_state, make_row, split_lines
 from muster.cli.terminal.liveline import LiveLine
 from muster.cli.terminal.output import has_colours, prefix
 from muster.cli.terminal.streams import raw_of
 from muster.runtime.containerlogs import STDERR, STDOUT
-from muster.runtime.tasks import in_daemon
+from muster.runtime.eventloop import has_loop, make_slots
 
 
 class Printer:
@@ -28,7 +27,7 @@ class Printer:
         self._files = {STDOUT: sys.stdout, STDERR: sys.stderr}
         self._unended: dict[tuple[str, bytes], bytes] = {}  # the unfinished line of a worker's stream
         self._terminals = {stream for stream, file in self._files.items() if file.isatty()}
-        self._turn = asyncio.Lock()  # stdout and stderr may be the same terminal
+        self._turn = make_slots(1)  # stdout and stderr may be the same terminal
 
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
         """Print text of a worker."""
@@ -76,9 +75,11 @@ async def _write(file: RawIOBase, data: bytes) -> None:
     """Write all data in a thread, because a pipe may stay full for any time."""
     if not data:
         return
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    if not has_loop() or stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         _write_now(file, data)
         return
+    from muster.runtime.tasks import in_daemon  # it imports asyncio
+
     await in_daemon(partial(_write_now, file, data), "output")
 
 

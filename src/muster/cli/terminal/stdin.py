@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from muster.api.core import POD, Pod
 from muster.api.status import ApiError
-from muster.runtime.clock import Clock
+from muster.runtime.realclock import Clock
 from muster.runtime.tasks import cancel, in_daemon
 from muster.runtime.transport import Request, TransportError, Tunnels
 

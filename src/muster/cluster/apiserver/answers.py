@@ -18,11 +18,12 @@ MAX_WARNINGS_LENGTH = 4096  # of all sentences together
 class Stream(Struct, frozen=True):
     """An answer that is sent in pieces: a watch, a log, a long list.
 
+    chunks: bytes; batches of `RawEvent`s if the request asks for them (`as_events`).
     rests: a short piece may wait a moment, to be sent together with the next ones.
     is_endless: the stream ends only when the client or the server stops it.
     """
 
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncIterator[Any]
     content_type: str = JSON
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)

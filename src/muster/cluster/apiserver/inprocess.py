@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from muster.api.kinds import Kind
 from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Stream, Tunnel, refusal
 from muster.cluster.apiserver.identity.users import ADMIN, User
@@ -14,7 +17,9 @@ from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
 from muster.cluster.apiserver.pods.tunnels.wire import FAREWELL_SECONDS, Wire
 from muster.runtime.client import error_of
 from muster.runtime.tasks import cancel
-from muster.runtime.transport import Conversation, Request, Response, TransportError
+from muster.runtime.transport import Conversation, RawEvent, Request, Response, TransportError
+
+T = TypeVar("T")
 
 # The most messages of a conversation that wait for the other side, each way.
 _MESSAGES = 4
@@ -43,7 +48,7 @@ class InProcessTransport:
         return Response(answer.status, body, answer.content_type, answer.headers)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Any]]:
         """Yield the body in pieces. Raises `ApiError` if the server refuses, `TransportError` if it takes too long."""
         answer = await self._handle(request)
         if isinstance(answer, Response):
@@ -55,6 +60,14 @@ class InProcessTransport:
             yield answer.chunks
         finally:
             await answer.close()
+
+    def follow(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Sequence[RawEvent]]]:
+        """Open a watch as events. Raises as `stream`."""
+        return self.stream(replace(request, as_events=True))
+
+    def decode(self, kind: Kind[T], body: bytes) -> T:
+        """Return the object of a body, which all clients in this process share. Raises as `Kind.decode`."""
+        return self._server.shared.decode(kind, body)
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:

@@ -33,6 +33,7 @@ from muster.cluster.apiserver.fairqueue import FairQueue, Flow
 from muster.cluster.apiserver.identity.users import NOBODY, Authorizer, User, authorize
 from muster.cluster.apiserver.objects.documents import Documents
 from muster.cluster.apiserver.objects.loading import loaded_entry
+from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.pods.access import PodAccess
 from muster.cluster.apiserver.pods.actions import PodActions
 from muster.cluster.apiserver.pods.logs import read_kept_log, read_log
@@ -97,6 +98,7 @@ class ApiServer:
         self.clock = clock
         self._nodes = nodes
         documents = Documents(store)
+        self.shared = SharedObjects()
         self._reader = Reader(store, clock)
         self._fair_queue = FairQueue(clock.monotonic)
         self._throttle = NamespaceThrottle(clock.monotonic)
@@ -274,7 +276,7 @@ class ApiServer:
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
             line = Flow(call.user.name, watches=True, part=call.resource.name if call.is_own else "")
-            chunks = self._watcher.watch(line, *reading)
+            chunks = self._watcher.watch(line, *reading, as_events=call.request.as_events)
             return Stream(chunks, headers=warning_headers(call.warnings), rests=True, is_endless=True)
         return _listed(call, await self._reader.list(*reading))
 

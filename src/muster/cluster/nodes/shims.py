@@ -29,11 +29,15 @@ import msgspec
 from muster.cluster.nodes.container import processes
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.plainfiles import OddFileError
+from muster.cluster.nodes.installedfiles import explain_changed_files, stamp_files
 from muster.cluster.nodes.shim.spec import Command, Entry, Reserved, Spec
 from muster.cluster.nodes.shim.supervisor import END, EXCESS, STATE
 from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS
 
 LAUNCHER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.py"))]
+# The modules of shims, and what they were when this server started.
+_FOLDER = Path(__file__).with_name("shim")
+_FILES = stamp_files(_FOLDER)
 # The environment variable that finds the processes of a container where no pid namespace holds them together.
 MARK = b"MUSTER_CONTAINER"
 
@@ -279,7 +283,8 @@ def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
         raise ShimError(verdict.removeprefix("error "))
     shim = find(directory)
     if verdict != "started" and shim is None and read_record(directory) is None:
-        raise ShimError("the shim ended without a report")
+        upgraded = explain_changed_files(_FILES, _FOLDER)
+        raise ShimError("the shim ended without a report" + (f": {upgraded}" if upgraded else ""))
     return shim
 
 

@@ -5,6 +5,9 @@ not yet on disk). One journal commits it in a batch with its neighbours, one bat
 (`get`, `list`), watches and the writer learn of it. If a batch fails, it and all later writes are taken back, because
 they were decided on a state that never came to be.
 
+A commit costs as much as the work on a request. So while other writes come, a write that nobody is in a hurry for
+waits a moment for their next commit, which takes it along.
+
 Invariants: revisions strictly increase, over restarts too, and are never used twice; what readers see is always the
 state after a whole number of batches; `_pending` holds the newest uncommitted change of each object that has one.
 """
@@ -26,6 +29,8 @@ from muster.runtime.process.garbage import collector_paused
 
 BATCH = 1_000  # writes per commit: what the loop can publish in a few milliseconds
 BATCH_BYTES = 16 << 20  # the same limit in bytes, for big objects
+# A write that may wait does so for at most this long, and only if one that may not has come within this time.
+WAIT_SECONDS = 0.005
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of bodies, for big objects
 
@@ -78,6 +83,9 @@ class Store:
         self._pending: dict[Key, Change] = {}
         self._queue: list[_Write] = []
         self._committer: asyncio.Task[None] | None = None
+        self._is_due = False  # whether a write in the queue may not wait
+        self._due_at = float("-inf")  # when the last such write came, in the loop's time
+        self._waiting: asyncio.TimerHandle | None = None  # ends the wait of the queue while nothing is due
         self._upkeep = asyncio.Lock()
         self._listeners: defaultdict[str, list[Callable[[Change], None]]] = defaultdict(list)
         self._open = False
@@ -100,6 +108,7 @@ class Store:
         if not self._open:
             return
         self._open, self._refusal = False, StoreClosed()
+        self._hasten()
         if self._committer is not None:
             await self._committer
         for collection in self._collections.values():
@@ -175,13 +184,15 @@ class Store:
 
     # -- writing
 
-    def write(self, *writes: Put | Delete) -> Written:
+    def write(self, *writes: Put | Delete, may_wait: bool = False) -> Written:
         """Make the writes, all or none. They are numbered now, in order; the future is done once they are durable.
 
         The future's result are the new entries (of a deletion, the last state); its error is `WriteRefused`.
         A `Delete` is for a key that `latest` knows.
+        may_wait: whether the writes may wait a moment (`WAIT_SECONDS`) for the commit of others.
         """
-        durable: Written = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        durable: Written = loop.create_future()
         if self._refusal is not None:
             durable.set_exception(self._refusal)
             return durable
@@ -192,9 +203,13 @@ class Store:
         changes = [self._make_change(write) for write in writes]
         self._pending.update((change.entry.key, change) for change in changes)
         self._queue.append(_Write(changes, durable))
-        if self._committer is None:
-            # The committer first runs after all tasks that are ready now, so their writes go into the same batch.
-            self._committer = asyncio.get_running_loop().create_task(self._commit(), name="store commit")
+        now = loop.time()
+        if not may_wait:
+            self._due_at = now
+        if now - self._due_at >= WAIT_SECONDS or not (may_wait and self.durable):
+            self._hasten()
+        else:
+            self._wait()
         return durable
 
     async def settled(self, key: Key) -> None:
@@ -202,6 +217,7 @@ class Store:
         if key in self._pending:
             durable: Written = asyncio.get_running_loop().create_future()
             self._queue.append(_Write([], durable))  # an empty write, queued behind the object's write
+            self._hasten()
             await durable
 
     def _make_change(self, write: Put | Delete) -> Change:
@@ -215,8 +231,23 @@ class Store:
         assert previous is not None, f"{write.key} is not there to be deleted"
         return Change("DELETED", entry, previous)
 
+    def _wait(self) -> None:
+        """Commit what is in the queue after a moment, unless a commit comes first."""
+        if self._queue and self._committer is None and self._waiting is None:
+            self._waiting = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._hasten)
+
+    def _hasten(self) -> None:
+        """Commit what is in the queue as soon as possible."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+        self._is_due = bool(self._queue)
+        if self._is_due and self._committer is None:
+            # The committer first runs after all tasks that are ready now, so their writes go into the same batch.
+            self._committer = asyncio.get_running_loop().create_task(self._commit(), name="store commit")
+
     async def _commit(self) -> None:
-        while batch := self._next_batch():
+        while self._is_due and (batch := self._next_batch()):
             changes = [change for write in batch for change in write.changes]
             try:
                 if changes:
@@ -233,6 +264,7 @@ class Store:
                 for write in batch:
                     _resolve_write(write)
         self._committer = None
+        self._wait()
 
     def _next_batch(self) -> _Batch:
         count = size = size_bytes = 0
@@ -242,6 +274,7 @@ class Store:
             size_bytes += sum(len(change.entry.body) for change in changes)
             count += 1
         batch, self._queue = self._queue[:count], self._queue[count:]
+        self._is_due = bool(self._queue)
         return batch
 
     def _publish_changes(self, changes: Sequence[Change]) -> None:

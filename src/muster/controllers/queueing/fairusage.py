@@ -42,12 +42,26 @@ ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)
 
 def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configuration) -> "FairUsageController | None":
     """Return the controller, if the Configuration enables admission fair sharing."""
-    sharing, on_demand = configuration.admission_fair_sharing, configuration.muster.fair_sharing_on_demand
+    sharing = find_sharing(configuration)
+    if sharing is None:
+        return None
+    everywhere = configuration.admission_fair_sharing is not None
+    return FairUsageController(manager, cache, sharing, everywhere=everywhere)
+
+
+def find_sharing(configuration: Configuration) -> AdmissionFairSharing | None:
+    """Return the settings of admission fair sharing; None if past usage orders nothing."""
     if not configuration.features.enabled("AdmissionFairSharing"):
         return None
-    if sharing is not None:
-        return FairUsageController(manager, cache, sharing)
-    return FairUsageController(manager, cache, ON_DEMAND, everywhere=False) if on_demand else None
+    on_demand = ON_DEMAND if configuration.muster.fair_sharing_on_demand else None
+    return configuration.admission_fair_sharing or on_demand
+
+
+def make_decay(sharing: AdmissionFairSharing) -> Decay:
+    """Return how the past usage fades."""
+    half_life = timedelta(microseconds=sharing.usage_half_life_time // 1000)
+    sampling = timedelta(microseconds=sharing.usage_sampling_interval // 1000)
+    return Decay(half_life, sampling, sharing.resource_weights)
 
 
 class FairUsageController(Reconciler):
@@ -67,16 +81,14 @@ class FairUsageController(Reconciler):
         super().__init__(manager)
         self._everywhere = everywhere
         self._cache = cache
-        half_life = timedelta(microseconds=sharing.usage_half_life_time // 1000)
-        sampling = timedelta(microseconds=sharing.usage_sampling_interval // 1000)
-        self._decay = Decay(half_life, sampling, sharing.resource_weights)
+        self._decay = make_decay(sharing)
         self._accounts = Accounts(self._decay)
         self._shown: dict[str, AdmissionFairSharingStatus] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._queues = manager.informer(LOCAL_QUEUE, indexes={LOCAL_QUEUES_BY_CLUSTER_QUEUE: by_cluster_queue})
         self._controller.watch(self._queues, when=lambda old, new: old is None or new is None or old.spec != new.spec)
         cache.cluster_queues.on_change(self._queue_changed)
-        if half_life:
+        if self._decay.half_life:
             cache.notifier.on_change(self._changed)
             cache.queues.on_charge(self._charge)
 
@@ -117,7 +129,7 @@ class FairUsageController(Reconciler):
         local = self._queues.get(key)
         self._open_account(key, local, now)
         self._accounts.charge(key, workload.key, usagestatus.by_resource(taken), now)
-        self._cache.set_usage(key, self._accounts.score(key, _weight_of(local)))
+        self._cache.set_usage(key, self._accounts.score(key, weight_of(local)))
 
     # Accounting.
 
@@ -136,7 +148,7 @@ class FairUsageController(Reconciler):
         after = None
         if self._decay.half_life:
             after = self._update_account(key, local, usagestatus.by_resource(node.tallies.of(key).used))
-        self._cache.set_usage(key, self._accounts.score(key, _weight_of(local)))
+        self._cache.set_usage(key, self._accounts.score(key, weight_of(local)))
         return after
 
     def _update_account(self, key: str, local: LocalQueue, current: dict[str, float]) -> Result:
@@ -192,7 +204,7 @@ def _status_of(local: LocalQueue | None) -> AdmissionFairSharingStatus | None:
     return sharing.admission_fair_sharing_status if sharing is not None else None
 
 
-def _weight_of(local: LocalQueue | None) -> float:
+def weight_of(local: LocalQueue | None) -> float:
     """Return the weight of a LocalQueue among those of its ClusterQueue."""
     sharing = local.spec.fair_sharing if local is not None else None
     return float(parse(sharing.weight)) if sharing is not None else 1.0

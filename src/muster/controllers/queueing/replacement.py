@@ -39,7 +39,7 @@ from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
 from muster.controllers.queueing.ungater import waits
 from muster.queueing.model import FlavorSpec, Places, WorkloadInfo
 from muster.queueing.topology.conversion import assignment_of, domains_of
-from muster.queueing.topology.replacement import lost_of, replace_node
+from muster.queueing.topology.replacement import SINGLE_NODES, describe_eviction, hosts_of, lost_of, replace_in_all
 from muster.queueing.workload.eviction import evict
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -69,7 +69,6 @@ _CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 _BY_HOST = "topology-host"
 _BY_PLACE = "topology-place"
-_SINGLE_NODES = (HOSTNAME_LABEL,)
 
 
 class NodeReplacement(Reconciler):
@@ -122,7 +121,7 @@ class NodeReplacement(Reconciler):
             return None
         if holder is None or not _is_running(workload):
             return None
-        seconds_left = {host: self._seconds_until_lost(key, host, holder) for host in sorted(_hosts_of(holder.places))}
+        seconds_left = {host: self._seconds_until_lost(key, host, holder) for host in sorted(hosts_of(holder.places))}
         unhealthy = {node.name for node in workload.status.unhealthy_nodes}
         lost_hosts = [host for host, seconds in seconds_left.items() if seconds == 0]
         stuck = self._find_stuck_pods(key, holder, lost_hosts)
@@ -152,7 +151,7 @@ class NodeReplacement(Reconciler):
 
         Only podsets with places by node send their pods to nodes: other pods may have chosen a node themselves.
         """
-        hosts = {places.podset: _hosts_of([places]) for places in holder.places if places.levels == _SINGLE_NODES}
+        hosts = {places.podset: hosts_of([places]) for places in holder.places if places.levels == SINGLE_NODES}
         return [
             pod
             for pod in self._pods.by(PODS_BY_WORKLOAD, key)
@@ -178,7 +177,7 @@ class NodeReplacement(Reconciler):
         return any(
             self._is_closed(node, (*specs[one.podset].tolerations, *_tolerations_of(one, flavors)))
             for one in holder.places
-            if host in _hosts_of([one])
+            if host in hosts_of([one])
         )
 
     async def _fail(self, pods: Iterable[Pod]) -> None:
@@ -226,13 +225,12 @@ class NodeReplacement(Reconciler):
 
     async def _replace(self, workload: Workload, holder: WorkloadInfo, lost_hosts: Sequence[str]) -> float:
         """Give the workload another node, or evict it; return when to look again, in seconds."""
-        places = self._find_places(holder, lost_hosts[0]) if len(lost_hosts) == 1 else ""
+        ledger, flavors = self._cache.tree.ledger, self._cache.flavors
+        places = replace_in_all(holder, flavors, ledger, lost_hosts[0]) if len(lost_hosts) == 1 else ""
         if isinstance(places, str):
             if places and not self._fails_fast:
                 return DELAY_SECONDS
-            several = "Workload eviction triggered due to multiple TAS assigned node failures, including: "
-            none = f"Workload was evicted as there was no replacement for a failed node: {lost_hosts[0]} ({places})"
-            await self._evict(workload, none if places else several + ", ".join(lost_hosts))
+            await self._evict(workload, describe_eviction(lost_hosts, places))
             return AGAIN_SECONDS
         self._cache.tree.hold(replace(holder, places=places))
         self._cache.assume(holder.key)
@@ -244,29 +242,6 @@ class NodeReplacement(Reconciler):
         finally:
             self._cache.settle(holder.key, result)
         return AGAIN_SECONDS
-
-    def _find_places(self, holder: WorkloadInfo, lost_host: str) -> tuple[Places, ...] | str:
-        """Return all places of a workload, with another node for the lost one, or why there is none.
-
-        Each podset is placed beside those before it.
-        """
-        ledger, flavors = self._cache.tree.ledger, self._cache.flavors
-        specs = {podset.name: podset for podset in holder.podsets}
-        replaced_places: list[Places] = []
-        try:
-            for places in holder.places:
-                outcome: Places | str = places
-                if lost_host in _hosts_of([places]):
-                    outcome = replace_node(places, specs[places.podset], flavors, ledger, lost_host)
-                if isinstance(outcome, str):
-                    return outcome
-                ledger.give([places])
-                ledger.take([outcome])
-                replaced_places.append(outcome)
-        finally:
-            ledger.give(replaced_places)
-            ledger.take(holder.places[: len(replaced_places)])
-        return tuple(replaced_places)
 
     async def _evict(self, workload: Workload, message: str) -> None:
         status = evict(workload.status, NODE_FAILURES, message, self._clock.now())
@@ -288,11 +263,6 @@ def with_places(status: WorkloadStatus, new_places: Sequence[Places]) -> Workloa
     return msgspec.structs.replace(status, admission=admission, unhealthy_nodes=())
 
 
-def _hosts_of(places: Iterable[Places]) -> set[str]:
-    """Return the nodes of the places, if they are places on single nodes."""
-    return {values[-1] for one in places if one.levels == _SINGLE_NODES for values, _ in one.domains}
-
-
 def _assigned_hosts(workload: Workload) -> Iterable[str]:
     """Return the nodes assigned to an admitted workload's pods."""
     admission = workload.status.admission
@@ -300,7 +270,7 @@ def _assigned_hosts(workload: Workload) -> Iterable[str]:
     return {
         values[-1]
         for one in assignments
-        if one is not None and one.levels == _SINGLE_NODES
+        if one is not None and one.levels == SINGLE_NODES
         for values, _ in domains_of(one)
     }
 

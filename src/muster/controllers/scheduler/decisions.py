@@ -9,6 +9,7 @@ from muster.api.meta import controller_of
 from muster.api.ours.decisions import Decision, Other, Subject
 from muster.api.pods import job_of
 from muster.api.pods import priority as priority_of
+from muster.api.values import durations
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.gangs import Gang
 from muster.controllers.scheduler.ask import Ask
@@ -23,6 +24,8 @@ NODES_NOMINATED = "NodesNominated"
 DEVICES_DIFFER = "DevicesDiffer"
 # The rule by which pods are preempted.
 POD_PRIORITY = "PodPriority"
+# The rule by which a broken gang gives its nodes back.
+RECOVERY_TIMEOUT = "RecoveryTimeout"
 
 # The most nodes and the most others of one record.
 _MOST_NODES = 64
@@ -67,6 +70,15 @@ def describe_wait(
         others=others,
         pods=pods,
     )
+
+
+def describe_give_back(subject: Subject, now: datetime, *, lacking: int, timeout: int) -> Decision:
+    """Return the record of a broken gang that gives its nodes back.
+
+    lacking: how many pods have no node. timeout: how long it waited for them, in nanoseconds.
+    """
+    because = f"found no room for {lacking} of its pods within {durations.format(timeout)}"
+    return Decision(now, "GaveBack", subject.job, subject.uid, rule=RECOVERY_TIMEOUT, because=because, pods=lacking)
 
 
 def find_gang_subject(key: str, pods: Iterable[Pod]) -> Subject:
@@ -116,6 +128,12 @@ class PlacementRecorder:
                     other=other,
                 )
             )
+
+    def gives_back(self, ask: Ask, timeout: int) -> None:
+        """Record that a broken gang gives its nodes back. timeout: how long it waited, in nanoseconds."""
+        subject = find_gang_subject(ask.key, ask.turn.pods)
+        lacking = len(ask.turn.pods)
+        self._decisions.add(describe_give_back(subject, self._clock.now(), lacking=lacking, timeout=timeout))
 
     def preempts(self, ask: Ask, plan: Preemption, gangs: Mapping[str, Gang]) -> None:
         """Record a preemptor and its victims."""

@@ -227,7 +227,10 @@ class PendingGangs:
 
     def in_order(self) -> list[str]:
         """Return the waiting gangs in their order."""
-        return sorted(self._waiting, key=lambda key: self.rank(key, self._waiting[key].standing))
+        tenants = {one.standing.tenant for one in self._waiting.values()}
+        shares = {tenant: self._room.shares.share(tenant, self._sum_totals()) for tenant in tenants}
+        ranks = [make_rank(key, one.standing, shares[one.standing.tenant]) for key, one in self._waiting.items()]
+        return [rank[-1] for rank in sorted(ranks)]
 
     def broken_before(self, key: str, standing: Standing) -> list[str]:
         """Return the waiting broken gangs that come before this one, in order."""
@@ -261,7 +264,7 @@ class PendingGangs:
     def rank(self, key: str, standing: Standing) -> Rank:
         """Return the sort key of a gang among those that wait."""
         share = self._room.shares.share(standing.tenant, self._sum_totals())
-        return not standing.broken, -standing.priority, share, standing.created, key
+        return make_rank(key, standing, share)
 
     def keep_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
         """Reserve room for a gang that found none, unless a waiting gang comes before it.
@@ -276,13 +279,16 @@ class PendingGangs:
                 return None
         return self._reserve(key, waiter.alike, rank, placing, now)
 
-    def is_of_no_help(self, key: str, alike: Hashable, standing: Standing, now: float) -> bool:
+    def is_of_no_help(
+        self, key: str, alike: Hashable, standing: Standing, now: float, *, lacks_room: bool = False
+    ) -> bool:
         """Return whether another try of a waiting gang would change nothing.
 
-        Its class has been refused since anything came free, and the gang is behind the head.
+        Its class has been refused since anything came free, and the gang is behind the head. lacks_room: it is known
+        otherwise that the gang would be refused.
         """
         head = self._head
-        if head is None or head.key == key or self._stale or alike not in self._refusals:
+        if head is None or head.key == key or self._stale or not (lacks_room or alike in self._refusals):
             return False
         return not _is_overdue(head, now) and head.rank < self.rank(key, standing)
 
@@ -352,6 +358,11 @@ class PendingGangs:
             capacity = self._room.capacity
             self._totals = {resource: int(capacity.allocatable_of(resource).sum()) for resource in capacity.rows()}
         return self._totals
+
+
+def make_rank(key: str, standing: Standing, share: float) -> Rank:
+    """Return the sort key of a gang. share: what its tenant has of the scarcest resource."""
+    return not standing.broken, -standing.priority, share, standing.created, key
 
 
 def _is_overdue(head: Head, now: float) -> bool:

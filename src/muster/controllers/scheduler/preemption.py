@@ -205,7 +205,7 @@ class Preemptor:
         self._begun[victim.gang] += 1
         with ignoring("NotFound"):
             try:
-                await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "eviction", _make_eviction(pod))
+                await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "eviction", make_eviction(pod))
             except ApiError as error:
                 # A budget was used up meanwhile, so the pod stays for now, and counts. Its mark is removed, because
                 # its Job replaces no pod beside a marked one, and the budget may depend on those replacements.
@@ -241,7 +241,8 @@ async def _apply_to_all(victims: Mapping[str, _Victim], act: Callable[[str, _Vic
             raise outcome
 
 
-def _make_eviction(pod: Pod) -> dict[str, Any]:
+def make_eviction(pod: Pod) -> dict[str, Any]:
+    """Return the request that evicts this very pod."""
     meta = pod.metadata
     return {
         "apiVersion": "policy/v1",

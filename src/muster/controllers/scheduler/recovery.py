@@ -13,6 +13,7 @@ from muster.api.values import durations
 from muster.controllers.scheduler.agenda import Agenda
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.binding import come_again
+from muster.controllers.scheduler.decisions import PlacementRecorder
 from muster.controllers.scheduler.pending import PendingGangs
 from muster.controllers.scheduler.preemption import Preemptor
 from muster.controllers.scheduler.telling import Teller
@@ -31,6 +32,7 @@ class Recovery:
         agenda: Agenda,
         preemptor: Preemptor,
         teller: Teller,
+        records: PlacementRecorder,
         clock: Clock,
         timeout: int,
         *,
@@ -44,6 +46,7 @@ class Recovery:
         self._agenda = agenda
         self._preemptor = preemptor
         self._teller = teller
+        self._records = records
         self._clock = clock
         self._timeout = timeout
         self._queues_recover = queues_recover
@@ -76,6 +79,7 @@ class Recovery:
         lost, limit = len(ask.turn.pods), durations.format(self._timeout)
         message = f"The gang found no room for {lost} of its pods within {limit}, and gives its nodes back"
         self._preemptor.give_back(ask.key, message)
+        self._records.gives_back(ask, self._timeout)
         self._agenda.evict()
         if ask.carrier is not None:
             self._teller.say("GangTakenBack", ask.carrier, f"{message}: starting over")

@@ -114,8 +114,8 @@ class Scheduler(Reconciler):
         self._preemptor = Preemptor(manager, recorder, roster, self._said.needs, least, runs_jobs=runs_jobs)
         self._halves = Halves(roster, self._pending, self._said, self._agenda, self._binder, self._teller, self._clock)
         self._recovery = Recovery(
-            self._pending, self._agenda, self._preemptor, self._teller, self._clock, settings.recovery_timeout,
-            queues_recover=queues_recover,
+            self._pending, self._agenda, self._preemptor, self._teller, self._records, self._clock,
+            settings.recovery_timeout, queues_recover=queues_recover,
         )  # fmt: skip
         self._requests: CapacityRequests | None = None
         if settings.provisioning_class_name:

@@ -1,11 +1,14 @@
 """The pages: for each, what it shows, found by the readers of `muster.insight` with the viewer's rights."""
 
-from muster.dashboard.pages import clusters, history, jobs, nodes, overview, queues, simulations
+from muster.dashboard.pages import clusters, history, job, jobdeeds, jobs, nodes, output, overview, queues, simulations
 from muster.dashboard.visits import Route
 
 ROUTES: tuple[Route, ...] = (
     *overview.ROUTES,
     *jobs.ROUTES,
+    *job.ROUTES,
+    *jobdeeds.ROUTES,
+    *output.ROUTES,
     *queues.ROUTES,
     *nodes.ROUTES,
     *history.ROUTES,

@@ -1,37 +1,65 @@
-"""The list of jobs: all kinds, with filters in the address."""
+"""The list of jobs: all kinds, with filters and an order in the address."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+from muster.api.values.selectors import SelectorError, parse_label_selector
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.states import STATES, color_of
-from muster.dashboard.visits import Page, Visit
+from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
+from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.visible import visible_job_rows
 
-_FILTERS = ("namespace", "state", "queue", "user", "text")
+_FILTERS = ("namespace", "state", "queue", "user", "text", "labels", "order")
+_BAD_REQUEST = 400
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Row = Mapping[str, Any]
+
+_ORDERS: Mapping[str, tuple[Callable[[Row], Any], bool]] = {
+    "newest": (lambda row: row["submitted"] or _EPOCH, True),
+    "oldest": (lambda row: row["submitted"] or _EPOCH, False),
+    "name": (lambda row: (row["name"], row["namespace"]), False),
+    "state": (lambda row: STATES.index(row["state"]) if row["state"] in STATES else len(STATES), False),
+    "position": (lambda row: (row["position"] is None, row["position"] or 0, row["clusterQueue"]), False),
+    "priority": (lambda row: row["priority"] or 0, True),
+    "longest run": (lambda row: row["runSeconds"] or -1, True),
+    "most pods": (lambda row: row["wanted"], True),
+}
+"""How the list can be ordered: the key of a row, and whether the largest comes first."""
 
 
 async def view_jobs(visit: Visit) -> Mapping[str, Any]:
-    """Return the jobs that the filters leave, the newest first."""
+    """Return the jobs that the filters leave, in their order. Raises `PageError`."""
     unseen: list[str] = []
     only = {name: visit.query.get(name, "") for name in _FILTERS}
-    rows = await job_rows(visit.copy, only["namespace"], visit.now, unseen.append)
-    chosen = [row for row in reversed(rows) if _is_chosen(row, only)]
-    listing = cut(chosen, read_list_query(visit))
+    namespace = only["namespace"]
+    if namespace:
+        rows = await job_rows(visit.copy, namespace, visit.now, unseen.append, visit.copy.memo(namespace))
+    else:
+        rows, namespace = await visible_job_rows(
+            visit.copy, visit.viewer.namespace, visit.now, unseen.append, visit.copy.memo
+        )
+    labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
+    chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
     return {
         "only": only,
+        "orders": list(_ORDERS)[1:],
         "states": STATES,
         "queues": _list_values(rows, "queue"),
         "namespaces": _list_values(rows, "namespace"),
         "users": _list_values(rows, "owner"),
-        "listing": listing,
+        "listing": cut(_sort(chosen, only["order"]), read_list_query(visit)),
         "all": len(rows),
         "color_of": color_of,
         "unseen": unseen,
     }
 
 
-def _is_chosen(row: Mapping[str, Any], only: Mapping[str, str]) -> bool:
+def _is_chosen(row: Row, only: Mapping[str, str]) -> bool:
     text = only["text"].lower()
     return (
         (not only["state"] or row["state"] == only["state"])
@@ -41,7 +69,30 @@ def _is_chosen(row: Mapping[str, Any], only: Mapping[str, str]) -> bool:
     )
 
 
-def _list_values(rows: Iterable[Mapping[str, Any]], name: str) -> list[str]:
+def _sort(rows: Iterable[Row], order: str) -> list[Row]:
+    """Return rows, which come in the order of their submission, in another order: the newest first for an unknown."""
+    key, largest_first = _ORDERS.get(order, _ORDERS["newest"])
+    # Of rows that are equal, the newest comes first.
+    newest_first = list(rows)[::-1]
+    return sorted(newest_first, key=key, reverse=largest_first)
+
+
+async def _find_labelled(visit: Visit, namespace: str, selector: str) -> Collection[str]:
+    """Return the UIDs of the jobs, and of the other Workloads, with these labels. Raises `PageError`."""
+    try:
+        matcher = parse_label_selector(selector)
+    except SelectorError as error:
+        raise PageError("This is no selector of labels", f"{error}; as team=vision,size!=large", _BAD_REQUEST) from None
+    lists = (
+        await list_or_none(visit.copy, JOB_LINES, namespace),
+        await list_or_none(visit.copy, JOB_SET_LINES, namespace),
+        await list_or_none(visit.copy, WORKLOAD_LINES, namespace),
+    )
+    metas = (one.metadata for objects in lists for one in objects or ())
+    return {meta.uid for meta in metas if matcher.matches(meta.labels)}
+
+
+def _list_values(rows: Iterable[Row], name: str) -> list[str]:
     return sorted({row[name] for row in rows if row[name]})
 
 

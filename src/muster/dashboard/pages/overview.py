@@ -42,7 +42,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
     """Return the state of the cluster, as far as the viewer may see it."""
     unseen: list[str] = []
     pods = await list_or_none(visit.copy, POD_LINES)  # before the jobs, whose pods are among these
-    scene = await read_scene(visit.copy, visit.viewer.namespace, visit.now, unseen.append)
+    scene = await read_scene(visit.copy, visit.viewer.namespace, visit.now, unseen.append, visit.copy.memo)
     cohorts = await list_or_none(visit.copy, COHORT)
     tree = list_quota_nodes(scene.cluster_queues or (), cohorts or ())
     queues = [one for one in tree if one.row is not None]

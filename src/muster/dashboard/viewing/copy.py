@@ -16,6 +16,7 @@ from muster.api.meta import ListMeta
 from muster.api.status import ApiError
 from muster.api.values.selectors import parse_label_selector
 from muster.dashboard.viewing.answers import Answers
+from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -30,6 +31,7 @@ IDLE_SECONDS = 60.0
 # A list that the server refused is asked for again after this time.
 _REFUSED_SECONDS = 10.0
 _MOST_FOLLOWED = 100
+_MOST_MEMOS = 10
 
 
 class _Key(NamedTuple):
@@ -58,6 +60,7 @@ class Copy(Client):
     """
 
     def __init__(self, client: Client, clock: Clock, random: Random) -> None:
+        self._memos: dict[str, Memo] = {}
         super().__init__(client.transport, field_manager="muster-dashboard")
         self.revision = 0
         self.trouble = ""
@@ -89,6 +92,12 @@ class Copy(Client):
             raise followed.error
         metadata = ListMeta(resource_version=followed.informer.version)
         return Page(metadata=metadata, items=followed.informer.all())
+
+    def memo(self, namespace: str) -> Memo:
+        """Return what was decided before about the jobs of a namespace ("": of all)."""
+        while namespace not in self._memos and len(self._memos) >= _MOST_MEMOS:
+            del self._memos[next(iter(self._memos))]
+        return self._memos.setdefault(namespace, Memo())
 
     async def wait_for_change(self, revision: int) -> int:
         """Wait until the copy is newer than a revision, and return the new one."""

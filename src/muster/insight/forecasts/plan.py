@@ -9,7 +9,7 @@ from msgspec.structs import replace as changed
 
 from muster.api.core import Pod
 from muster.api.kueue import PodSet, ResourceFlavor, Workload, WorkloadSpec
-from muster.api.kueue.names import ADMISSION_GATE, POD_SET_LABEL, TOPOLOGY_GATE
+from muster.api.kueue.names import ADMISSION_GATE, ELASTIC_JOB, POD_SET_LABEL, TOPOLOGY_GATE
 from muster.api.managed.pods import role_of
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.controllers.gangs import GangSource
@@ -20,6 +20,9 @@ from muster.insight.jobs.state import OPEN
 from muster.insight.jobs.state import Verdict as Prospect
 from muster.queueing.model import Places
 from muster.runtime.objects import key_of
+
+# The gates that admission takes from pods.
+_OPENED_BY_ADMISSION = (ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE)
 
 DEVICES: Final = "Its pods claim devices: their quota, and which nodes have them, was not looked at."
 
@@ -202,5 +205,5 @@ def _on(pod: Pod, flavors: Iterable[ResourceFlavor], domain: Mapping[str, str]) 
     for flavor in flavors:
         selector |= flavor.spec.node_labels
         borne = tolerations(borne, flavor.spec.tolerations)
-    gates = tuple(gate for gate in spec.scheduling_gates if gate.name not in (ADMISSION_GATE, TOPOLOGY_GATE))
+    gates = tuple(gate for gate in spec.scheduling_gates if gate.name not in _OPENED_BY_ADMISSION)
     return changed(pod, spec=changed(spec, node_selector=selector, tolerations=borne, scheduling_gates=gates))

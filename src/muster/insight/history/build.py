@@ -223,16 +223,20 @@ def times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
     """Return the owner and the times of a job for its table row: submitted, started, ended, seconds of running."""
     ended = None if is_cancelling(job, pods) else ended_at(job)
     started = job.past.started if job.past is not None else started_at(job, trace(pods))
-    seconds = max(int(((ended or now) - started).total_seconds()), 0) if started is not None else None
     meta = job.metadata
     return {
         "owner": owner_of(meta),
         "submitted": meta.creation_timestamp,
         "started": started,
         "ended": ended,
-        "runSeconds": seconds,
+        "runSeconds": run_seconds(started, ended, now),
         "uid": meta.uid,
     }
+
+
+def run_seconds(started: datetime | None, ended: datetime | None, now: datetime) -> int | None:
+    """Return how long a job has run, or ran before it ended; None if it has not started."""
+    return max(int(((ended or now) - started).total_seconds()), 0) if started is not None else None
 
 
 def command_of(containers: Sequence[Container]) -> str:

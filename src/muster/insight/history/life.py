@@ -1,5 +1,6 @@
 """The life of one job as sentences with times, from the engine's decisions and from the job or its record. Pure."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -8,9 +9,10 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from muster.api.core import Pod
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.decisions import Amount, Decision, Other, What
-from muster.insight.history.build import ended_at, owner_of
+from muster.insight.history.build import ended_at, owner_of, started_at, trace
 from muster.insight.history.runs import Run
 from muster.insight.record import JobRecord
 from muster.insight.text import escape_controls, format_duration, format_owner, format_quantity
@@ -30,7 +32,11 @@ _VICTIM_RULES: Mapping[str, str] = {
 
 
 class Facts(Struct, frozen=True):
-    """The begin and end of a life, as a job or its record has them. ended: None before the end. end: how, and why."""
+    """The begin and end of a life, as a job or its record has them.
+
+    started: when the first pod after the last admission began to run; None if none did. ended: None before the end.
+    end: how, and why.
+    """
 
     namespace: str
     name: str
@@ -40,10 +46,11 @@ class Facts(Struct, frozen=True):
     queue: str = ""
     ended: datetime | None = None
     end: str = ""
+    started: datetime | None = None
 
 
 class Moment(Struct, frozen=True):
-    """An entry of a life. decision: the decision that it tells; None for the submission and the end."""
+    """An entry of a life. decision: the decision that it tells; None for the submission, the start and the end."""
 
     at: datetime
     what: What | str
@@ -59,8 +66,8 @@ class Life(Struct, frozen=True):
     kept: bool = True
 
 
-def facts_of_job(job: JobRecord) -> Facts:
-    """Return the facts of an existing job."""
+def facts_of_job(job: JobRecord, pods: Sequence[Pod] = ()) -> Facts:
+    """Return the facts of an existing job. pods: those that are left of it."""
     meta, end = job.metadata, job.end
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     return Facts(
@@ -72,13 +79,14 @@ def facts_of_job(job: JobRecord) -> Facts:
         queue,
         ended_at(job) if end is not None else None,
         end.word if end is not None else "",
+        started_at(job, trace(pods)),
     )
 
 
 def facts_of_run(run: Run) -> Facts:
     """Return the facts of a recorded run."""
     end = f"{run.state}: {run.reason}" if run.reason else run.state
-    return Facts(run.namespace, run.name, run.uid, run.submitted, run.owner, run.queue, run.ended, end)
+    return Facts(run.namespace, run.name, run.uid, run.submitted, run.owner, run.queue, run.ended, end, run.started)
 
 
 def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
@@ -88,6 +96,10 @@ def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
     """
     own = [one for one in decisions if not (facts.uid and one.uid and one.uid != facts.uid)]
     moments = [Moment(one.at, one.what, _describe(one), one) for one in _join_placements(own)]
+    if facts.started is not None:
+        # Pods tell their starts in whole seconds, decisions do not: of the same second, decisions come first.
+        place = bisect_right(moments, facts.started, key=lambda one: one.at.replace(microsecond=0))
+        moments.insert(place, Moment(facts.started, "Started", "its first worker started"))
     if facts.submitted is not None:
         owner = f" by {format_owner(facts.owner)}" if facts.owner else ""
         queue = f" to queue {facts.queue}" if facts.queue else ""
@@ -217,6 +229,8 @@ _SENTENCES: Mapping[What, Callable[[Decision], str]] = {
     "Evicted": lambda one: f"gave its quota back ({one.rule}): {one.because}",
     "Unplaced": _describe_unplaced,
     "Placed": _describe_placed,
+    "Interrupted": lambda one: f"interrupted ({one.rule}): {one.because}",
+    "GaveBack": lambda one: f"gave its nodes back ({one.rule}): {one.because}",
     "Nominated": lambda one: f"offered to the clusters {_list(one.clusters)}",
     "Dispatched": lambda one: f"sent to cluster {_list(one.clusters)}",
     "Recalled": _describe_recalled,

@@ -7,16 +7,15 @@ from typing import Any
 
 from muster.api.core import Pod
 from muster.api.ours.trials import grid_of
-from muster.api.pods import is_deleting, is_finished, why_unplaced
+from muster.api.pods import is_deleting, is_finished
 from muster.api.values.indexes import Indexes
 from muster.insight.jobs.failures import (
     describe_cancelled_trials,
     describe_failed_trials,
     describe_interruptions_and_restarts,
-    explain_waiting,
-    find_failures,
     shorten_indexes,
 )
+from muster.insight.jobs.workers import explain_pod
 from muster.insight.record import JobRecord
 from muster.jobs.job.census import completion_index, failures_of_index
 
@@ -117,16 +116,11 @@ def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
 def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> dict[str, Any]:
     if pod is None:
         return {"tries": 0, "node": "", "seconds": None, "reason": ""}
-    reason = ""
-    if state in ("Failed", "Retrying"):
-        reason = next((one.alone for one in find_failures(job, [pod])), "")
-    elif state in ("Pending", "Starting"):
-        reason = next(iter(explain_waiting(job, pod)), "") or why_unplaced([pod])
     began, tries = pod.status.start_time, sum(failures_of_index(pod)) + 1
     ends = [one.state.terminated.finished_at for one in pod.status.container_statuses if one.state.terminated]
     end = max(filter(None, ends), default=None) if is_finished(pod) else now
     seconds = int((end - began).total_seconds()) if began is not None and end is not None else None
-    return {"tries": tries, "node": pod.spec.node_name, "seconds": seconds, "reason": reason}
+    return {"tries": tries, "node": pod.spec.node_name, "seconds": seconds, "reason": explain_pod(job, pod, state)}
 
 
 def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None) -> str:

@@ -7,23 +7,31 @@ from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, MULTI_KUEUE_CLUSTER, RESOURCE_FLAVOR
 from muster.insight.attention import Scene
 from muster.insight.clusters import find_cluster_states
+from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
 from muster.insight.reader.visible import visible_job_rows
 from muster.runtime.client import Client
 
 
-async def read_scene(client: Client, own: str, now: datetime, say: Callable[[str], None]) -> Scene:
+async def read_scene(
+    client: Client,
+    own: str,
+    now: datetime,
+    say: Callable[[str], None],
+    find_memo: Callable[[str], Memo] = lambda _: Memo(),
+) -> Scene:
     """Return what the user may see of the nodes, the queues and the jobs.
 
     own: the user's namespace, for a user who may list the objects of one namespace only.
     say: receives a sentence about each kind that is not shown.
+    find_memo: returns what was decided before about the jobs of a namespace.
 
     Raises:
         ApiError: the user may not see the jobs of their own namespace.
     """
     silence = "" if await is_led(client, now) else NOT_LED
     nodes = await list_or_say(client, NODE, "", say, "nodes")
-    jobs, where = await visible_job_rows(client, own, now, say)
+    jobs, where = await visible_job_rows(client, own, now, say, find_memo)
     workers = await list_or_none(client, MULTI_KUEUE_CLUSTER)
     return Scene(
         silence=silence,

@@ -22,7 +22,6 @@ from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.status import ApiError
 from muster.insight.clusters import ClusterState, clusters_of_queues, find_cluster_states
 from muster.insight.reader.queues import UNSEEN, get_or_none, list_or_none
-from muster.multicluster.kubeconfigs import SECRET_KEY, UntrustedKubeconfigError, trusted
 from muster.runtime.client import Client
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.refusals import ignoring
@@ -95,6 +94,8 @@ async def _configured(client: Client, of: Callable[[Any], str], usual: str) -> s
 
 async def connection_to(client: Client, cluster: MultiKueueCluster, namespace: str) -> ConnectionConfig | str:
     """Return the connection of the manager to a worker cluster, or a sentence why the user may not see it."""
+    from muster.multicluster.kubeconfigs import SECRET_KEY, UntrustedKubeconfigError, trusted  # it loads asyncio
+
     name, source = cluster.metadata.name, cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != SECRET_LOCATION:
         return f"the kubeconfig of cluster {name} is not in a Secret: only its manager can read it"

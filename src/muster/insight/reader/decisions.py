@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from muster.api.core import POD
 from muster.api.ours.decisions import PATH, Decision, Decisions
 from muster.api.status import ApiError
 from muster.insight.history.life import Facts, Life, describe_life, facts_of_job, facts_of_run
 from muster.insight.history.runs import RunQuery
 from muster.insight.reader.history import recorded
+from muster.insight.reader.queues import list_or_none
 from muster.insight.reader.records import record_named
 from muster.runtime.client import Client
 from muster.runtime.transport import Request
@@ -57,7 +59,9 @@ async def read_life(client: Client, namespace: str, name: str) -> Life | None:
 async def _find_facts(client: Client, namespace: str, name: str) -> Facts | None:
     """Return the facts of a job, with its end as the history has it; None if it neither exists nor is recorded."""
     try:
-        job = facts_of_job(await record_named(client, name, namespace))
+        record = await record_named(client, name, namespace)
+        pods = await list_or_none(client, POD, namespace, labels=record.pod_selector) or ()
+        job: Facts | None = facts_of_job(record, [pod for pod in pods if record.owns(pod)])
     except ApiError as error:
         if error.code != 404:
             raise

@@ -4,11 +4,11 @@
 `insight.jobs` and `insight.quota`.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from muster.api.batch import JOB_NAME_LABEL
@@ -17,52 +17,58 @@ from muster.api.jobset.names import JOBSET_UID
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.pods import group_name
-from muster.insight.history.build import nodes_of, times
+from muster.api.managed.podgroup import group_name
+from muster.insight.history.build import nodes_of, run_seconds, times
 from muster.insight.history.runs import Run
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
-from muster.insight.jobs.state import find_job_state, find_workload_state
+from muster.insight.jobs.state import JobState, find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
 from muster.insight.reader.history import recalled
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
 from muster.insight.reader.records import all_records
+from muster.insight.record import JobRecord
 from muster.insight.text import format_age
 from muster.runtime.client import Client
+from muster.runtime.eventloop import await_all
 from muster.runtime.events.correlator import COMBINED
 
+# Positions of Workloads that stay the same change with the use of fair queues, and are read anew after this time.
+_POSITION_SECONDS = 10.0
 
-async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[[str], None]) -> list[dict[str, Any]]:
+
+async def job_rows(
+    client: Client, namespace: str, now: datetime, say: Callable[[str], None], memo: Memo | None = None
+) -> list[dict[str, Any]]:
     """Return a line for each job and each other Workload, the oldest first.
 
     say: receives a sentence about what the user may not see.
+    memo: what was decided before about the jobs of this namespace, for a client whose lists are live.
 
     Raises:
         ApiError: the user may not see Jobs.
     """
+    memo = memo if memo is not None else Memo()
     unseen: list[str] = []
-    others = asyncio.gather(
+    # If the server refuses several lists, the error is the one about jobs.
+    jobs, pods, workloads = await await_all(
+        all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
         pods_by_job(client, namespace, POD_LINES),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
     )
-    try:  # if the server refuses several lists, the error is the one about jobs, whichever comes first
-        jobs = await all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES)
-        pods, workloads = await others
-    finally:
-        others.cancel()
-        await asyncio.gather(others, return_exceptions=True)
     jobs = await recalled(client, namespace, jobs, pods)
     for text in unseen:
         say(text)
-    stands = await _quota_states(client, workloads)
+    stands = await _quota_states(client, workloads, now, memo)
     mine = index_by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
     standings: list[tuple[Any, Any, Any]] = []  # each job or Workload, its state, and where it stands
     for job in jobs:
         workload = mine.get(job.metadata.uid)
         stand = stands[workload.metadata.uid] if workload is not None else None
-        standings.append((job, find_job_state(job, pods[job.metadata.uid], stand), stand))
+        standings.append((job, _recall_state(memo, job, pods.get(job.metadata.uid, ()), stand), stand))
     if any(state.outside for _, state, _ in standings):
         untaken = await uncomposed(client, namespace)
         standings = [
@@ -86,25 +92,64 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
         meta = subject.metadata
         if meta.uid in uids:
             said = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
-            row = _job_row(subject, pods[meta.uid], state, stand, next(said, "")) | times(subject, pods[meta.uid], now)
+            row = _recall_row(memo, subject, pods.get(meta.uid, ()), state, stand, next(said, ""))
+            row = row | {"runSeconds": run_seconds(row["started"], row["ended"], now)}
             if meta.uid in free and not state.finished and state.word != "Deleting":
                 row["reason"] = "; ".join(filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota")))
         else:
             row = _workload_row(subject, state, stand)
         rows.append((meta.creation_timestamp or now, row))
+    for topic in ("state", "row"):
+        memo.retain(topic, uids)
     rows.sort(key=lambda row: (row[0], row[1]["name"]))
     return [row | {"age": format_age(created, now)} for created, row in rows]
 
 
-async def _quota_states(client: Client, workloads: list[Workload]) -> dict[str, QuotaState]:
+async def _quota_states(client: Client, workloads: list[Workload], now: datetime, memo: Memo) -> dict[str, QuotaState]:
     """Return the quota state of each Workload by its UID, with the position of each one that waits."""
-    states = {one.metadata.uid: find_quota_state(one) for one in workloads}
+    states = {
+        one.metadata.uid: memo.recall("quota", one.metadata.uid, (one,), partial(find_quota_state, one))
+        for one in workloads
+    }
     waiting = [one for one in workloads if states[one.metadata.uid].waits]
-    positions = await Visibility(client).positions({(one.metadata.namespace, one.spec.queue_name) for one in waiting})
+    positions = await _read_positions(client, waiting, now, memo)
     for one in waiting:
-        if (position := positions.get((one.metadata.namespace, one.metadata.name))) is not None:
-            states[one.metadata.uid] = replace(states[one.metadata.uid], position=position)
+        uid, position = one.metadata.uid, positions.get((one.metadata.namespace, one.metadata.name))
+        if position is not None:
+            made = partial(replace, states[uid], position=position)
+            states[uid] = memo.recall("position", uid, (states[uid], position), made)
+    memo.retain("quota", states.keys())
+    memo.retain("position", states.keys())
     return states
+
+
+async def _read_positions(
+    client: Client, waiting: Sequence[Workload], now: datetime, memo: Memo
+) -> dict[tuple[str, str], int]:
+    """Return the positions of Workloads that wait, which are asked for again once one of them is another."""
+    inputs = int(now.timestamp() / _POSITION_SECONDS), *waiting
+    positions: dict[tuple[str, str], int] | None = memo.find("positions", "", inputs)
+    if positions is None:
+        queues = {(one.metadata.namespace, one.spec.queue_name) for one in waiting}
+        positions = memo.keep("positions", "", inputs, await Visibility(client).positions(queues))
+    return positions
+
+
+def _recall_state(memo: Memo, job: JobRecord, pods: Sequence[Pod], stand: QuotaState | None) -> JobState:
+    inputs = (job.source, *job.jobs, job.past, stand, *pods)
+    return memo.recall("state", job.metadata.uid, inputs, lambda: find_job_state(job, pods, stand))
+
+
+def _recall_row(
+    memo: Memo, job: JobRecord, pods: Sequence[Pod], state: JobState, stand: QuotaState | None, refused: str
+) -> dict[str, Any]:
+    """Return the line of a job, as it was at the time when one of the objects changed."""
+
+    def make() -> dict[str, Any]:
+        about = times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
+        return _job_row(job, pods, state, stand, refused) | about
+
+    return memo.recall("row", job.metadata.uid, (job.source, *job.jobs, job.past, stand, state, refused, *pods), make)
 
 
 async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
@@ -198,7 +243,7 @@ async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
 async def uncomposed(client: Client, namespace: str) -> dict[str, str]:
     """Return why jobs have no Workload: by the UID of the job, the message of the newest Event."""
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
-    invalid, unranked = await asyncio.gather(*(_told(client, namespace, f"reason={reason}") for reason in reasons))
+    invalid, unranked = await await_all(*(_told(client, namespace, f"reason={reason}") for reason in reasons))
     return unranked | invalid
 
 
@@ -212,7 +257,7 @@ async def _told(client: Client, namespace: str, fields: str) -> dict[str, str]:
     return {event.involved_object.uid: event.message.removeprefix(COMBINED) for event in newest}
 
 
-def _job_row(job: Any, pods: list[Any], state: Any, stands: Any, refused: str) -> dict[str, Any]:
+def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str) -> dict[str, Any]:
     row = _row(job.metadata.namespace, job.metadata.name, state, stands)
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason

@@ -21,7 +21,8 @@ from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS, PodSet
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.pods import group_name, is_managed
+from muster.api.managed.podgroup import group_name
+from muster.api.managed.pods import is_managed
 from muster.api.meta import ObjectMeta
 from muster.api.ours.elastic import bounds_of
 from muster.api.status import ApiError, forbidden
@@ -37,10 +38,10 @@ from muster.insight.forecasts.plan import ObjectPlan, Subject, plan_subjects
 from muster.insight.forecasts.quotaplan import QuotaPlan, plan_quota
 from muster.insight.forecasts.rehearsal import ClusterReadings
 from muster.insight.jobs.state import Verdict
-from muster.insight.reader.job import ADMITTED_BY, snapshot_of
 from muster.insight.reader.jobsetplan import of_jobset
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.room import survey
+from muster.insight.reader.waiting import ADMITTED_BY, snapshot_of
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.terms import Terms

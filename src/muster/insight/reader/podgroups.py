@@ -1,6 +1,5 @@
 """The reader of PodGroups in all dialects that a cluster serves, with their pods and Events."""
 
-import asyncio
 from collections.abc import Callable
 
 from muster.api.core import EVENT, POD, Event
@@ -9,6 +8,7 @@ from muster.insight.reader.queues import list_or_none, list_or_say
 from muster.jobs.podgroup.record import KINDS, NATIVE
 from muster.jobs.podgroup.reference import By
 from muster.runtime.client import Client
+from muster.runtime.eventloop import await_all
 
 
 async def pod_groups(client: Client, namespace: str, say: Callable[[str], None]) -> list[PodGroupView]:
@@ -21,7 +21,7 @@ async def pod_groups(client: Client, namespace: str, say: Callable[[str], None])
     """
     pods = (await client.list(POD, namespace)).items
     reads = (list_or_say(client, kind, namespace, say, f"PodGroups of {kind.group}") for kind in KINDS)
-    lists = dict(zip(KINDS, await asyncio.gather(*reads), strict=True))
+    lists = dict(zip(KINDS, await await_all(*reads), strict=True))
     ways = [by for by in By if by is not By.FIELD or lists[NATIVE] is not None]
     return view_groups([group for groups in lists.values() for group in groups or ()], pods, ways)
 

@@ -14,9 +14,9 @@ from muster.gang.arrays import is_numpy_installed
 from muster.insight.history.build import owner_of
 from muster.insight.quota.queues import explain_closed
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state
-from muster.insight.reader.job import snapshot_of
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.queues import Visibility
+from muster.insight.reader.waiting import snapshot_of
 from muster.queueing.scheduling.estimate import Estimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of

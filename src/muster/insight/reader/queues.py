@@ -14,6 +14,7 @@ from muster.api.core import NODE
 from muster.api.groups.coordination import LEASE, Lease
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
+from muster.api.kueue.names import JOB_UID_LABEL
 from muster.api.kueue.visibility import (
     MAX_PENDING_LIMIT,
     VISIBILITY_GROUP,
@@ -81,6 +82,11 @@ async def workloads_of(
     """
     workloads = await list_or_say(client, kind, namespace, say, "queues") or []
     return [one for one in workloads if not is_variant(one)]
+
+
+def labels_of(job_uid: str) -> str:
+    """Return the label selector for the Workloads of a job."""
+    return f"{JOB_UID_LABEL}={job_uid}"
 
 
 async def is_embedded(client: Client) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
 from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 
 T = TypeVar("T")
@@ -36,21 +37,26 @@ async def list_visible(
 
 
 async def visible_job_rows(
-    client: Client, own: str, now: datetime, say: Callable[[str], None]
+    client: Client,
+    own: str,
+    now: datetime,
+    say: Callable[[str], None],
+    find_memo: Callable[[str], Memo] = lambda _: Memo(),
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the lines of all jobs and "", or else of the jobs of the user's own namespace and its name.
 
     own: the user's namespace. say: receives a sentence about what the user may not see.
+    find_memo: returns what was decided before about the jobs of a namespace.
 
     Raises:
         ApiError: the user may not see the jobs of their own namespace either.
     """
     try:
-        return await job_rows(client, "", now, say), ""
+        return await job_rows(client, "", now, say, find_memo("")), ""
     except ApiError as error:
         if error.code != 403:
             raise
-    rows = await job_rows(client, own, now, say)
+    rows = await job_rows(client, own, now, say, find_memo(own))
     say(_describe_limit("jobs", own))
     return rows, own
 

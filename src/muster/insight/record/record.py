@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -36,7 +36,9 @@ from muster.jobs.interruption import (
     last_interruption,
 )
 from muster.jobs.job.conditions import CANCELLED, FAILURE_TARGET, SUCCESS_CRITERIA_MET
-from muster.runtime.containerlogs import KeptPod
+
+if TYPE_CHECKING:
+    from muster.runtime.containerlogs import KeptPod
 
 
 class Role(Struct, frozen=True):
@@ -326,7 +328,7 @@ class JobRecord(Struct, frozen=True):
         """Return the rank of a pod, or the last part of its name where it has no index."""
         return rank_of(pod)
 
-    def kept_rank(self, pod: KeptPod) -> str:
+    def kept_rank(self, pod: "KeptPod") -> str:
         """Return the rank of a pod that is gone and whose logs are kept."""
         return self._rank_in(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
 

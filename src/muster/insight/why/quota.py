@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.api.conditions import find_true
 from muster.api.kueue import CLUSTER_QUEUE, Workload
 from muster.api.kueue.names import EVICTED, QUEUE_NAME_LABEL
 from muster.api.values.quantity import amount
-from muster.insight.forecasts.forecast import Holder
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.failures import NAMED
 from muster.insight.jobs.replacements import needs_replacements
@@ -17,6 +16,9 @@ from muster.insight.quota.queues import describe_resume
 from muster.insight.quota.state import UNTIL_RELEASED, QuotaState, display_name
 from muster.insight.text import format_age, format_owner, format_quantity, format_table, group_alike
 from muster.insight.why.readings import JobReadings, Level, State
+
+if TYPE_CHECKING:
+    from muster.insight.forecasts.forecast import Holder
 
 
 def describe_quota(readings: JobReadings) -> Level:
@@ -163,7 +165,7 @@ def _describe_ahead(readings: JobReadings) -> list[str]:
     return [ahead, *(head if readings.strict else [])]
 
 
-def _describe_holder(holder: Holder, now: datetime) -> str:
+def _describe_holder(holder: "Holder", now: datetime) -> str:
     usage = ", ".join(f"{resource} {format_quantity(resource, n)}" for resource, n in holder.usage.items())
     return f"{holder.name}{_describe_owner(holder.owner)} ({usage}, for {format_age(holder.since, now)})"
 

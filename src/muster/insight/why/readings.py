@@ -4,18 +4,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from muster.api.core import Pod
 from muster.api.kueue import Workload
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import is_finished
 from muster.insight.clusters import ClusterState
-from muster.insight.forecasts.forecast import Holder, Need
 from muster.insight.jobs.state import OPEN, JobState, Verdict
 from muster.insight.quota.state import QuotaState
 from muster.insight.record import JobRecord
-from muster.queueing.scheduling.estimate import Estimate
+
+if TYPE_CHECKING:
+    from muster.insight.forecasts.forecast import Holder, Need
+    from muster.queueing.scheduling.estimate import Estimate
 
 # How messages name another workload.
 _ANOTHER = re.compile(r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)")
@@ -53,9 +55,9 @@ class JobReadings:
     head: str = ""
     apart: Sequence[str] = ()
     stopped: Sequence[tuple[str, str]] = ()
-    needs: Sequence[Need] = ()
-    holders: Sequence[Holder] = ()
-    estimate: Estimate | None = None
+    needs: "Sequence[Need]" = ()
+    holders: "Sequence[Holder]" = ()
+    estimate: "Estimate | None" = None
     verdict: Verdict = OPEN
     names: Mapping[str, str] = field(default_factory=dict)
     owners: Mapping[tuple[str, str], str] = field(default_factory=dict)

@@ -1,13 +1,16 @@
 """Puts into sentences what became of a job's pods, and when the job will start. Pure."""
 
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from muster.api.ours.notify import NOTIFY_FAILURE_ANNOTATION
 from muster.insight.jobs.failures import NAMED, count_times, find_failures, last_telling_line
 from muster.insight.text import format_age
 from muster.insight.why.readings import JobReadings
 from muster.jobs.interruption import INTERRUPTED, interruption_of
-from muster.queueing.scheduling.estimate import Estimate
+
+if TYPE_CHECKING:
+    from muster.queueing.scheduling.estimate import Estimate
 
 _DAY = timedelta(days=1)
 
@@ -46,7 +49,7 @@ def describe_notices(readings: JobReadings) -> str:
     return last_telling_line(annotations.get(NOTIFY_FAILURE_ANNOTATION, ""))
 
 
-def describe_estimate(estimate: Estimate, now: datetime) -> str:
+def describe_estimate(estimate: "Estimate", now: datetime) -> str:
     """Return an estimate as a sentence."""
     if estimate.at is None:
         return f"{estimate.certainty}: {estimate.because}"

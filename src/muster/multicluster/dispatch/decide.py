@@ -252,7 +252,7 @@ def _plan_after_remote_eviction(plan: DispatchPlan, view: DispatchView, home: Re
 
 def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime) -> DispatchPlan:
     """Return the plan for a job that has ended at home: the workload ends here once its job shows it."""
-    if home.job is not None and not view.mirrored:
+    if not view.mirrored:
         return replace(plan, mirror=home.cluster)
     why, message = reason(finished.reason), one_line(finished.message, MAX_MESSAGE)
     conditions = put(plan.status.conditions, FINISHED, True, why, message, now)

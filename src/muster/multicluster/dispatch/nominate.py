@@ -27,19 +27,30 @@ def nominate_clusters(
     itself.
     The earliest-start dispatcher asks one cluster in each round, so that a wrong estimate costs at most a round.
     """
-    before, step = status.nominated_cluster_names, settings.step
+    before = status.nominated_cluster_names
     if settings.dispatcher not in (ALL_AT_ONCE, INCREMENTAL, EARLIEST_START):
         return before, None
     if settings.dispatcher == EARLIEST_START:
-        remotes, step = sorted(remotes, key=_until_start), 1
+        remotes = sorted(remotes, key=_until_start)
     names = [remote.cluster for remote in remotes if remote.cluster not in before]
     if settings.dispatcher == ALL_AT_ONCE:
         return (*before, *sorted(names))[:MOST_NOMINATED], None
-    begun = since(find(status.conditions, QUOTA_RESERVED), now)
-    rounds = max(0, (now - begun) // ROUND) + 1
-    room = max(0, rounds * step - len(before))
+    begun, rounds = _count_rounds(status, now)
+    room = count_room(status, settings, now)
     wake_at = begun + rounds * ROUND if names[room:] else None
     return (*before, *names[:room])[:MOST_NOMINATED], wake_at
+
+
+def count_room(status: WorkloadStatus, settings: DispatchSettings, now: datetime) -> int:
+    """Return how many more clusters may try by now, for the dispatchers that ask in rounds."""
+    step = 1 if settings.dispatcher == EARLIEST_START else settings.step
+    return max(0, _count_rounds(status, now)[1] * step - len(status.nominated_cluster_names))
+
+
+def _count_rounds(status: WorkloadStatus, now: datetime) -> tuple[datetime, int]:
+    """Return when the rounds began, and how many there have been."""
+    begun = since(find(status.conditions, QUOTA_RESERVED), now)
+    return begun, max(0, (now - begun) // ROUND) + 1
 
 
 def _until_start(remote: Remote) -> float:

@@ -74,7 +74,8 @@ class DispatchView(Struct, frozen=True):
     check: the AdmissionCheck of MultiKueue between the workload's quota and its admission; "" if there is none.
     home: the one cluster where a job of it may be, as stored with the workload; "" if there is none.
     objection: why its job cannot be dispatched at all; "" if it can.
-    mirrored: whether the status of the job here is that of the job at home. remotes: in order of preference.
+    mirrored: whether the status of the job here is that of the ended job at home, or none is there.
+    remotes: in order of preference.
     """
 
     workload: Workload

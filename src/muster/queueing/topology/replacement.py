@@ -7,22 +7,63 @@
 Only topologies whose lowest domains are single nodes count: a rack is not lost with one of its nodes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from muster.api.nodes import HOSTNAME_LABEL
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
 from muster.gang.nodes.domains import Level
-from muster.queueing.model import FlavorSpec, Places, PodSet, TopologyRequest
+from muster.queueing.model import FlavorSpec, Places, PodSet, TopologyRequest, WorkloadInfo
 from muster.queueing.topology import search
 from muster.queueing.topology.assigning import ANYWHERE, ask_of, shape_of
 from muster.queueing.topology.ledger import Ledger
+
+# The levels of places that are single nodes.
+SINGLE_NODES = (HOSTNAME_LABEL,)
 
 
 def lost_of(places: Places, lost: str) -> int:
     """Return how many pods the assignment has on a node."""
     return sum(count for values, count in places.domains if values[-1] == lost)
+
+
+def hosts_of(places: Iterable[Places]) -> set[str]:
+    """Return the nodes of the places, if they are places on single nodes."""
+    return {values[-1] for one in places if one.levels == SINGLE_NODES for values, _ in one.domains}
+
+
+def describe_eviction(lost_hosts: Sequence[str], why: str) -> str:
+    """Return the message for a workload that is evicted. why: why the only lost node has no replacement."""
+    if len(lost_hosts) == 1:
+        return f"Workload was evicted as there was no replacement for a failed node: {lost_hosts[0]} ({why})"
+    return f"Workload eviction triggered due to multiple TAS assigned node failures, including: {', '.join(lost_hosts)}"
+
+
+def replace_in_all(
+    holder: WorkloadInfo, flavors: Mapping[str, FlavorSpec], ledger: Ledger, lost: str
+) -> tuple[Places, ...] | str:
+    """Return all places of a workload, with another node for the lost one, or why there is none.
+
+    Each podset is placed beside those before it. The ledger is unchanged.
+    """
+    specs = {podset.name: podset for podset in holder.podsets}
+    replaced_places: list[Places] = []
+    try:
+        for places in holder.places:
+            outcome: Places | str = places
+            if lost in hosts_of([places]):
+                outcome = replace_node(places, specs[places.podset], flavors, ledger, lost)
+            if isinstance(outcome, str):
+                return outcome
+            ledger.give([places])
+            ledger.take([outcome])
+            replaced_places.append(outcome)
+    finally:
+        ledger.give(replaced_places)
+        ledger.take(holder.places[: len(replaced_places)])
+    return tuple(replaced_places)
 
 
 def replace_node(

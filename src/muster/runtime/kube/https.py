@@ -10,7 +10,6 @@ header or a TLS context and nowhere else; redirects are not followed, so that no
 """
 
 import asyncio
-import itertools
 import logging
 import os
 import socket
@@ -18,46 +17,45 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
 
 from muster.api.status import ApiError
-from muster.runtime.backoff import Backoff
 from muster.runtime.client import error_of
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.kube.credentials import ClientCertificate, Credential, Vault
 from muster.runtime.kube.exec_plugins import credential_source, printable
-from muster.runtime.kube.kubeconfig import ConnectionConfig, Impersonation
+from muster.runtime.kube.kubeconfig import ConnectionConfig
+from muster.runtime.kube.requests import (
+    CLOSED,
+    MAX_CONCURRENT_REQUESTS,
+    MAX_RESPONSE_BYTES,
+    UnreachedError,
+    fixed_headers,
+    headers_of,
+    no_answer,
+    not_allowed,
+    path_and_query,
+    send_with_retries,
+    too_large,
+)
 from muster.runtime.kube.tls import client_context, explain
 from muster.runtime.transport import ClosedError, Conversation, Request, Response, TransportError
 
-# Requests at a time; streams come on top. client-go's default rate would allow far fewer.
-MAX_CONCURRENT_REQUESTS = 64
-# A page of 500 objects of the largest stored size would have 750 MB; real pages have 4 MB.
-MAX_RESPONSE_BYTES = 256 << 20
 # An idle connection is kept this long; servers keep theirs longer (Kubernetes 90 s).
 KEEPALIVE_SECONDS = 60.0
 # For the connection with its TLS: a user at a terminal should soon hear that a server is stopped.
 CONNECT_SECONDS = 5.0
-CONNECT_ATTEMPTS = 3
-CONNECT_BACKOFF = Backoff(first=0.1, limit=2.0)
-# client-go's number of tries for a server that says when to come back.
-MAX_ATTEMPTS = 10
-
-USER_AGENT = "muster"
-
-_IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 # A silently vanished peer is noticed after idle + interval * count seconds.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 # The loop closes a connection that was shut down within its next iterations.
 _ITERATIONS_TO_CLOSE = 100
 
 _log = logging.getLogger(__name__)
-_CLOSED = "the client is closed"
 
 A = TypeVar("A", Response, "Response | aiohttp.ClientResponse")
 
@@ -87,7 +85,7 @@ class HttpsTransport:
         self._vault = Vault(source, clock)
         self._max_response_bytes = max_response_bytes
         self._stream_idle_seconds = stream_idle_seconds
-        self._headers = _make_fixed_headers(config)
+        self._headers = fixed_headers(config)
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self._session: aiohttp.ClientSession | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -157,7 +155,7 @@ class HttpsTransport:
         self._closed = True
         await self._vault.close()
         for answer in self._answers:  # aiohttp does not wake the readers of a connection that it closes itself
-            answer.content.set_exception(_ClosedHereError(_CLOSED))
+            answer.content.set_exception(_ClosedHereError(CLOSED))
         if self._session is not None:
             await self._session.close()
         await self._close_lost_connections()
@@ -197,7 +195,7 @@ class HttpsTransport:
                     request, credential, read, None if seconds is None else started + seconds
                 )
         except TimeoutError:
-            raise TransportError(f"{self._where(request)}: no answer within {seconds:g} s") from None
+            raise no_answer(self._where(request), seconds) from None
         took = self._clock.monotonic() - started
         audit = answer.headers.get("audit-id", "")
         _log.debug("%s -> %d in %.0f ms", self._where(request), answer.status, 1000 * took, extra={"audit_id": audit})
@@ -210,33 +208,24 @@ class HttpsTransport:
         read: Callable[[aiohttp.ClientResponse], Awaitable[A]],
         deadline: float | None,
     ) -> A:
-        for attempt in itertools.count(1):
+        async def send() -> A:
             try:
-                answer = await self._send_once(request, credential, read)
+                return await self._send_once(request, credential, read)
             except (aiohttp.ClientError, OSError) as error:
                 if isinstance(error, aiohttp.ClientSSLError):
                     self._tls = None  # the next request reads the files again: they may have been rotated
                 self._require_open(request)
-                if not _may_reconnect(request.method, error, attempt):
-                    raise _broken_connection(self._where(request), error) from None
-                pause = CONNECT_BACKOFF.delay(attempt, self._random)
-            else:
-                again = pause_of(answer.status, answer.headers.get("retry-after", ""), attempt)
-                if again is None or (deadline is not None and self._clock.monotonic() + again >= deadline):
-                    return answer
-                pause = self._random.jitter(again, 0.1)
-            await self._clock.sleep(pause)
-        raise AssertionError("count() has no end")
+                raise _broken_connection(self._where(request), error) from None
+
+        return await send_with_retries(send, request.method, self._clock, lambda: self._random, deadline)
 
     async def _send_once(
         self, request: Request, credential: Credential, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]
     ) -> A:
         self._require_open(request)  # `close` may have been called during the wait
         if request.allowed is not None and not request.allowed():
-            raise TransportError(f"{self._where(request)}: was not sent: it is allowed no longer")
-        headers = [*self._headers, ("Accept", request.accept)]
-        if request.body:
-            headers.append(("Content-Type", request.content_type))
+            raise not_allowed(self._where(request))
+        headers = [*self._headers, *headers_of(request)]
         if credential.authorization:
             headers.append(("Authorization", credential.authorization))
         cluster = self.config.cluster
@@ -270,10 +259,7 @@ class HttpsTransport:
             chunks.append(chunk)
             size += len(chunk)
             if size > self._max_response_bytes:
-                raise TransportError(
-                    f"{response.method} {response.url.path}: the answer is larger than {self._max_response_bytes} "
-                    "bytes; ask for smaller pages"
-                )
+                raise too_large(f"{response.method} {response.url.path}", self._max_response_bytes)
         headers: dict[str, str] = {}
         for name, value in response.headers.items():
             key = name.lower()
@@ -288,7 +274,7 @@ class HttpsTransport:
 
     def _require_open(self, request: Request) -> None:
         if self._closed:
-            raise ClosedError(f"{self._where(request)}: {_CLOSED}") from None
+            raise ClosedError(f"{self._where(request)}: {CLOSED}") from None
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -322,9 +308,7 @@ class HttpsTransport:
         return self._tls[1]
 
     def _url(self, request: Request) -> str:
-        lists = ((name, value) for name, values in request.lists.items() for value in values)
-        query = urlencode([*request.query.items(), *lists], quote_via=quote)
-        return f"{self.config.cluster.server}{quote(request.path)}{f'?{query}' if query else ''}"
+        return f"{self.config.cluster.server}{path_and_query(request)}"
 
     def _where(self, request: Request) -> str:
         cluster = self.config.cluster
@@ -336,8 +320,11 @@ class _ClosedHereError(aiohttp.ClientConnectionError):
 
 
 def _broken_connection(where: str, error: Exception) -> TransportError:
-    kind = ClosedError if isinstance(error, _ClosedHereError) else TransportError
-    return kind(f"{where}: {explain(error)}")
+    if isinstance(error, _ClosedHereError):
+        return ClosedError(f"{where}: {explain(error)}")
+    # After a time-out there is no retry: the wait was long enough. Nor does a retry help against a refused certificate.
+    never_connected = isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError)
+    return (UnreachedError if never_connected else TransportError)(f"{where}: {explain(error)}")
 
 
 class _Chunks:
@@ -387,13 +374,6 @@ class _Socket:
                 return data.encode() if isinstance(data, str) else bytes(data)
 
 
-def pause_of(status: int, retry_after: str, attempt: int) -> float | None:
-    """Return the seconds after which a refused request is sent again; None if it is not."""
-    if status not in (429, 503) or attempt >= MAX_ATTEMPTS or not (retry_after.isascii() and retry_after.isdecimal()):
-        return None
-    return max(float(retry_after), CONNECT_BACKOFF.first)
-
-
 def _strip_secrets(location: str) -> str:
     """Return a URL's host and path: its user, query and fragment may be credentials."""
     try:
@@ -401,33 +381,6 @@ def _strip_secrets(location: str) -> str:
     except ValueError:
         return "?"
     return printable(f"{url.hostname or ''}{url.path}")
-
-
-def _may_reconnect(method: str, error: Exception, attempt: int) -> bool:
-    # Do not retry after a time-out: the wait was long enough.
-    never_connected = isinstance(error, aiohttp.ClientConnectorError)
-    hopeless = isinstance(error, aiohttp.ClientSSLError)
-    return never_connected and not hopeless and method in _IDEMPOTENT and attempt < CONNECT_ATTEMPTS
-
-
-def _make_fixed_headers(config: ConnectionConfig) -> tuple[tuple[str, str], ...]:
-    headers = [("User-Agent", USER_AGENT)]
-    if config.cluster.disable_compression:
-        headers.append(("Accept-Encoding", "identity"))
-    if config.user.impersonation is not None:
-        headers += _make_impersonation_headers(config.user.impersonation)
-    return tuple(headers)
-
-
-def _make_impersonation_headers(other: Impersonation) -> list[tuple[str, str]]:
-    headers = [("Impersonate-User", other.user)]
-    if other.uid:
-        headers.append(("Impersonate-Uid", other.uid))
-    headers += [("Impersonate-Group", group) for group in other.groups]
-    for key, values in other.extra:
-        name = f"Impersonate-Extra-{quote(key, safe='!#$&*+^|~')}"
-        headers += [(name, value) for value in values]
-    return headers
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from muster.runtime.kube.credentials import ClientCertificate, CredentialError, read_file
 from muster.runtime.kube.kubeconfig import ClusterConfig
+from muster.runtime.kube.requests import BROKEN, UNANSWERED
 from muster.runtime.transport import TransportError
 
 _ALERTS = {
@@ -100,9 +101,9 @@ def explain(error: BaseException) -> str:
         case aiohttp.ConnectionTimeoutError():
             return "the server does not take the connection in time"
         case aiohttp.ServerDisconnectedError():
-            return "the server closed the connection without an answer"
+            return UNANSWERED
         case aiohttp.ClientPayloadError() | ConnectionResetError():
-            return "the connection broke in the middle of the answer"
+            return BROKEN
     return _reason(cause)
 
 

@@ -9,8 +9,8 @@ from muster.api.core import Node, Pod
 from muster.gang.shapes import Shape, shape_of
 from muster.queueing.model import Assignment, FlavorSpec, PodSetAssignment
 from muster.simulation.engine.displacement import Precedence
+from muster.simulation.engine.gangask import GangAsk, make_standing
 from muster.simulation.engine.job import SimulatedJob
-from muster.simulation.engine.machines import GangAsk, make_standing
 from muster.simulation.engine.pinning import Pins, index_hosts, pin
 from muster.simulation.engine.templates import KnownTemplate
 
@@ -23,6 +23,7 @@ class AskMaker:
 
     def __init__(self, nodes: Iterable[Node], flavors: Mapping[str, FlavorSpec], least: float) -> None:
         self._hosts = index_hosts((one.metadata.name, one.metadata.labels) for one in nodes)
+        self._names = {name: host for host, name in self._hosts.items()}
         self._flavors = flavors
         self._least = least
         self._precedences: dict[Hashable, Precedence] = {}  # by the key of a template
@@ -61,6 +62,27 @@ class AskMaker:
             return self.make_ask(job, self.count_shapes(job, assignment), epoch, has_places=has_places)
         shapes = {shape: sum(count for _, count in nodes) for shape, nodes in pins.items()}
         return self.make_ask(job, shapes, epoch, pins=pins, has_places=has_places)
+
+    def ask_for_rest(
+        self, job: SimulatedJob, lacking: Mapping[Shape, int], guests: Mapping[tuple[Shape, str], int], epoch: float
+    ) -> GangAsk:
+        """Return the ask of a broken gang for the pods that it lacks. guests: how many pods it has on which node."""
+        given = job.assignment
+        has_places = given is not None and any(one.places is not None for one in given.podsets)
+        pins = self._pin(job, given) if given is not None and has_places else None
+        if pins is not None:
+            rest = {
+                shape: tuple(
+                    (node, left) for node, count in nodes if (left := count - guests.get((shape, node), 0)) > 0
+                )
+                for shape, nodes in pins.items()
+            }
+            pins = {shape: nodes for shape, nodes in rest.items() if nodes}
+        return self.make_ask(job, lacking, epoch, broken=True, pins=pins, has_places=has_places)
+
+    def find_host(self, node: str) -> str:
+        """Return the host name of a node, which topologies go by."""
+        return self._names.get(node, node)
 
     def make_ask(
         self,

@@ -1,30 +1,53 @@
 """Let the changes of a scenario happen to a cluster: nodes are lost, queues change, the engine stops."""
 
 from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
 from muster.api.kueue import ClusterQueue
+from muster.api.kueue.names import NODE_FAILURES
 from muster.api.values import durations
+from muster.controllers.queueing.replacement import DELAY_SECONDS
+from muster.controllers.scheduler.decisions import describe_give_back
 from muster.gang.order.recovery import gives_back_at
+from muster.queueing.topology.replacement import describe_eviction, hosts_of, replace_in_all
 from muster.simulation.engine.agenda import Rank
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.redefinitions import Definition
 
+# The rule by which a job is interrupted.
+NODE_LOST = "NodeLost"
+
 
 class ChangeableEngine(Engine):
     """A cluster whose nodes, queues and engine change while it is played."""
 
-    def interrupt(self, key: str, node: str) -> None:
+    def __init__(self, *shared: Any) -> None:
+        """Start empty. shared: as of `Engine`."""
+        super().__init__(*shared)
+        self._lost_hosts: dict[str, dict[str, None]] = {}  # of the places of jobs, not yet replaced
+        self._fails_fast = self._configuration.features.enabled("TASFailedNodeReplacementFailFast")
+
+    def interrupt_on(self, node: str) -> None:
+        """Take a node of all gangs that have pods there."""
+        assert self._machines is not None, "a scenario without nodes has no changes of nodes"
+        for key in self._machines.list_gangs_on(node):
+            self._interrupt(key, node)
+
+    def _interrupt(self, key: str, node: str) -> None:
         """Take a node of a gang, which keeps its quota. A gang that restarts whole loses its other nodes, too."""
         job = self._jobs[key]
+        if self._decisions is not None:
+            self._record(self._decisions, job, "Interrupted", NODE_LOST, f"it lost its pods on node {node}")
         assert self._machines is not None, "a gang has nodes"
-        if job.workload.places:  # its admission chose these nodes, and chooses again
-            self.record.interrupt(job.number, 0.0)
-            self._evict(job)
-            return
+        host = self._asks.find_host(node)
+        if host in hosts_of(job.workload.places):
+            self._lost_hosts.setdefault(key, {})[host] = None
         self._unplaced[key] = job
         if job.known.template.restarts_whole:
             job.counts_since = None  # its Jobs are created again
@@ -38,6 +61,44 @@ class ChangeableEngine(Engine):
             self._note_interruption(job, self._pause_job(job))
             self._expect_limit(job)
             self._expect_give_back(job)
+
+    def _resume(self, job: SimulatedJob) -> None:
+        hosts = self._lost_hosts.pop(job.workload.key, None)
+        if not hosts or self._replace_hosts(job, list(hosts)):
+            super()._resume(job)
+
+    def _replace_hosts(self, job: SimulatedJob, hosts: Sequence[str]) -> bool:
+        """Give a job with places another node for a lost one; return whether it keeps its quota.
+
+        Without such a node, the job goes back to its queue, at once or when there is still none later.
+        """
+        key, places = job.workload.key, None
+        if job.assignment is not None and len(hosts) == 1:
+            places = replace_in_all(job.workload, self._flavors, self._tree.ledger, hosts[0])
+        if isinstance(places, str) and not self._fails_fast:
+            self._lost_hosts[key] = dict.fromkeys(hosts)
+            again = partial(self._try_again, key, job.starts)
+            self._agenda.plan(self.record.now + DELAY_SECONDS, Rank.CHANGE, again)
+            return False
+        if places is None or isinstance(places, str):
+            self._record_eviction(job, NODE_FAILURES, describe_eviction(hosts, places or ""))
+            self._evict(job)
+            return False
+        job.workload = replace(job.workload, places=places)
+        self._tree.hold(job.workload)
+        assert job.assignment is not None, "it has places by its assignment"
+        by_name = {one.podset: one for one in places}
+        podsets = tuple(replace(one, places=by_name.get(one.name, one.places)) for one in job.assignment.podsets)
+        job.assignment = replace(job.assignment, podsets=podsets)
+        return True
+
+    def _try_again(self, key: str, starts: int) -> None:
+        if (job := self._jobs.get(key)) is not None and job.starts == starts and key in self._lost_hosts:
+            self._unplaced[key] = job
+
+    def _release_all(self, job: SimulatedJob) -> None:
+        self._lost_hosts.pop(job.workload.key, None)
+        super()._release_all(job)
 
     def _note_interruption(self, job: SimulatedJob, lost: float) -> None:
         self.record.interrupt(job.number, lost)
@@ -54,6 +115,10 @@ class ChangeableEngine(Engine):
         """Take the nodes of a gang that is still broken, and let it ask for all of them."""
         job = self._jobs.get(key)
         if job is not None and job.lacking and job.broken_since == since and self._deciding:
+            if self._decisions is not None:
+                now, lacking = self._start + timedelta(seconds=self.record.now), sum(job.lacking.values())
+                timeout = self._configuration.muster.scheduling.recovery_timeout
+                self._decisions.add(describe_give_back(job.subject, now, lacking=lacking, timeout=timeout))
             self._stop_job(job)
             self._unplaced[key] = job
 
@@ -76,6 +141,7 @@ class ChangeableEngine(Engine):
     def restart(self) -> None:
         """Decide again: all that waits is tried again, as if it had just come."""
         before, self._queues = self._queues, self._queues.copy(self._tree.queues)
+        self._past.follow(self._queues)
         for job in self._jobs.values():
             if job.workload.key in before and job.workload.key not in self._queues:
                 self._queues.add(job.workload)  # there is no queue of that name

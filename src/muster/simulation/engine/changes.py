@@ -10,8 +10,8 @@ from operator import attrgetter
 from random import Random
 from typing import Protocol, TypeAlias
 
+from muster.api.core import Node
 from muster.simulation.engine.agenda import Agenda, Rank
-from muster.simulation.engine.machines import Machines
 from muster.simulation.engine.nodestates import NodeStates
 from muster.simulation.engine.redefinitions import Definition, Redefinition
 from muster.simulation.engine.site import Site
@@ -23,6 +23,18 @@ from muster.simulation.scenario.reading import Reading
 _Event: TypeAlias = Moment | Redefinition
 
 
+class ChangedNodes(Protocol):
+    """The nodes, as far as changes need them."""
+
+    def set_node(self, node: Node, usual: Node) -> None:
+        """Add or change a node. usual: the node while nothing is wrong."""
+        ...
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node on which nothing runs."""
+        ...
+
+
 class Changed(Protocol):
     """The engine, as far as changes need it."""
 
@@ -32,12 +44,12 @@ class Changed(Protocol):
         ...
 
     @property
-    def machines(self) -> Machines | None:
+    def machines(self) -> ChangedNodes | None:
         """The nodes; None if quotas alone decide."""
         ...
 
-    def interrupt(self, key: str, node: str) -> None:
-        """Take a node of a gang."""
+    def interrupt_on(self, node: str) -> None:
+        """Take a node of all gangs that have pods there."""
         ...
 
     def note_capacity(self) -> None:
@@ -162,11 +174,8 @@ class Changes:
         self._engine.note_capacity()
 
     def _interrupt_on(self, nodes: Iterable[str]) -> None:
-        machines = self._engine.machines
-        assert machines is not None, "a scenario without nodes has no changes of nodes"
         for name in nodes:
-            for key in machines.list_gangs_on(name):
-                self._engine.interrupt(key, name)
+            self._engine.interrupt_on(name)
 
     # The engine.
 

@@ -1,15 +1,18 @@
 """Keep the queues and Cohorts of a simulation as they are defined now, and change them as a controller would."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.kueue import STOP_NONE, ClusterQueue, Cohort, LocalQueue
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.queueing import convert
-from muster.queueing.model import PendingReason, StopPolicy
+from muster.queueing.model import FlavorSpec, PendingReason, StopPolicy
+from muster.queueing.pending.activity import activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
-from muster.queueing.quota.tree import Tree
+from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.workload.obstacles import QueueState, find_drain
 from muster.runtime.objects import key_of
@@ -18,10 +21,11 @@ from muster.simulation.engine.site import Site
 
 
 class Definitions:
-    """The present definitions. tree: the quotas, which a change updates."""
+    """The present definitions. tree: the quotas, which a change updates. flavors: by name."""
 
-    def __init__(self, site: Site, tree: Tree) -> None:
+    def __init__(self, site: Site, tree: Tree, flavors: Mapping[str, FlavorSpec]) -> None:
         self._tree = tree
+        self._flavors = flavors
         self._namespaces = site.namespaces
         self._locals = {key_of(one): one for one in site.local_queues}
         self._queues = {one.metadata.name: one for one in site.cluster_queues}
@@ -45,8 +49,14 @@ class Definitions:
         for key, local in self._locals.items():
             queues.stop_local(key, stopped=local.spec.stop_policy != STOP_NONE)
         for node in self._tree.queues.values():
-            queues.set_queue(node.policy)
+            self._set_queue(queues, node)
         return queues
+
+    def _set_queue(self, queues: Queues, node: Node) -> None:
+        """Define a ClusterQueue as it is now. No admission check counts: each is answered or refused."""
+        spec = replace(node.policy, checks={})
+        now = activity(spec, self._flavors, {}, in_circle=self._tree.in_circle(node))
+        queues.set_queue(node.policy, active=now.active)
 
     def change(self, definition: Definition, queues: Queues) -> None:
         """Change a definition, and wake the workloads that this could help."""
@@ -59,10 +69,13 @@ class Definitions:
         if isinstance(definition, ClusterQueue):
             self._queues[name] = definition
             roots = redefine_queue(self._tree, convert.queue_spec(definition))
-            queues.set_queue(self._tree.queues[name].policy)
+            self._set_queue(queues, self._tree.queues[name])
         else:
             self._cohorts[name] = definition
             roots = redefine_cohort(self._tree, convert.cohort_spec(definition))
+            for root in roots:
+                for node in list(root.queues()):
+                    self._set_queue(queues, node)
         for root in roots:
             queues.flush(root)
 

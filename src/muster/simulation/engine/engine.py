@@ -11,10 +11,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
-from muster.api.kueue.names import PODS_READY_TIMEOUT, REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
-from muster.api.ours.decisions import Decision, Subject
-from muster.api.ours.teams import NOT_A_USER
-from muster.api.ours.users import short_user
+from muster.api.kueue.names import PODS_READY_TIMEOUT
+from muster.api.ours.decisions import Decision, Subject, What
 from muster.api.values import durations
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.scheduler.decisions import POD_PRIORITY
@@ -25,7 +23,7 @@ from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
 from muster.queueing.convert import list_flavors
 from muster.queueing.decisions import describe_cycle
-from muster.queueing.model import Assignment, PendingReason, PodSet, WorkloadInfo
+from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda, Rank
@@ -33,23 +31,21 @@ from muster.simulation.engine.asking import AskMaker
 from muster.simulation.engine.changes import Changes
 from muster.simulation.engine.checkpoints import Checkpoints, measure_kept
 from muster.simulation.engine.definitions import Definitions
+from muster.simulation.engine.explaining import drop_places, explain_wait
 from muster.simulation.engine.forecasting import Forecaster
 from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.machines import Machines
+from muster.simulation.engine.pastuse import PastUse
 from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
 from muster.simulation.engine.site import JobTemplate, Site
 from muster.simulation.engine.takeup import Residents, TakenJob
-from muster.simulation.engine.templates import Templates, find_local_queue
+from muster.simulation.engine.templates import Templates, find_local_queue, make_workload
 from muster.simulation.outcome.nodelog import MOST_NODES
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.model import Spec
 
-# The reasons of jobs that wait for ever, unless a queue is changed.
-HOPELESS = frozenset(
-    ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER, REQUEUING_LIMIT_EXCEEDED)
-)
 # The digits of the numbers of jobs in their keys.
 _DIGITS = 12
 
@@ -88,8 +84,10 @@ class Engine:
         if self._tree.ledger.in_use:
             for one in site.nodes:
                 self._tree.ledger.set_node(one)
-        self._definitions = Definitions(site, self._tree)
+        self._definitions = Definitions(site, self._tree, self._flavors)
         self._queues = self._definitions.make_queues()
+        self._past = PastUse(configuration, site.local_queues, self._tree, agenda, spec.start)
+        self._past.follow(self._queues)
         self._configuration = configuration
         templates = [site.templates[work.name] for work in spec.work]
         self._time_outs = TimeOuts(
@@ -158,6 +156,9 @@ class Engine:
         job = self._jobs[workload.key] = SimulatedJob(
             number, submission, taken.known, workload, template.end, taken.run_time, None
         )
+        flavors = {name for names in taken.flavors or () for name in names}
+        status, annotations = template.workload.status, template.workload.metadata.annotations
+        self._readiness.take_up(workload.key, annotations, workload.queue, flavors, status)
         if taken.flavors is not None and workload.queue in self._tree.queues:
             job.flavors = taken.flavors
             self._tree.hold(workload)
@@ -204,28 +205,24 @@ class Engine:
 
     def _explain(self, job: SimulatedJob, lacking: dict[Hashable, bool]) -> Waiting:
         """Return why a job has not started. lacking: the answers of `_lacks_nodes` so far."""
-        why = self._queues.why(job.workload.key) if job.workload.queue else None
-        if job.given_up:
-            why = PendingReason(REQUEUING_LIMIT_EXCEEDED, "its pods were not ready in time too often")
-        if why is not None:
-            return Waiting(job.submission.name, why.message, never=self._is_hopeless(why))
-        never = self._lacks_nodes(job, lacking)
-        if job.workload.key in self._queues and not never:
-            return Waiting(job.submission.name, "other jobs of its queue come first", never=False)
-        return Waiting(job.submission.name, "the nodes have no room for it", never=never)
+        key = job.workload.key
+        return explain_wait(
+            job,
+            self._queues.why(key) if job.workload.queue else None,
+            is_pending=key in self._queues,
+            runs_anything=self._runs_anything,
+            redefines_later=self.changes is not None and self.changes.redefines_later,
+            lacks_nodes=partial(self._lacks_nodes, job, lacking),
+        )
 
-    def _is_hopeless(self, why: PendingReason) -> bool:
-        """Return whether a job waits for ever, unless a queue changes after the end of the simulation."""
-        hopeless = why.reason in HOPELESS
-        if why.reason == TOPOLOGY_PLACEMENT_FAILED:  # where nothing runs, no place will come free
-            hopeless = all(job.started is None for job in self._jobs.values())
-        return hopeless and not (self.changes is not None and self.changes.redefines_later)
+    def _runs_anything(self) -> bool:
+        return any(job.started is not None for job in self._jobs.values())
 
     def _lacks_nodes(self, job: SimulatedJob, known: dict[Hashable, bool]) -> bool:
         """Return whether the pods of a job would not fit even if nothing else ran. known: the answers so far."""
         if self._machines is None:
             return False
-        shapes = self._asks.count_shapes(job, None)
+        shapes = self._asks.count_shapes(job, drop_places(job.assignment))
         key = frozenset(shapes.items())
         if key not in known:
             known[key] = not self._machines.takes_ever(shapes)
@@ -236,29 +233,13 @@ class Engine:
     def submit(self, submission: Submission) -> None:
         """Add a job, which queues or asks for nodes."""
         known = self._templates.find(submission)
-        template, base = known.template, known.base
+        template = known.template
         local = find_local_queue(submission.local_queue, template)
         namespace = local.partition("/")[0] or template.workload.metadata.namespace
         key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
         created = self._start + timedelta(seconds=submission.at)
-        podsets = base.podsets
-        if submission.size is not None:
-            podsets = (_resize(podsets[0], submission.size), *podsets[1:])
-        if submission.gang is not None:
-            podsets = (_resize(replace(podsets[0], least=submission.gang), podsets[0].count), *podsets[1:])
-        workload = replace(
-            base,
-            key=key,
-            uid=key,
-            queue=self._local.get(local, ""),
-            local_queue=local,
-            priority=base.priority if submission.priority is None else submission.priority,
-            created=created,
-            queued=created,
-            podsets=podsets,
-            owner=short_user(submission.user),
-        )
-        pods = sum(podset.count for podset in podsets)
+        workload = make_workload(known, submission, key, self._local.get(local, ""), local, created)
+        pods = sum(podset.count for podset in workload.podsets)
         number = self.record.submit(
             submission.name,
             submission.work,
@@ -303,11 +284,9 @@ class Engine:
     def _decide(self) -> None:
         unplaced, self._unplaced = self._unplaced, {}
         for job in unplaced.values():
-            if job.lacking:
-                self._repair(job, job.lacking)
-            else:
-                self._place(job, job.assignment)
+            self._resume(job)
         now = self._start + timedelta(seconds=self.record.now)
+        self._past.advance(now)
         while True:
             if self._machines is not None:
                 self._settle_nodes(self._machines)
@@ -320,9 +299,17 @@ class Engine:
                 for decision in describe_cycle(outcome, self._tree, self._find_subject, decisions.is_news, now):
                     decisions.add(decision)
             self._apply(outcome)
+            self._past.settle()
         if (wake := self._queues.next_wake) is not None and wake != self._wake_at:
             self._wake_at = wake
             self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
+
+    def _resume(self, job: SimulatedJob) -> None:
+        """Let a job ask for the nodes that it lacks."""
+        if job.lacking:
+            self._repair(job, job.lacking)
+        else:
+            self._place(job, job.assignment)
 
     def _flush_places(self) -> None:
         self._queues.flush_places()
@@ -344,8 +331,11 @@ class Engine:
     def _record_eviction(self, job: SimulatedJob, rule: str, because: str) -> None:
         """Record an eviction that is no preemption, unless it goes on already."""
         if self._decisions is not None and not job.workload.evicted:
-            now, subject = self._start + timedelta(seconds=self.record.now), job.subject
-            self._decisions.add(Decision(now, "Evicted", subject.job, subject.uid, job.workload.queue, rule, because))
+            self._record(self._decisions, job, "Evicted", rule, because)
+
+    def _record(self, decisions: DecisionLog, job: SimulatedJob, what: What, rule: str, because: str) -> None:
+        now, subject = self._start + timedelta(seconds=self.record.now), job.subject
+        decisions.add(Decision(now, what, subject.job, subject.uid, job.workload.queue, rule, because))
 
     def _find_subject(self, workload: WorkloadInfo) -> Subject:
         return self._jobs[workload.key].subject
@@ -526,7 +516,7 @@ class Engine:
     def _repair(self, job: SimulatedJob, lacking: Mapping[Shape, int]) -> None:
         """Let a broken gang go on, once there are nodes for the pods that it lost."""
         assert self._machines is not None, "a broken gang has nodes"
-        ask = self._asks.make_ask(job, lacking, self._epoch, broken=True)
+        ask = self._asks.ask_for_rest(job, lacking, self._machines.count_guests(job.workload.key), self._epoch)
         if self._machines.ask(ask, self._epoch):
             self._begin(job)
 
@@ -557,8 +547,3 @@ class Engine:
 
 def _do_nothing() -> None:
     """Let a moment come at which jobs are tried again."""
-
-
-def _resize(podset: PodSet, count: int) -> PodSet:
-    """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
-    return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from math import inf
 from typing import Literal
 
+from msgspec.structs import replace
+
 from muster.queueing.model import CohortSpec, FlavorSpec
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
@@ -48,6 +50,10 @@ class Forecaster:
         """Learn from a job that has ended how long such jobs run."""
         self._past.add(job.traits, PastRun(timedelta(seconds=seconds), job.limit))
 
+    def find_run_time(self, job: SimulatedJob) -> RunTime:
+        """Return what the limit of a job and earlier jobs say of its run time, without what its user expects."""
+        return RunTime(job.limit, self._past.find(job.traits, job.limit))
+
     def forecast_all(
         self, tree: Tree, queues: Queues, settings: AdmissionSettings, now: datetime
     ) -> Iterator[tuple[SimulatedJob, float]]:
@@ -66,7 +72,7 @@ class Forecaster:
         """Return what is known of the run time of a job before it has ended."""
         job = self._jobs[key]
         expected = None if job.end is None or job.end.sure else timedelta(seconds=job.end.at)
-        return RunTime(job.limit, self._past.find(job.traits, job.limit), expected)
+        return replace(self.find_run_time(job), expected=expected)
 
     def _forecast(
         self, tree: Tree, queues: Queues, settings: AdmissionSettings, key: str, queue: str, now: datetime

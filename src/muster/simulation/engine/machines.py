@@ -4,15 +4,13 @@ A gang holds what its pods use of a node as one guest, however many pods these a
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
 
 from msgspec import Struct
 
 from muster.api.core import Node, Pod
-from muster.api.ours.decisions import Subject
 from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.scheduler.deciding import Kept, decide_start
 from muster.controllers.scheduler.decisions import (
@@ -22,14 +20,12 @@ from muster.controllers.scheduler.decisions import (
     describe_placement,
     describe_wait,
 )
-from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.gang import arrays as np
-from muster.gang.arrays import Ints
 from muster.gang.demands import Demand
 from muster.gang.explain import explain
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger, Running
 from muster.gang.order.preemption import Candidate, Preemption, preempt
 from muster.gang.order.reservation import MOST_OVERTAKINGS
@@ -38,65 +34,8 @@ from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape, guest_of
 from muster.queueing.topology.ledger import Ledger as PlacesLedger
-from muster.simulation.engine.displacement import PRECEDES_NONE, Precedence, find_end_of_protection
-from muster.simulation.engine.pinning import Pins, place_pinned
-
-
-class GangAsk(Struct, frozen=True, eq=False):
-    """A gang that asks for nodes.
-
-    alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
-    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
-    pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
-    subject: its job, for records.
-    """
-
-    key: str
-    alike: Hashable
-    standing: Standing
-    shapes: Mapping[Shape, int]
-    lasts: End | None
-    precedence: Precedence = PRECEDES_NONE
-    pins: Pins | None = None
-    has_places: bool = False
-    subject: Subject = Subject("")
-
-    @classmethod
-    def of(
-        cls,
-        key: str,
-        standing: Standing,
-        shapes: Mapping[Shape, int],
-        lasts: End | None,
-        precedence: Precedence = PRECEDES_NONE,
-        pins: Pins | None = None,
-        *,
-        has_places: bool = False,
-        subject: Subject = Subject(""),  # noqa: B008  (it is frozen)
-    ) -> "GangAsk":
-        """Return the ask of a gang."""
-        alike = frozenset(shapes.items() if pins is None else pins.items())
-        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places, subject)
-
-    @property
-    def equivalence(self) -> Hashable:
-        """The key of its equivalence class: its end counts too, because by it a gang may pass the head."""
-        return self.alike, self.lasts
-
-    def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
-        """Return the nodes of all pods, or why there are none."""
-        outcome = self.placing(capacity, taken)
-        return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
-
-    def placing(self, capacity: Capacity, taken: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
-        """Return the nodes of all pods for a reservation, or why there are none. effort: see `placement.place`."""
-        if self.pins is not None:
-            return place_pinned(capacity, self.pins, taken)
-        return place(capacity, self.shapes, taken=taken, effort=effort)
-
-    def end(self, now: float) -> End | None:
-        """Return when the gang ends if it starts now; None if that is unknown."""
-        return None if self.lasts is None else End(now + self.lasts.at, self.lasts.sure)
+from muster.simulation.engine.displacement import find_end_of_protection
+from muster.simulation.engine.gangask import GangAsk, tell_moment
 
 
 class _Held(Struct, frozen=True, eq=False):
@@ -135,6 +74,7 @@ class Machines:
         self._freed = False  # whether room came free since the last sweep
         self._candidates: dict[str, Candidate] = {}  # of the running gangs that others may displace
         self._resistances: Counter[int] = Counter()
+        self._weakest: int | None = None  # the least of them
         self._displaced: list[str] = []
         # When the first gang loses its protection that is in the way of a waiting gang; None if there is none.
         self.protected_until: float | None = None
@@ -250,6 +190,14 @@ class Machines:
             pods[guest.rpartition("/")[2]] += number
         return pods
 
+    def count_guests(self, key: str) -> Mapping[tuple[Shape, str], int]:
+        """Return how many pods of each shape a gang has on each node."""
+        pods: Counter[tuple[Shape, str]] = Counter()
+        held = self._held.get(key)
+        for guest, (shape, number) in held.guests.items() if held is not None else ():
+            pods[shape, guest.rpartition("/")[2]] += number
+        return pods
+
     def takes_ever(self, shapes: Mapping[Shape, int]) -> bool:
         """Return whether these pods would fit if nothing else ran."""
         return isinstance(place(self._empty, shapes), Placement)
@@ -263,13 +211,26 @@ class Machines:
         for key in keys:  # grows meanwhile
             if (ask := self._asks.get(key)) is None:
                 continue
-            helpless = not self._may_displace(ask) and self._pending.is_of_no_help(key, ask.alike, ask.standing, now)
-            starts = not helpless and self._try(ask, now)
+            starts = not self._is_helpless(ask, now) and self._try(ask, now)
             if starts:
                 yield key
             helped = starts or self._pending.is_nominated(key)  # the next of its class may find room, or victims
             if helped and (alike := self._pending.next_alike(ask.equivalence)) is not None:
                 keys.append(alike)
+
+    def _is_helpless(self, ask: GangAsk, now: float) -> bool:
+        """Return whether another try of a waiting gang would change nothing."""
+        if self._may_displace(ask):
+            return False
+        return self._pending.is_of_no_help(ask.key, ask.alike, ask.standing, now, lacks_room=self._lacks_room(ask))
+
+    def _lacks_room(self, ask: GangAsk) -> bool:
+        """Return whether another gang with such pods has found out that there is too little room for this one."""
+        if self._record is not None or ask.pins is not None or len(ask.shapes) != 1:  # a record has each refusal
+            return False
+        ((shape, wanted),) = ask.shapes.items()
+        room = None if shape.meets_others else self.capacity.known_room(shape)
+        return room is not None and room < wanted
 
     def _try(self, ask: GangAsk, now: float) -> bool:
         """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
@@ -293,7 +254,7 @@ class Machines:
     def _may_displace(self, ask: GangAsk) -> bool:
         """Return whether a search for victims could be of use."""
         strong = ask.precedence.strength
-        if strong is None or not any(resistance < strong for resistance in self._resistances):
+        if strong is None or self._weakest is None or self._weakest >= strong:
             return False
         return self._pending.tried(ask.alike, ask.standing) is None
 
@@ -353,7 +314,7 @@ class Machines:
         decisions.add(
             describe_wait(
                 ask.subject,
-                _moment(now),
+                tell_moment(now),
                 rule=rule,
                 because=because,
                 priority=ask.standing.priority,
@@ -366,7 +327,7 @@ class Machines:
         nodes: Counter[str] = Counter()
         for places in placement.nodes.values():
             nodes.update(dict(places))
-        moment, standing = _moment(now), ask.standing
+        moment, standing = tell_moment(now), ask.standing
         rule = Demand.REPAIR if standing.broken else Demand.START
         waited = (moment - standing.created).total_seconds()
         decisions.add(
@@ -398,6 +359,8 @@ class Machines:
         if (candidate := ask.precedence.candidate(ask.key, guests, held.started)) is not None:
             self._candidates[ask.key] = candidate
             self._resistances[candidate.resistance] += 1
+            if self._weakest is None or candidate.resistance < self._weakest:
+                self._weakest = candidate.resistance
 
     def _leave_places(self, guests: Iterable[str]) -> None:
         if self._places is not None and sum(self._places.leave(guest) for guest in guests):
@@ -407,20 +370,10 @@ class Machines:
         """Take a gang from those that others may displace."""
         if (candidate := self._candidates.pop(key, None)) is not None:
             self._resistances[candidate.resistance] -= 1
-            self._resistances += Counter()  # drops the zeros
+            if not self._resistances[candidate.resistance]:
+                del self._resistances[candidate.resistance]
+                self._weakest = min(self._resistances, default=None)
 
 
 def _multiply(requests: Amounts, count: int) -> Amounts:
     return tuple((resource, amount * count) for resource, amount in requests)
-
-
-def make_standing(priority: int, tenant: str, created: float, *, broken: bool = False) -> Standing:
-    """Return the place of a gang in the order.
-
-    created: in seconds since the epoch. broken: whether it lacks some of its pods only.
-    """
-    return Standing(broken=broken, priority=priority, tenant=tenant, created=_moment(created))
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -4,7 +4,7 @@ Requests take no time. So a workload that got quota is cloned, admitted and star
 room. A cluster that is lost runs on, and the manager neither sees nor changes anything there until it is back.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from math import isfinite
@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from muster.api.conditions import is_true
 from muster.api.config import Configuration
-from muster.api.kueue import Workload, WorkloadStatus
+from muster.api.config.types import EARLIEST_START
+from muster.api.kueue import ClusterQueue, Workload, WorkloadStatus
 from muster.api.kueue.names import ADMISSION_CHECK_EVICTION, EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
 from muster.api.meta import ObjectMeta
 from muster.controllers.decisionlog import DecisionLog
 from muster.multicluster.dispatch.decide import decide
 from muster.multicluster.dispatch.decisions import describe_dispatch
+from muster.multicluster.dispatch.nominate import count_room
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
 from muster.queueing.conditions import put
 from muster.queueing.model import Assignment
@@ -29,6 +31,7 @@ from muster.queueing.workload.eviction import evict
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.job import SimulatedJob
+from muster.simulation.engine.prospects import Prospects, Sent
 from muster.simulation.engine.site import Site
 from muster.simulation.engine.worker import WorkerEngine
 from muster.simulation.outcome.record import Record, Waiting
@@ -83,6 +86,9 @@ class ManagerEngine(Engine):
         self._unseen: dict[str, None] = {}  # the keys to look at
         self._busy: dict[str, WorkerEngine] = {}  # workers with something to decide
         self._waking: dict[str, None] = {}  # the keys that may have to be looked at later
+        by_start = configuration.multi_kueue.dispatcher_name == EARLIEST_START
+        prospects = Prospects(self._find_queue_there, self._list_sent, self._forecaster.find_run_time)
+        self._prospects = prospects if by_start else None
 
     def add_worker(self, worker: WorkerEngine, losses: Sequence[tuple[float, float]]) -> None:
         """Add a worker cluster. losses: when it is lost and when it is back, in seconds from the start."""
@@ -225,9 +231,24 @@ class ManagerEngine(Engine):
 
     def _make_view(self, key: str, one: _Dispatch) -> DispatchView:
         workload = Workload(metadata=one.workload.metadata, spec=one.workload.spec, status=one.status)
-        remotes = tuple(self._describe(key, name) for name in self._list_clusters(one))
+        remotes = tuple(self._estimate(one, self._describe(key, name)) for name in self._list_clusters(one))
         # The status of the job at home is shown here at once.
         return DispatchView(workload, one.route.check, one.home, mirrored=True, remotes=remotes)
+
+    def _estimate(self, one: _Dispatch, remote: Remote) -> Remote:
+        """Return a cluster with when the job would start there, if that decides where it goes."""
+        name = remote.cluster
+        if self._prospects is None or one.home or name in one.status.nominated_cluster_names or remote.lost_since:
+            return remote
+        if not count_room(one.status, self._settings_of_dispatch, self._moment):
+            return remote  # no cluster is chosen in this look
+        return replace(remote, seconds=self._prospects.estimate(one.job, name, self._moment))
+
+    def _find_queue_there(self, local_queue: str, cluster: str) -> ClusterQueue | None:
+        return self._workers[cluster].describe_queue(local_queue)
+
+    def _list_sent(self) -> Iterator[Sent]:
+        return (Sent(one.job, one.home, one.status.nominated_cluster_names) for one in self._dispatches.values())
 
     def _list_clusters(self, one: _Dispatch) -> list[str]:
         """Return the clusters where a workload may be."""
@@ -239,6 +260,8 @@ class ManagerEngine(Engine):
         return self._workers[name].describe(key) if since is None else Remote(name, lost_since=since, is_tried=True)
 
     def _carry_out(self, key: str, one: _Dispatch, plan: DispatchPlan) -> None:
+        if self._prospects is not None and plan.create:
+            self._prospects.add(Sent(one.job, "", plan.create), self._moment)
         for name in plan.create:
             self._workers[name].add_clone(one.job, one.workload)
         for name in dict.fromkeys((*plan.remove, *((plan.evict,) if plan.evict else ()))):
@@ -270,6 +293,8 @@ class ManagerEngine(Engine):
         assert clone.ended_at is not None, "it has ended at home"
         del self._dispatches[key]
         del self._jobs[key]
+        if one.job.started is not None:
+            self._forecaster.learn(one.job, clone.ended_at - one.job.started)
         self.record.end(one.job.number, clone.ended_at)
         self._workers[one.home].remove_clone(key)
         self._release(one.job.workload)

@@ -10,9 +10,10 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from muster.api.conditions import is_true
 from muster.api.config import WaitForPodsReady
 from muster.api.kueue import ClusterQueue, RequeueState, ResourceFlavor, WorkloadStatus
-from muster.api.kueue.names import ADMITTED
+from muster.api.kueue.names import ADMITTED, PODS_READY
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition
 from muster.queueing.conditions import put
@@ -39,6 +40,11 @@ class Readiness(Struct):
     def admit(self, now: datetime) -> None:
         """Start to wait for the pods. A job starts once it is admitted, by whichever clock the time-out counts."""
         self.conditions = put((), ADMITTED, True, ADMITTED, "", now)
+        self._set_deadline()
+
+    def resume(self, conditions: tuple[Condition, ...]) -> None:
+        """Go on to wait for the pods of a job that was admitted before."""
+        self.conditions = conditions
         self._set_deadline()
 
     def turn(self, now: datetime, *, ready: bool) -> None:
@@ -144,6 +150,19 @@ class ReadinessWatch:
         job.settings = settings
         job.admit(self._moment(now))
         self._unplanned[key] = None
+
+    def take_up(
+        self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], status: WorkloadStatus
+    ) -> None:
+        """Follow a job as it was in another cluster: since when it waits for its pods, and how often it was late."""
+        settings = self._time_outs.find(annotations, queue, flavors)
+        if settings is not None or self._time_outs.blocking is not None or status.requeue_state is not None:
+            conditions = tuple(one for one in status.conditions if one.type in (ADMITTED, PODS_READY))
+            count = RequeueState(count=status.requeue_state.count) if status.requeue_state is not None else None
+            job = self._jobs[key] = Readiness(settings, state=count)
+            if is_true(conditions, ADMITTED):
+                job.resume(conditions)
+                self._unplanned[key] = None
 
     def begin(self, key: str, now: float, startup: float) -> None:
         """Record that all pods of a job have nodes. startup: after how many seconds they are ready."""

@@ -1,12 +1,22 @@
-"""Refuse what a scenario asks for and a simulation would ignore."""
+"""Refuse what a scenario asks for and a simulation would ignore, and queues that can admit nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, ClusterQueue
+from msgspec.structs import replace
+
+from muster.api.config import Configuration
+from muster.api.core import Node
+from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, ClusterQueue
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.values.manifests import Manifest
+from muster.insight.forecasts.forecast import build_quota_tree
+from muster.queueing.convert import ConversionSettings, list_flavors
+from muster.queueing.model import FlavorSpec, QueueSpec
+from muster.queueing.pending.activity import activity
 from muster.queueing.workload.checks import of_queue
-from muster.simulation.scenario.reading import ScenarioError
+from muster.runtime.objects import key_of
+from muster.simulation.engine.site import Site
+from muster.simulation.scenario.source import ScenarioError
 
 
 def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue]) -> None:
@@ -28,3 +38,42 @@ def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue])
                 where = titles.get(queue.metadata.name, f"ClusterQueue {queue.metadata.name}")
                 why = "cannot be simulated: leave it out, and count its time as startup of the work"
                 raise ScenarioError(f"{where}: AdmissionCheck {check} {why}")
+
+
+def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration: Configuration) -> None:
+    """Refuse queues of the manifests that could never admit: nothing would run, and the report would say little.
+
+    A stopped queue is none of these: a change of the scenario may release it. The queues of a state are as they are.
+
+    Raises:
+        ScenarioError: a LocalQueue has no ClusterQueue, or a ClusterQueue has no flavor, no nodes, or a circle above.
+    """
+    tree = build_quota_tree(site.cluster_queues, site.cohorts)
+    flavors = list_flavors(site.flavors, site.topologies, topology=ConversionSettings.of(configuration).topology)
+    behind = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
+    nodes = (*site.nodes, *site.later_nodes)
+    for one in manifests:
+        meta, kind = one.document["metadata"], one.document["kind"]
+        if kind == LOCAL_QUEUE.kind:
+            queue = behind[f"{meta.get('namespace') or 'default'}/{meta['name']}"]
+            if queue not in tree.queues:
+                raise ScenarioError(f"{one.title}: spec.clusterQueue: no manifest defines the ClusterQueue {queue}")
+        elif kind == CLUSTER_QUEUE.kind and (node := tree.queues.get(meta["name"])) is not None:
+            spec = replace(node.policy, stop="None", checks={})
+            state = activity(spec, flavors, {}, in_circle=tree.in_circle(node))
+            if not state.active:
+                raise ScenarioError(f"{one.title}: {state.message.rstrip('.')}")
+            if nodes and spec.name in behind.values() and (names := _find_flavors_without_nodes(spec, flavors, nodes)):
+                why = f"no node has the labels of ResourceFlavor {' or '.join(names)}"
+                raise ScenarioError(f"{one.title}: spec.resourceGroups: {why}")
+
+
+def _find_flavors_without_nodes(
+    spec: QueueSpec, flavors: Mapping[str, FlavorSpec], nodes: Sequence[Node]
+) -> Sequence[str]:
+    """Return the flavors of a group of resources for none of whose flavors there is a node; () if there is none."""
+    for group in spec.groups:
+        wanted = [flavors[name].labels.items() for name in group.flavors]
+        if not any(labels <= node.metadata.labels.items() for labels in wanted for node in nodes):
+            return group.flavors
+    return ()

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from msgspec import structs
 
 from muster.api.config import Configuration
-from muster.api.config.types import ALL_AT_ONCE, INCREMENTAL
+from muster.api.config.types import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, MULTI_KUEUE_CLUSTER, MULTI_KUEUE_CONFIG, AdmissionCheck
 from muster.api.kueue.checks import AUTOMATED, AdmissionCheckStatus
 from muster.api.kueue.names import ACTIVE, MULTI_KUEUE_CONTROLLER
@@ -15,7 +15,8 @@ from muster.queueing import convert
 from muster.queueing.pending.activity import activity
 from muster.simulation.engine.manager import Route
 from muster.simulation.engine.site import Site
-from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.workers import list_names
 
 _ACTIVE = AdmissionCheckStatus(conditions=(Condition(type=ACTIVE, status="True", reason=ACTIVE),))
@@ -34,7 +35,7 @@ def find_routes(
             raise _refuse(reading, MULTI_KUEUE_CLUSTER.kind, one.metadata.name, "spec.clusters has no such cluster")
     checks = {one.metadata.name: structs.replace(one, status=_ACTIVE) for one in site.checks}
     routes = dict(_list_routes(reading, site, clusters, checks))
-    if routes and (name := configuration.multi_kueue.dispatcher_name) not in (ALL_AT_ONCE, INCREMENTAL):
+    if routes and (name := configuration.multi_kueue.dispatcher_name) not in (ALL_AT_ONCE, INCREMENTAL, EARLIEST_START):
         raise ScenarioError(f"{reading.source.file}: multiKueue.dispatcherName {name} cannot be simulated")
     used = {name for route in routes.values() for name in route.clusters}
     for number, cluster in enumerate(reading.scenario.spec.clusters):

@@ -23,6 +23,7 @@ from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import HOSTNAME_LABEL, is_ready
+from muster.api.pods import priority as priority_of
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
 from muster.api.values.manifests import Manifest
@@ -43,10 +44,11 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
 from muster.simulation.engine.redefinitions import Redefinition, write_redefinitions
-from muster.simulation.scenario.arrivals import find_local_queue
+from muster.simulation.scenario.arrivals import translate_queue
 from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
-from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.state import name_object, select_objects
 
 _STRICT = {"fieldValidation": "Strict"}
@@ -67,7 +69,7 @@ _WORK = frozenset((POD, kueue.WORKLOAD, *(one.kind for one in INTEGRATIONS)))
 class JobTemplate(Struct, frozen=True):
     """A job as the server would store it.
 
-    workload: what it asks of its queue. local_queue: `namespace/name`, or "". pod_priority: the priority of its pods.
+    workload: what it asks of its queue. local_queue: `namespace/name`, or "".
     pods: a pod of each of its podsets, as the server would admit it.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
     restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
@@ -75,10 +77,14 @@ class JobTemplate(Struct, frozen=True):
 
     workload: kueue.Workload
     local_queue: str
-    pod_priority: int
     end: End | None
     pods: tuple[Pod, ...] = ()
     restarts_whole: bool = True
+
+    @property
+    def pod_priority(self) -> int:
+        """The priority of its gang for the scheduler: that of its most urgent pod."""
+        return max((priority_of(pod) for pod in self.pods), default=0)
 
 
 class Site(Struct, frozen=True):
@@ -145,7 +151,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
         templates = {}
         for number, work in enumerate(spec.work):
             path = f"spec.work[{number}].template"
-            document = name_queue(reading, path, work)
+            document = complete_template(reading, path, work)
             template = await _read_template(plane, client, reading, path, document, classes)
             _require_queues(reading, number, work, template, {key_of(one) for one in local_queues})
             templates[work.name] = template
@@ -176,7 +182,7 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
         queues = work.trace.queues | {
             queue: local
             for queue in reading.logs[work.name].queues
-            if (local := find_local_queue(work, work.trace, queue))
+            if (local := translate_queue(work, work.trace, queue))
         }
         for queue, local in queues.items():
             named[f"{path}.trace.queues.{queue}"] = local if "/" in local else f"{namespace}/{local}"
@@ -313,7 +319,7 @@ def _read_metadata(template: Mapping[str, Any], reading: Reading, path: str) -> 
     return meta
 
 
-def name_queue(reading: Reading, path: str, work: Work) -> dict[str, Any]:
+def complete_template(reading: Reading, path: str, work: Work) -> dict[str, Any]:
     """Return the manifest of the jobs of a work, with their name and their LocalQueue."""
     namespace, _, local = work.queue.rpartition("/")
     meta = _read_metadata(work.template, reading, path) | {"name": work.name}
@@ -351,17 +357,19 @@ async def _read_template(
     copied = {key: meta.annotations[key] for key in (READY_ANNOTATION,) if key in meta.annotations}
     own = ObjectMeta(name=meta.name, namespace=meta.namespace, annotations=copied)
     workload = kueue.Workload(metadata=own, spec=spec)
-    chosen, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
-    pods_of_class = classes.of_pods.get(chosen.name) if chosen is not None else None
-    policy = pods_of_class.preemption_policy if pods_of_class is not None else None
-    pods = tuple(admit_pod(podset.template, pod_priority or 0, policy) for podset in podsets)
+    pods = tuple(admit_pod(podset.template, classes.of_pods) for podset in podsets)
     local = f"{meta.namespace}/{queue}" if queue else ""
-    return JobTemplate(workload, local, pod_priority or 0, find_end(job), pods, _restarts_whole(job))
+    return JobTemplate(workload, local, find_end(job), pods, _restarts_whole(job))
 
 
-def admit_pod(template: PodTemplateSpec, priority: int, policy: str | None) -> Pod:
-    """Return a pod with the priority and the preemption policy of its class."""
-    spec = replace(template.spec, priority=priority, preemption_policy=template.spec.preemption_policy or policy)
+def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -> Pod:
+    """Return a pod with the priority and the preemption policy of its class. classes: those of pods, by name."""
+    spec = template.spec
+    if spec.priority is None:
+        chosen, priority = find_class("", spec.priority_class_name, lambda _: None, classes.get, classes.values())
+        its_class = classes.get(chosen.name) if chosen is not None else None
+        policy = its_class.preemption_policy if its_class is not None else None
+        spec = replace(spec, priority=priority or 0, preemption_policy=spec.preemption_policy or policy)
     return Pod(metadata=template.metadata, spec=spec)
 
 

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from muster.api.batch import Job
 from muster.api.conditions import find_true
 from muster.api.core import Pod, PodTemplateSpec
-from muster.api.groups.scheduling import PriorityClass
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kueue import PodSet as WorkloadPodSet
 from muster.api.kueue import Workload, WorkloadSpec
@@ -27,7 +26,6 @@ from muster.api.pods import is_finished, job_of
 from muster.api.validation.kueue.workload import validate_create
 from muster.api.values.quantity import QuantityError
 from muster.api.values.selectors import SelectorError
-from muster.controllers.integrations.priorities import find_class
 from muster.gang.order.ends import End, end_of
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.quota.state import display_name, owner_uids
@@ -256,18 +254,8 @@ class _Reader:
         return (moment - self._state.at).total_seconds()
 
     def _make_template(self, workload: Workload, local: str, end: End | None) -> JobTemplate:
-        priority = self._find_priority(workload)
-        pods = tuple(admit_pod(one.template, priority, None) for one in workload.spec.pod_sets)
-        return JobTemplate(workload, local, priority, end, pods)
-
-    def _find_priority(self, workload: Workload) -> int:
-        """Return the priority of the pods of a job."""
-        spec = workload.spec.pod_sets[0].template.spec
-        if spec.priority is not None:
-            return spec.priority
-        known: Mapping[str, PriorityClass] = self._site.pod_classes
-        _, priority = find_class("", spec.priority_class_name, lambda _: None, known.get, known.values())
-        return priority or 0
+        pods = tuple(admit_pod(one.template, self._site.pod_classes) for one in workload.spec.pod_sets)
+        return JobTemplate(workload, local, end, pods)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Keep the templates of the jobs of works, and make those of jobs whose pods are others, as a trace says. Pure."""
 
 from collections.abc import Callable, Hashable, Sequence
+from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,8 +16,9 @@ from muster.api.core import (
     PodSpec,
     ResourceRequirements,
 )
+from muster.api.ours.users import short_user
 from muster.api.values.quantity import ResourceList, format_amount
-from muster.queueing.model import WorkloadInfo
+from muster.queueing.model import PodSet, WorkloadInfo
 from muster.simulation.engine.site import JobTemplate
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.logs.jobs import Role
@@ -103,6 +105,34 @@ def _select(spec: PodSpec, role: Role) -> PodSpec:
         required_during_scheduling_ignored_during_execution=NodeSelector(node_selector_terms=narrowed),
     )
     return replace(spec, affinity=replace(affinity, node_affinity=node_affinity))
+
+
+def make_workload(
+    known: KnownTemplate, submission: Submission, key: str, queue: str, local: str, created: datetime
+) -> WorkloadInfo:
+    """Return the workload of a job that has not been queued. queue, local: its ClusterQueue and LocalQueue."""
+    base, podsets = known.base, known.base.podsets
+    if submission.size is not None:
+        podsets = (_resize(podsets[0], submission.size), *podsets[1:])
+    if submission.gang is not None:
+        podsets = (_resize(replace(podsets[0], least=submission.gang), podsets[0].count), *podsets[1:])
+    return replace(
+        base,
+        key=key,
+        uid=key,
+        queue=queue,
+        local_queue=local,
+        priority=base.priority if submission.priority is None else submission.priority,
+        created=created,
+        queued=created,
+        podsets=podsets,
+        owner=short_user(submission.user),
+    )
+
+
+def _resize(podset: PodSet, count: int) -> PodSet:
+    """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
+    return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
 
 
 def find_local_queue(name: str, template: JobTemplate) -> str:

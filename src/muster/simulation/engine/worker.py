@@ -12,11 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
-from muster.api.kueue import Workload, WorkloadStatus
+from muster.api.kueue import ClusterQueue, Workload, WorkloadStatus
 from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
 from muster.api.meta import Condition
 from muster.multicluster.dispatch.views import Remote, RemoteJob
 from muster.queueing.model import Assignment, WorkloadInfo
+from muster.queueing.quota.status import queue_status
 from muster.simulation.engine.agenda import Agenda
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.job import SimulatedJob
@@ -67,6 +68,7 @@ class WorkerEngine(Engine):
     ) -> None:
         super().__init__(spec, site, configuration, agenda, record, scope=f"{name}/")
         self.name = name
+        self._cluster_queues = {one.metadata.name: one for one in site.cluster_queues}
         self._notice = notice
         self._clones: dict[str, Clone] = {}
         self._nothing = Remote(name, is_tried=True)
@@ -80,6 +82,15 @@ class WorkerEngine(Engine):
     def has_queue(self, local_queue: str) -> bool:
         """Return whether there is a LocalQueue of that key here."""
         return local_queue in self._local
+
+    def describe_queue(self, local_queue: str) -> ClusterQueue | None:
+        """Return the ClusterQueue behind a LocalQueue, with its present status; None if there is none."""
+        name = self._local.get(local_queue, "")
+        queue, node = self._cluster_queues.get(name), self._tree.queues.get(name)
+        if queue is None or node is None:
+            return None
+        status = queue_status(queue.status, node, len(self._queues.waiting(name)), fair=False)
+        return replace(queue, status=status)
 
     def has(self, key: str) -> bool:
         """Return whether a clone of a workload is here."""

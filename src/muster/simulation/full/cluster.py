@@ -1,34 +1,42 @@
 """Run the cluster of a scenario in virtual time: its server, its controllers and its simulated nodes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.config import Configuration
-from muster.api.core import NODE, Node
+from muster.api.core import NODE, POD, Node, NodeCondition, Pod
 from muster.api.kinds import Kind
-from muster.api.kueue import WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
 from muster.api.meta import ObjectMeta
+from muster.api.nodes import is_ready
+from muster.api.pods import is_deleting, is_finished
 from muster.cluster.apiserver.objects.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import keep_compacted
 from muster.controllers.engine import Part
+from muster.controllers.scheduler.preemption import make_eviction
 from muster.runtime.clock import VirtualClock
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request
+from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import Site, store_manifests
 from muster.simulation.full.manifests import name_job, name_priority_class
 from muster.simulation.full.pacing import PacedJournal
 from muster.simulation.full.unbounded import UnboundedBinder, make_unbounded_node
 from muster.simulation.scenario.reading import Reading
 
+_READY = (NodeCondition(type="Ready", status="True"),)
+# How long an evicted pod may take to go.
+_EVICTION_SECONDS = 0.05
 # The cluster starts so many seconds before the scenario.
 _WARM_UP_SECONDS = 60.0
 # The digits of times after the point: messages take microseconds even of virtual time.
@@ -98,6 +106,43 @@ class Cluster:
             with ignoring("NotFound"):  # its own manifest says when it goes
                 await self._client.delete(kind, name_job(number), namespace)
 
+    async def set_node(self, node: Node) -> None:
+        """Add a node, or change whether it takes pods: a node that is not ready takes none. Raises `ApiError`."""
+        name, closed = node.metadata.name, node.spec.unschedulable or not is_ready(node)
+        if await self._client.find(NODE, name) is None:
+            await self.create_nodes([replace(node, status=replace(node.status, conditions=_READY))])
+        await self._client.patch(NODE, name, {"spec": {"unschedulable": closed}})
+
+    async def cordon_node(self, name: str) -> None:
+        """Let a node take no new pods. Raises `ApiError`."""
+        await self._client.patch(NODE, name, {"spec": {"unschedulable": True}})
+
+    async def evict_pods(self, nodes: Collection[str]) -> None:
+        """Evict all pods of some nodes, and wait until they are gone. Raises `ApiError`."""
+        while pods := [pod for pod in (await self._client.list(POD)).items if _runs_on(pod, nodes)]:
+            for pod in pods:
+                if not is_deleting(pod):
+                    meta = pod.metadata
+                    with ignoring("NotFound"):
+                        await self._client.post(POD, meta.name, meta.namespace, "eviction", make_eviction(pod))
+            await self.plane.inputs.clock.sleep(_EVICTION_SECONDS)
+
+    async def delete_nodes(self, names: Iterable[str]) -> None:
+        """Delete nodes. Raises `ApiError`."""
+        for name in names:
+            await self._client.delete(NODE, name)
+
+    async def redefine(self, definition: Definition) -> None:
+        """Replace the specification of a queue or a Cohort. Raises `ApiError`."""
+        kind: Kind[Any] = next(one for one in (CLUSTER_QUEUE, COHORT, LOCAL_QUEUE) if one.type is type(definition))
+        meta = definition.metadata
+        before = await self._client.find(kind, meta.name, meta.namespace)
+        if before is None:
+            await self._client.create(kind, replace(definition, metadata=replace(meta, uid="", resource_version="")))
+            return
+        merged = replace(before.metadata, annotations=meta.annotations)
+        await self._client.update(kind, replace(before, spec=definition.spec, metadata=merged))
+
     async def create_nodes(self, nodes: Iterable[Node]) -> None:
         """Create the nodes of a scenario that its manifests have not created, and say of all that they are ready."""
         manifests = {one.metadata.name for one in (await self._client.list(NODE)).items}
@@ -127,8 +172,12 @@ async def run_cluster(reading: Reading, site: Site, configuration: Configuration
         plane.add_controllers(part for part in Part if bounded or part is not Part.SCHEDULING)
         if not bounded:
             plane.manager.add(UnboundedBinder(plane.manager))
-        if names := [node.metadata.name for node in nodes]:
+        if names := [node.metadata.name for node in (*nodes, *site.later_nodes)]:
             played = SimulatedNodes(plane.manager, names, registers=False)
             plane.manager.add(played)
             plane.nodes.update(dict.fromkeys(names, played.connection))
         yield cluster
+
+
+def _runs_on(pod: Pod, nodes: Collection[str]) -> bool:
+    return pod.spec.node_name in nodes and not is_finished(pod)

@@ -18,17 +18,19 @@ from muster.controllers.integrations.table import INTEGRATIONS
 from muster.queueing import convert
 from muster.runtime.clock import run_virtual
 from muster.runtime.objects import key_of
-from muster.simulation.engine.engine import HOPELESS
-from muster.simulation.engine.site import JobTemplate, Site, name_queue
+from muster.simulation.engine.explaining import HOPELESS
+from muster.simulation.engine.site import JobTemplate, Site, complete_template
 from muster.simulation.engine.templates import find_local_queue
 from muster.simulation.engine.world import Progress
+from muster.simulation.full.changes import ClusterChanges, list_unplayable
 from muster.simulation.full.cluster import Cluster, run_cluster
 from muster.simulation.full.manifests import Document, UnplayableError, make_manifest, require_playable
 from muster.simulation.full.observer import Observer
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.source import ScenarioError
 
 # The cluster is at rest once nothing has run in it or changed for so long: no back-off is longer.
 _REST_SECONDS = 3600.0
@@ -73,7 +75,7 @@ class FullEngine:
 
     def _read_work(self, number: int) -> _Work:
         work, path = self._reading.scenario.spec.work[number], f"spec.work[{number}].template"
-        document = name_queue(self._reading, path, work)
+        document = complete_template(self._reading, path, work)
         try:
             require_playable(document, resized=work.size is not None or work.trace is not None)
         except UnplayableError as error:
@@ -98,33 +100,38 @@ class FullEngine:
             integrations = [one for one in INTEGRATIONS if one.kind in {work.kind for work in self._works}]
             settings = convert.ConversionSettings.of(self._configuration)
             observer = Observer(cluster.plane.manager, integrations, self.record, settings, cluster.tell_time)
+            changes = ClusterChanges(self._reading, self._site, self.record)
             async with cluster.controlled():
                 try:
-                    await self._play(cluster, observer, progress)
+                    await self._play(cluster, observer, changes, progress)
                 finally:
                     rests = not observer.is_anything_running
                     for waiting, reason in observer.list_waiting():
                         self._waiting.append(replace(waiting, never=reason in HOPELESS or (rests and not reason)))
 
-    async def _play(self, cluster: Cluster, observer: Observer, progress: Progress | None) -> None:
+    async def _play(
+        self, cluster: Cluster, observer: Observer, changes: ClusterChanges, progress: Progress | None
+    ) -> None:
         """Submit the jobs at their times, and wait until they have ended."""
         submissions = list_submissions(self._reading)
         submission = next(submissions, None)
         ran_at = 0.0  # when a pod was last seen running
         while submission is not None or observer.unfinished:
             due = inf if submission is None else submission.at
-            await cluster.sleep_until(min(due, cluster.tell_time() + _LOOK_SECONDS, self._until))
+            await cluster.sleep_until(min(due, changes.next_at, cluster.tell_time() + _LOOK_SECONDS, self._until))
             now = cluster.tell_time()
             if observer.is_anything_running:
                 ran_at = now
             if now >= self._until:
                 self.record.now = self._until
                 return
-            if submission is not None and due <= now + _ROUNDING:
+            if changes.next_at <= now + _ROUNDING:
+                await changes.happen(cluster, now, now + _ROUNDING)
+            elif submission is not None and due <= now + _ROUNDING:
                 self.record.now = now
                 await self._submit(cluster, observer, submission)
                 submission = next(submissions, None)
-            elif submission is None and now - max(ran_at, self.record.now) >= _REST_SECONDS:
+            elif submission is None and not changes.has_more and now - max(ran_at, self.record.now) >= _REST_SECONDS:
                 return
             await cluster.delete_jobs(observer.take_ended(now - _KEEP_SECONDS))
             if progress is not None:
@@ -165,7 +172,7 @@ def _refuse_unplayable(reading: Reading) -> None:
     """
     spec = reading.scenario.spec
     fields = {
-        "spec.changes": spec.changes,
+        **dict.fromkeys(list_unplayable(reading), True),
         "spec.clusters": spec.clusters,
         "spec.state": spec.state,
         **{f"spec.work[{number}].startup": work.startup for number, work in enumerate(spec.work)},

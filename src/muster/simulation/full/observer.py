@@ -14,8 +14,9 @@ from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import EVICTED, FINISHED, QUOTA_RESERVED
 from muster.api.meta import controller_of
-from muster.api.pods import find_condition
+from muster.api.pods import find_condition, is_deleting
 from muster.controllers.integrations.framework import Integration
+from muster.jobs.interruption import PREEMPTED, Interruption, interruption_of
 from muster.queueing import convert
 from muster.queueing.model import Usage
 from muster.runtime.manager import Manager
@@ -141,7 +142,10 @@ class Observer:
         job = self._find(_number_of_pod(pod))
         if job is None or pod is None:
             return
-        if new is None or new.status.phase != "Running":
+        counts = job.started is not None and not job.evicted and pod.metadata.uid in job.running
+        if counts and (interruption := interruption_of(pod)) is not None:
+            self._note_interruption(job, interruption)
+        if new is None or new.status.phase != "Running" or is_deleting(new):
             job.running.discard(pod.metadata.uid)
             return
         job.running.add(pod.metadata.uid)
@@ -149,6 +153,16 @@ class Observer:
             self._mark()
             job.started = self._record.now
             self._record.start(job.number, self._record.now)
+
+    def _note_interruption(self, job: _Job, interruption: Interruption) -> None:
+        """Record that a job has lost a pod to another job or with a node; it starts again once it has all its pods."""
+        self._mark()
+        lost = self._record.now - (job.started or 0.0)
+        job.started = None
+        if interruption.reason == PREEMPTED:
+            self._record.evict(job.number, lost)
+        else:
+            self._record.interrupt(job.number, lost)
 
     def _find(self, number: int | None) -> _Job | None:
         return None if number is None else self._jobs.get(number)

@@ -103,7 +103,8 @@ def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertio
         raise AssertionSyntaxError(f"{wrong} is none of {', '.join(_FIELDS)}")
     for name, value in filters:
         if name in known and value not in known[name]:
-            raise AssertionSyntaxError(f"there is no {name} {value}, but {', '.join(known[name]) or 'none'}")
+            others = f", but {', '.join(known[name])}" if known[name] else ": the scenario has none"
+            raise AssertionSyntaxError(f"there is no {name} {value}{others}")
     variant = dict(filters).get(_VARIANT, "")
     of_jobs = tuple((name, value) for name, value in filters if name != _VARIANT)
     bound = _parse_bound(found["bound"], metric)

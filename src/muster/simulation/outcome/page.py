@@ -10,6 +10,7 @@ from muster.charts.markup import Markup, element
 from muster.charts.page import Section, Tile, render_page
 from muster.charts.scales import format_span
 from muster.simulation.outcome.figures.fairness import draw_fairness
+from muster.simulation.outcome.figures.forecasts import draw_forecasts
 from muster.simulation.outcome.figures.losses import draw_losses
 from muster.simulation.outcome.figures.nodes import draw_nodes
 from muster.simulation.outcome.figures.palette import Palette
@@ -42,7 +43,12 @@ def _draw_sections(report: Report) -> Iterator[Section]:
     yield draw_use(timeline, palette)
     yield draw_waiting(timeline, palette)
     yield draw_waits(report.jobs, palette)
-    for section in (draw_fairness(timeline, palette), draw_losses(timeline, palette), draw_nodes(report, palette)):
+    for section in (
+        draw_forecasts(report.jobs, palette),
+        draw_fairness(timeline, palette),
+        draw_losses(timeline, palette),
+        draw_nodes(report, palette),
+    ):
         if section is not None:
             yield section
 

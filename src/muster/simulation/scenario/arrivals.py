@@ -8,7 +8,7 @@ from random import Random
 
 from msgspec import Struct
 
-from muster.simulation.scenario.draws import Draw, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
+from muster.simulation.scenario.draws import PARSERS, Draw, DrawError, draw_arrivals, make_draw
 from muster.simulation.scenario.logs.jobs import MOST, OrderedJobs, Role
 from muster.simulation.scenario.logs.opening import HISTORY
 from muster.simulation.scenario.model import Trace, Work
@@ -76,9 +76,8 @@ def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Itera
 
 def _make_draw(reading: Reading, name: str, work: Work) -> Draw | None:
     value = getattr(work, name)
-    parse = parse_seconds if name in ("run_time", "limit", "startup") else parse_number
     try:
-        return None if value is None else make_draw(value, parse, reading.samples)
+        return None if value is None else make_draw(value, PARSERS[name], reading.samples)
     except DrawError as error:
         shown = "runTime" if name == "run_time" else name
         raise DrawError(f".{shown}{error.path}", error.why) from None
@@ -129,7 +128,7 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
             {"logged": job.limit, "exact": job.run_time, "none": None}[trace.limits],
             job.roles[0].pods if bare else None,
             job.priority,
-            find_local_queue(work, trace, job.queue),
+            translate_queue(work, trace, job.queue),
             () if bare else job.roles,
             job.user,
             job.gang,
@@ -137,6 +136,6 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
         )
 
 
-def find_local_queue(work: Work, trace: Trace, queue: str) -> str:
+def translate_queue(work: Work, trace: Trace, queue: str) -> str:
     """Return the LocalQueue of the jobs of a queue of a log, or "" for that of the work."""
     return trace.queues.get(queue, queue if trace.format == HISTORY and not work.queue else "")

@@ -62,6 +62,28 @@ def parse_number(text: str | float) -> float:
     return float(text)
 
 
+def parse_size(text: str | float) -> float:
+    """Return a number of pods, which is rounded once it is drawn.
+
+    Raises:
+        DrawError: the text is no number, or less than 1.
+    """
+    size = parse_number(text)
+    if not size >= 1:
+        raise DrawError("", f"{size:g} is no number of pods: 1 is the least")
+    return size
+
+
+# The functions that parse the values of work that may be drawn, by field.
+PARSERS: Mapping[str, Parse] = {
+    "run_time": parse_seconds,
+    "limit": parse_seconds,
+    "startup": parse_seconds,
+    "size": parse_size,
+    "priority": parse_number,
+}
+
+
 def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
     """Return the function that draws a value.
 
@@ -85,7 +107,7 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
         if high < low:
             raise DrawError("", "to is less than from")
         # A number is rounded: each one of the range, also its first and last, gets an interval of the same length.
-        margin = 0.5 if parse is parse_number else 0.0
+        margin = 0.0 if parse is parse_seconds else 0.5
         return lambda random: random.uniform(low - margin, high + margin)
     if value.exponential is not None:
         mean = parse(value.exponential.mean)

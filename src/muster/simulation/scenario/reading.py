@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
-from muster.simulation.scenario.draws import DrawError, parse_number, parse_seconds
+from muster.simulation.scenario.draws import PARSERS, DrawError, parse_seconds
 from muster.simulation.scenario.logs.cells import parse_time
 from muster.simulation.scenario.logs.jobs import LogError, OrderedJobs
 from muster.simulation.scenario.logs.opening import (
@@ -46,6 +46,7 @@ from muster.simulation.scenario.overlays import (
     vary_manifests,
     vary_scenario,
 )
+from muster.simulation.scenario.source import UNFILED, ScenarioError, Source
 from muster.simulation.scenario.state import ClusterState, StateError, parse_state, read_state
 
 T = TypeVar("T")
@@ -54,8 +55,6 @@ T = TypeVar("T")
 STATE_WORK = "state"
 # The fields of work that a trace takes the place of, and how a scenario spells them.
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority", "startup": "startup"}
-# What stands for the file of a scenario that comes from no file.
-UNFILED = "<scenario>"
 # The errors of reading a file. ValueError: its path holds a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 # More nodes in a pool are a mistake, and would fill the memory.
@@ -64,11 +63,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
 _VARIANT = re.compile(r"[\w.-]{1,100}")
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-
-
-class ScenarioError(Exception):
-    """A scenario that cannot be simulated; the message names the file, the line and the field."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
 class Reading(Struct, frozen=True):
@@ -79,39 +74,12 @@ class Reading(Struct, frozen=True):
     """
 
     scenario: Scenario
-    source: "Source"
+    source: Source
     manifests: tuple[Manifest, ...]
     samples: dict[str, tuple[float, ...]]
     logs: dict[str, OrderedJobs]
     tables: dict[int, list[NodeRow]] = {}
     state: ClusterState | None = None
-
-
-class Source(Struct, frozen=True):
-    """The text of a scenario, to find the line of a field.
-
-    lines_above: how many lines come before its document. spec: the path of the part that is read as the body of a
-    scenario: a worker cluster has nodes of its own. variant: where the user wrote what is different in this variant,
-    with which its errors begin, because the field may have no line.
-    """
-
-    file: str
-    text: bytes
-    lines_above: int
-    spec: str = "spec"
-    variant: str = ""
-
-    def error(self, path: str, why: str) -> ScenarioError:
-        """Return the error of a field."""
-        path = re.sub("^spec", self.spec, path)
-        if self.variant or self.file == UNFILED:
-            return ScenarioError(": ".join(filter(None, (self.variant or self.file, path, why))))
-        return ScenarioError(f"{self.locate(path)}: {why}")
-
-    def locate(self, path: str) -> str:
-        """Return the file, the line and the path of a field."""
-        line = find_line(self.text, self.lines_above, path)
-        return ": ".join(filter(None, (f"{self.file}:{line}", path)))
 
 
 def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = ()) -> Reading:
@@ -349,8 +317,7 @@ def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
 
 def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
     """Return the values of work that may be drawn, each with the function that parses it."""
-    times = ((value, parse_seconds) for value in (work.run_time, work.limit, work.startup))
-    return [*times, *((value, parse_number) for value in (work.size, work.priority))]
+    return [(getattr(work, name), parse) for name, parse in PARSERS.items()]
 
 
 def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
@@ -365,7 +332,7 @@ def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
 
 
 def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).isdigit()
+    return _NUMBER.fullmatch(text) is not None
 
 
 def _read_state(file: Path) -> ClusterState:
@@ -407,25 +374,3 @@ def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str) ->
         raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why) from None
     except _UNREADABLE as error:
         raise _refuse_file(file, error) from None
-
-
-def find_line(text: bytes, lines_above: int, path: str) -> int:
-    """Return the line, from 1, of a field of a document; of the nearest field above it that the document has.
-
-    lines_above: how many lines of the text come before the document.
-    """
-    document = b"".join(text.splitlines(keepends=True)[lines_above:])
-    node: Any = next(yaml.compose_all(document, yaml.CSafeLoader))
-    line = node.start_mark.line
-    for name, index in _STEP.findall(path):
-        if isinstance(node, yaml.MappingNode):
-            step = next(((key, value) for key, value in node.value if key.value == name), None)
-            if step is None:
-                break
-            line, node = step[0].start_mark.line, step[1]
-        elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
-            node = node.value[int(index)]
-            line = node.start_mark.line
-        else:
-            break
-    return lines_above + int(line) + 1

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration, ConfigurationError, load
 from muster.api.values.manifests import Manifest
-from muster.simulation.scenario.reading import Reading, ScenarioError
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.source import ScenarioError
 
 _GROUP = "config.kueue.x-k8s.io/"
 _KIND = "Configuration"

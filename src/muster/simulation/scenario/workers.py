@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.simulation.scenario.draws import DrawError, parse_seconds
 from muster.simulation.scenario.model import Loss, Spec, WorkerCluster
-from muster.simulation.scenario.reading import Reading, ScenarioError, find_line, read_files
+from muster.simulation.scenario.reading import Reading, read_files
+from muster.simulation.scenario.source import ScenarioError, find_line
 
 # More clusters are a mistake: upstream allows 20 in each MultiKueueConfig.
 _MOST_CLUSTERS = 1000

@@ -10,6 +10,7 @@ from tests.unit.runtime.conftest import MemoryServer, busy, down
 
 from muster.actions.choices import get_job
 from muster.actions.following.follow import GONE_SECONDS, Follower
+from muster.actions.following.printout import Printout
 from muster.actions.following.queuewatch import POSITION_SECONDS
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import EVENT, POD
@@ -254,8 +255,8 @@ def test_the_output_of_a_pod_that_was_just_deleted_is_passed_over(refusal, is_sh
 
     async def print_once():
         client = Client(server)
-        follower = Follower(client, VirtualClock(), Random(1), "default", "j", show=show_nothing, warn=print)
-        await follower.print_once(await get_job(client, "j", "default"))
+        printout = Printout(client, VirtualClock(), "default", "j", show=show_nothing, warn=print)
+        await printout.print_once(await get_job(client, "j", "default"))
 
     async def show_nothing(rank, stream, text):
         raise AssertionError(text)

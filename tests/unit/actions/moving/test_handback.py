@@ -64,11 +64,16 @@ def test_what_cert_manager_and_prometheus_were_given_goes_where_it_is_there() ->
         ClusterState([KUEUE], kueue_state=STATE, live={key(one): one for one in extras}), OPTIONS, extras, ()
     )
     assert [step.text for step in steps if step.text.startswith("delete")] == [
+        "delete ConfigMap kueue-system/muster-grafana-dashboard",
+        "delete PrometheusRule kueue-system/muster-alerts",
         "delete ServiceMonitor kueue-system/muster-controller-manager",
         "delete RoleBinding kueue-system/muster-metrics-discovery",
         "delete Role kueue-system/muster-metrics-discovery",
         "delete ClusterRoleBinding muster-metrics-reader",
         "delete ClusterRole muster-metrics-reader",
+        "delete Service kueue-system/muster-dashboard",
+        "delete ConfigMap kueue-system/muster-dashboard",
+        "delete ServiceAccount kueue-system/muster-dashboard",
         "delete Certificate kueue-system/muster-serving-cert",
         "delete Issuer kueue-system/muster-selfsigned-issuer",
         "delete ConfigMap kueue-system/muster-takeover",

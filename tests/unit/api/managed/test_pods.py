@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from muster.api.core import Pod, PodSpec
+from muster.api.managed.podgroup import group_name
 from muster.api.managed.pods import (
-    group_name,
     group_size,
     hash_of_shape,
     hold,

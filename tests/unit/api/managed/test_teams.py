@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from muster.api.kueue import ClusterQueue, ClusterQueueSpec
-from muster.api.managed.teams import find_teams, is_open, is_shared, list_queues_of, refuse_without_team
+from muster.api.managed.teams import find_teams, is_open, is_shared, list_queues_of, refuse_work
 from muster.api.meta import ObjectMeta
 from muster.api.ours.creation import CREATED_ANNOTATION
 from muster.api.ours.teams import FOLLOWS_NODES, QUEUE_USERS, QUOTA_OF, WITHOUT_TEAM
@@ -61,7 +61,8 @@ def test_other_work_runs_while_there_are_no_teams(setting: str, with_teams: bool
 
 
 CLOSED = queue("all", follows="true", without="false")
-NO_TEAM = "user eve is in no team, and other work does not run here; an administrator may run: muster queue edit"
+ADD = "an administrator may run: muster queue edit"
+NO_TEAM = f"user eve is in no team, and other work does not run here; {ADD}"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,9 @@ NO_TEAM = "user eve is in no team, and other work does not run here; an administ
         ("eve", ALL, [ALL, VISION, SPEECH], f"{NO_TEAM} speech --add-users eve"),
         ("eve", None, [VISION], f"{NO_TEAM} vision --add-users eve"),
         ("eve", queue("own"), [ALL, VISION, queue("own")], ""),
-        ("eve", VISION, [ALL, VISION], ""),
+        ("eve", VISION, [ALL, VISION], f"queue vision is for ada, bob, and not for eve; {ADD} vision --add-users eve"),
+        ("ada", VISION, [ALL, VISION], ""),
+        ("eve", queue("x", users=""), [ALL], f"queue x is for nobody, and not for eve; {ADD} x --add-users eve"),
         (
             "bob",
             ALL,
@@ -87,6 +90,5 @@ NO_TEAM = "user eve is in no team, and other work does not run here; an administ
 def test_other_work_is_refused_with_what_to_do(
     user: str, target: ClusterQueue | None, queues: list[ClusterQueue], why: str
 ) -> None:
-    # A job in a team's own queue is admission's to judge.
     where = next((one for one in queues if target is not None and one.metadata.name == target.metadata.name), target)
-    assert refuse_without_team(user, where, queues) == why
+    assert refuse_work(user, where, queues) == why

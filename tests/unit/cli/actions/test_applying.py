@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cli.actions.applying import LAST_APPLIED, annotated, change
+from muster.api.values.manifests import Manifest
+from muster.cli.actions.applying import LAST_APPLIED, annotated, change, split_independent
 
 
 def manifest(**spec):
@@ -66,3 +67,27 @@ def test_what_the_server_adds_inside_of_a_list_is_no_change():
     assert change(there, wanted) == {}
     assert "spec" in change(there, wanted | {"spec": {"containers": [{"name": "c", "image": "b"}]}})
     assert "spec" in change(there, wanted | {"spec": {"containers": [{"name": "c", "image": "a"}, {"name": "d"}]}})
+
+
+@pytest.mark.parametrize(
+    ("given_", "groups"),
+    [
+        pytest.param("", [], id="nothing"),
+        pytest.param("a b c", ["a b c"], id="jobs"),
+        pytest.param("a a b", ["a", "a b"], id="the second of a name changes the first"),
+        pytest.param("a x/a b", ["a x/a b"], id="one name in two namespaces"),
+        pytest.param("* * a", ["* * a"], id="generated names"),
+        pytest.param("Q a b Q c", ["Q", "a b", "Q", "c"], id="what follows a queue may need it"),
+        pytest.param("Q Q", ["Q", "Q"], id="queues"),
+    ],
+)
+def test_only_jobs_beside_each_other_are_applied_at_once(given_: str, groups: list[str]) -> None:
+    def made(word: str) -> Manifest:
+        namespace, _, name = word.rpartition("/")
+        where = {"namespace": namespace} if namespace else {}
+        names = {"generateName": "a-"} if name == "*" else {"name": name}
+        kind = ("v1", "Queue") if name == "Q" else ("batch/v1", "Job")
+        return Manifest(word, {"apiVersion": kind[0], "kind": kind[1], "metadata": names | where})
+
+    split = split_independent(map(made, given_.split()))
+    assert [" ".join(one.where for one in group) for group in split] == groups

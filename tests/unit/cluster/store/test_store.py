@@ -2,20 +2,24 @@
 
 import asyncio
 import gc
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
-from tests.unit.cluster.store.kit import Faulty, Kit, delete, key, put, value_of
+from tests.unit.cluster.store.kit import Faulty, Kit, delete, header_of, key, put, value_of
 
 from muster.cluster.store import (
     Compacted,
     DataDirectoryError,
     Header,
+    MemoryJournal,
     StorageFailed,
     StorageFull,
     Store,
     StoreClosed,
 )
+from muster.cluster.store.store import WAIT_SECONDS
+from muster.runtime.clock import run_virtual
 
 
 def test_readers_see_a_write_only_once_it_is_committed(kit: Kit) -> None:
@@ -416,3 +420,117 @@ def test_everything_is_all_objects_at_one_revision(kit: Kit) -> None:
         assert len(seen.entries) == 2
 
     kit.on(test)
+
+
+def on_durable(test: Callable[[Store, Faulty], Awaitable[None]]) -> None:
+    """Run a test, in virtual time, with a store that takes its journal for a disk."""
+
+    async def body() -> None:
+        journal = Faulty(MemoryJournal())
+        journal.durable = True
+        async with Store(journal, header_of) as store:
+            await test(store, journal)
+
+    run_virtual(body())
+
+
+def test_a_write_that_may_wait_shares_the_commit_of_the_next_one() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        await store.write(put(key("a")))
+        event = store.write(put(key("event")), may_wait=True)
+        await asyncio.sleep(WAIT_SECONDS / 2)
+        assert journal.batches == [1]
+        assert not event.done()
+        await store.write(put(key("b")))
+        assert event.done()
+        assert journal.batches == [1, 2]
+
+    on_durable(test)
+
+
+def test_a_write_that_may_wait_does_not_wait_for_long() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        await store.write(put(key("a")))
+        await asyncio.gather(*(store.write(put(key(f"event-{i}")), may_wait=True) for i in range(3)))
+        assert asyncio.get_running_loop().time() == pytest.approx(WAIT_SECONDS)
+        assert journal.batches == [1, 3]
+
+    on_durable(test)
+
+
+def test_a_write_that_comes_during_a_commit_waits_for_the_next_one() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        journal.gate.clear()
+        first = store.write(put(key("a")))
+        await asyncio.sleep(0)
+        event = store.write(put(key("event")), may_wait=True)
+        journal.gate.set()
+        await first
+        assert not event.done()
+        await event
+        assert asyncio.get_running_loop().time() == pytest.approx(WAIT_SECONDS)
+        assert journal.batches == [1, 1]
+
+    on_durable(test)
+
+
+def test_nothing_waits_while_no_other_writes_come() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        await store.write(put(key("event-1")), may_wait=True)
+        await store.write(put(key("a")))
+        await asyncio.sleep(WAIT_SECONDS)
+        now = asyncio.get_running_loop().time()
+        await store.write(put(key("event-2")), may_wait=True)
+        assert asyncio.get_running_loop().time() == now
+        assert journal.batches == [1, 1, 1]
+
+    on_durable(test)
+
+
+def test_who_needs_a_waiting_write_does_not_wait_for_it() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        await store.write(put(key("a")))
+        event = store.write(put(key("event")), may_wait=True)
+        await store.settled(key("event"))
+        assert event.done()
+        assert asyncio.get_running_loop().time() == 0
+        assert journal.batches == [1, 1]
+
+    on_durable(test)
+
+
+def test_a_waiting_write_is_committed_at_the_close() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        await store.write(put(key("a")))
+        event = store.write(put(key("event")), may_wait=True)
+        await store.close()
+        assert [entry.key for entry in await event] == [key("event")]
+        assert asyncio.get_running_loop().time() == 0
+        assert journal.batches == [1, 1]
+
+    on_durable(test)
+
+
+def test_a_waiting_write_is_taken_back_with_the_commit_that_it_waits_for() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        await store.write(put(key("a")))
+        event = store.write(put(key("event")), may_wait=True)
+        journal.failures.append(StorageFull("/data"))
+        other = store.write(put(key("b")))
+        for refused in (event, other):
+            with pytest.raises(StorageFull):
+                await refused
+        assert store.latest(key("event")) is None
+        await store.write(put(key("event")), may_wait=True)
+        assert store.get(key("event")) is not None
+
+    on_durable(test)
+
+
+def test_nothing_waits_for_a_store_in_memory(memory: Kit) -> None:
+    async def test(store: Store) -> None:
+        await store.write(put(key("a")))
+        await store.write(put(key("event")), may_wait=True)
+        assert asyncio.get_running_loop().time() == 0
+
+    memory.on(test)

@@ -70,6 +70,8 @@ CPU = Amount("spot", "cpu", 4_000, 8_000, 6_000, 2_000)
         (at(0, "Nominated", clusters=("east", "west")), "offered to the clusters east, west"),
         (at(0, "Dispatched", clusters=("east",)), "sent to cluster east"),
         (at(0, "Recalled", rule="ClusterLost", clusters=("east",)), "taken back from cluster east, which is lost"),
+        (at(0, "Interrupted", rule="NodeLost", because="it lost a node"), "interrupted (NodeLost): it lost a node"),
+        (at(0, "GaveBack", rule="R", because="found no room"), "gave its nodes back (R): found no room"),
         (at(0, "Restarted", attempt=2, because="a Job failed"), "restarted (restart 2): a Job failed"),
     ],
 )

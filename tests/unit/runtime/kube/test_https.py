@@ -11,8 +11,9 @@ import pytest
 
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
-from muster.runtime.kube.https import MAX_ATTEMPTS, HttpsTransport, pause_of
+from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig
+from muster.runtime.kube.requests import MAX_ATTEMPTS, pause_of
 from muster.runtime.kube.tls import explain
 from muster.runtime.transport import Request, Transport, TransportError
 

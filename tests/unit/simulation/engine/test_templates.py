@@ -23,7 +23,7 @@ SPEC = {
 
 def make(spec=SPEC):
     podset = PodSet(name="main", template=PodTemplateSpec(spec=msgspec.convert(spec, PodSpec)), count=3)
-    return JobTemplate(Workload(spec=WorkloadSpec(pod_sets=(podset,))), "", 0, None)
+    return JobTemplate(Workload(spec=WorkloadSpec(pod_sets=(podset,))), "", None)
 
 
 def pods_of(template):

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.simulation.scenario.draws import DAY, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
+from muster.simulation.scenario.draws import (
+    DAY,
+    DrawError,
+    draw_arrivals,
+    make_draw,
+    parse_number,
+    parse_seconds,
+    parse_size,
+)
 from muster.simulation.scenario.model import Arrivals, Distribution
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -81,6 +89,12 @@ def test_a_number_is_no_text():
         make_draw("3", parse_number, {})
 
 
+@pytest.mark.parametrize("document", [{"constant": 0}, {"uniform": {"from": -1, "to": 3}}])
+def test_a_size_is_one_pod_at_least(document):
+    with pytest.raises(DrawError, match="is no number of pods: 1 is the least"):
+        make_draw(value(document), parse_size, SAMPLES)
+
+
 def arrive(document, number=1000, seed=1):
     return list(islice(draw_arrivals(msgspec.convert(document, Arrivals), MONDAY, Random(seed)), number))
 
@@ -96,7 +110,7 @@ def test_jobs_come_in_order_and_as_often_as_said(document, seed):
 
 
 def test_whole_numbers_are_equally_likely():
-    counted = Counter(map(round, drawn({"uniform": {"from": 1, "to": 4}}, parse_number, 4000)))
+    counted = Counter(map(round, drawn({"uniform": {"from": 1, "to": 4}}, parse_size, 4000)))
     assert sorted(counted) == [1, 2, 3, 4]
     assert min(counted.values()) > 900
 

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from muster.simulation.scenario.draws import parse_seconds
-from muster.simulation.scenario.reading import ScenarioError, read_scenario
+from muster.simulation.scenario.reading import read_scenario
+from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.workers import read_workers
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -191,7 +191,7 @@ class Record:
         if stage not in self._kept.omit_stages:
             self._audit.put(self._event | {"stage": stage, "stageTimestamp": _render_moment(now)})
 
-    async def _until_end(self, stream: Stream) -> AsyncIterator[bytes]:
+    async def _until_end(self, stream: Stream) -> AsyncIterator[Any]:
         try:
             async for chunk in stream.chunks:
                 yield chunk

@@ -18,7 +18,7 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
-from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
+from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot, FindPeer
 
 BACKLOG = 4096  # connections that wait to be accepted; the kernel bounds it by net.core.somaxconn
 # From accept to the end of the first request's headers, TLS included; the value is kube-apiserver's. When thousands of
@@ -48,6 +48,7 @@ class Acceptor:
         context: ssl.SSLContext | None,
         connection_limit: ConnectionLimit,
         make_connection: ConnectionFactory,
+        find_peer: FindPeer | None = None,
         make_plain_connection: ConnectionFactory | None = None,
     ) -> None:
         """Make an acceptor.
@@ -58,6 +59,7 @@ class Acceptor:
         self._context = context
         self._connection_limit = connection_limit
         self._make_connection = make_connection
+        self._find_peer = find_peer
         self._make_plain_connection = make_plain_connection
         self._loop = asyncio.get_running_loop()
         self._over_limit: socket.socket | None = None  # accepted at the limit of connections
@@ -127,7 +129,7 @@ class Acceptor:
     def _admit(self, client: socket.socket) -> None:
         client.setblocking(False)
         now = self._loop.time()
-        slot = ConnectionSlot(client.close, now, peer=peer_of(client))
+        slot = ConnectionSlot(client.close, now, peer=peer_of(client), find_peer=self._find_peer)
         slot.close = partial(self._drop, client, slot)
         self._connection_limit.enter(slot)
         deadline = now + ENTER_SECONDS

@@ -5,7 +5,7 @@ It bounds the time and the seats of each request. The pipeline decides what is a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 from urllib.parse import parse_qsl
@@ -30,9 +30,6 @@ from muster.runtime.transport import Request, Response
 REQUEST_SECONDS = 60.0  # until the answer is there, or a stream has begun
 MAX_AUDIT_ID_BYTES = 64  # of an audit ID that the client chose; a longer one is cut, as upstream does
 
-# Returns the user with an id of this machine. Raises `ApiError` for one whom the server does not serve.
-FindPeer = Callable[[int], Awaitable[User]]
-
 # The ends of paths whose query repeats a parameter: `exec` for the words of a command, `portforward` for ports.
 _TUNNELS = ("/exec", "/portforward")
 
@@ -44,16 +41,8 @@ class Application:
     once the body is complete. So a client without rights, or a slow one, takes no seat from others.
     """
 
-    def __init__(
-        self,
-        server: ApiServer,
-        authenticator: Authenticator,
-        flow: Flow,
-        find_peer: FindPeer | None = None,
-        pages: Pages | None = None,
-    ) -> None:
+    def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow, pages: Pages | None = None) -> None:
         self.streams = RevocableStreams()
-        self._find_peer = find_peer
         self._server = server
         self._authenticator = authenticator
         self._flow = flow
@@ -101,7 +90,9 @@ class Application:
         slot = caller.slot
         try:
             if slot.peer is not None:
-                slot.user = slot.user or await identify_user(self._authenticator, self._find_peer, None, "", slot.peer)
+                if slot.find_peer is None:
+                    raise unauthorized()
+                slot.user = slot.user or await slot.find_peer(slot.peer)
                 return slot.user
             return self._authenticator.user(caller.user, text(headers, b"authorization"))
         except ApiError:
@@ -165,25 +156,6 @@ class Application:
         with ExitStack() as taken:
             await _take(self._flow.readers, exchange.user, 1, caller, taken)
             return await asyncio.to_thread(ReadAhead.of, content, exchange.request.content_type)
-
-
-async def identify_user(
-    authenticator: Authenticator,
-    find_peer: FindPeer | None,
-    certificate: User | None,
-    authorization: str,
-    peer: int | None,
-) -> User:
-    """Return the user with these credentials. Raises `ApiError` (401, 403).
-
-    certificate: the user of a client certificate that TLS has verified. authorization: the header of a request.
-    peer: the id of the Unix user at the other end of a local socket.
-    """
-    if peer is None:
-        return authenticator.user(certificate, authorization)
-    if find_peer is None:
-        raise unauthorized()
-    return await find_peer(peer)
 
 
 async def _take(shares: Shares, user: str, count: int, caller: Caller, taken: ExitStack) -> None:

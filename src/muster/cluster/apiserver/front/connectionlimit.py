@@ -1,7 +1,7 @@
 """Limits the number of connections, and chooses which ones to close when the server is full."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from heapq import nlargest
 
@@ -15,6 +15,10 @@ PATIENCE_SECONDS = 1.0
 MANY = 256  # from this peak on, memory goes back to the machine once most connections are closed
 
 
+# Returns the user with an id of this machine. Raises `ApiError` for one whom the server does not serve.
+FindPeer = Callable[[int], Awaitable[User]]
+
+
 @dataclass(slots=True, eq=False)
 class ConnectionSlot:
     """The entry of one connection in the limit, from before the TLS handshake until the connection closes.
@@ -24,6 +28,7 @@ class ConnectionSlot:
     owner: the user of the last request; "" before the first one.
     address: the host of the client.
     peer: the id of the Unix user at the other end of a local socket; None for any other connection.
+    find_peer: returns the API user of the peer; None where the listener serves no local users.
     user: the API user of the peer, once the application has looked it up.
     is_secure: whether the connection is under TLS.
     """
@@ -33,6 +38,7 @@ class ConnectionSlot:
     owner: str = ""
     address: str = ""
     peer: int | None = None
+    find_peer: FindPeer | None = None
     user: User | None = None
     is_secure: bool = False
 

@@ -7,7 +7,8 @@ import ssl
 import sys
 
 from muster.api.core import SECRET, SERVICE_ACCOUNT
-from muster.cluster.apiserver.front.application import Application, FindPeer
+from muster.cluster.apiserver.front.application import Application
+from muster.cluster.apiserver.front.connectionlimit import FindPeer
 from muster.cluster.apiserver.front.flow import Flow, Limits
 from muster.cluster.apiserver.front.listener import Listener
 from muster.cluster.apiserver.front.pages import Pages, PlainFront
@@ -26,16 +27,14 @@ class HttpsFront(Listener):
         server: ApiServer,
         authenticator: Authenticator,
         context: ssl.SSLContext,
-        find_peer: FindPeer | None = None,
         pages: Pages | None = None,
     ) -> None:
         """Make a front that listens nowhere yet.
 
-        find_peer: returns the user at the other end of a local socket. pages: what is served beside the API, to clients
-        of this machine without TLS, too.
+        pages: what is served beside the API, to clients of this machine without TLS, too.
         """
         self.flow = Flow(server.metrics, LIMITS)
-        application = Application(server, authenticator, self.flow, find_peer, pages)
+        application = Application(server, authenticator, self.flow, pages)
         self._streams = application.streams
         self._pages = pages
         super().__init__(application, context, server.stop, PlainFront(pages) if pages is not None else None)
@@ -56,10 +55,10 @@ class HttpsFront(Listener):
         if self._pages is not None:
             await self._pages.close()
 
-    async def listen(self, address: socket.socket) -> int:
-        """Listen on a bound socket, and return its port. Raises `OSError`."""
+    async def listen(self, address: socket.socket, find_peer: FindPeer | None = None) -> int:
+        """Listen on a bound socket as `Listener.listen` does. Raises `OSError`."""
         tune_allocator()
-        return await super().listen(address)
+        return await super().listen(address, find_peer)
 
 
 def tune_allocator() -> None:

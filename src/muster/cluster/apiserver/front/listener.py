@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from muster.cluster.apiserver.front.acceptor import Acceptor
 from muster.cluster.apiserver.front.asgi import App
-from muster.cluster.apiserver.front.connectionlimit import MAX_CONNECTIONS, ConnectionLimit, ConnectionSlot
+from muster.cluster.apiserver.front.connectionlimit import MAX_CONNECTIONS, ConnectionLimit, ConnectionSlot, FindPeer
 from muster.cluster.apiserver.front.http1 import connection as http1
 from muster.cluster.apiserver.front.http2 import connection as http2
 from muster.cluster.apiserver.front.shared import Served, Shared, owes
@@ -63,11 +63,15 @@ class Listener:
         """Listen on an address, and return the port; port 0 takes a free one. Raises `AddressUnusable`, `OSError`."""
         return await self.listen(bound(host, port))
 
-    async def listen(self, address: socket.socket) -> int:
-        """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`."""
+    async def listen(self, address: socket.socket, find_peer: FindPeer | None = None) -> int:
+        """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`.
+
+        find_peer: returns the user at the other end of a connection of a local socket.
+        """
         is_local = address.family == socket.AF_UNIX
+        context = None if is_local else self._context
         plain = self._welcome_plain if self._plain is not None else None
-        acceptor = Acceptor(address, None if is_local else self._context, self._connection_limit, self._welcome, plain)
+        acceptor = Acceptor(address, context, self._connection_limit, self._welcome, find_peer, plain)
         acceptor.open()
         self._acceptors.append(acceptor)
         return 0 if is_local else int(address.getsockname()[1])

@@ -10,10 +10,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from muster.api.core import EVENT
+from muster.api.groups.coordination import LEASE
 from muster.api.status import bad_request, too_large
 from muster.cluster.apiserver.decode import MAX_OBJECT_BYTES, ROOM_FOR_STATUS, Document
 from muster.cluster.apiserver.throttle import end_work
 from muster.cluster.store import Delete, Entry, Key, Put, Store
+
+# Kinds whose writes nobody waits for: they come beside the writes that somebody does wait for.
+_UNHURRIED = frozenset({EVENT.resource, LEASE.resource})
 
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
@@ -60,7 +65,7 @@ class Documents:
         encoding = _Encoding(document, limit)
         if dry_run:
             return encoding.unchanged()
-        written = self.store.write(Put(key, encoding), *beside)
+        written = self.store.write(Put(key, encoding), *beside, may_wait=key.resource in _UNHURRIED)
         end_work()
         return _body(await written)
 

@@ -18,6 +18,7 @@ from muster.api.values.selectors import (
     parse_label_selector,
 )
 from muster.cluster.store import Change, Entry
+from muster.cluster.store.values import ChangeType
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 _ANY = FieldMatcher()
@@ -72,7 +73,7 @@ class Selection(Struct, frozen=True):
         """Return the selected objects."""
         return [entry for entry in entries if self.matches(entry)]
 
-    def change(self, change: Change) -> str | None:
+    def change(self, change: Change) -> ChangeType | None:
         """Return the type of a change for a client that sees only selected objects, or None if it sees no change.
 
         An object that becomes selected is ADDED to that client, and one that no longer is is DELETED.

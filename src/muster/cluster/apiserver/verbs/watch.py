@@ -1,14 +1,18 @@
 """The verb watch: initial objects, changes and bookmarks, as lines of JSON in pieces of bounded size.
 
+A caller in this process gets batches of `RawEvent`s instead of text.
+
 A slow client gets the next piece once it has taken the last one. Nothing is queued for it here. If the store's history
 no longer reaches back to the client's revision, the watch ends with 410 Expired.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from itertools import islice
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,15 +26,17 @@ from muster.cluster.apiserver.request.representation import Form, Presentation
 from muster.cluster.apiserver.request.requestinfo import ListOptions, revision
 from muster.cluster.apiserver.request.selection import Selection, selection
 from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
-from muster.cluster.store.values import Fragments, watch_line
+from muster.cluster.store.values import watch_line
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
+from muster.runtime.transport import EventType, RawEvent
 
 BOOKMARK_SECONDS = 60.0
 # A watch without a timeout gets a random one from here to twice as long, as upstream's min-request-timeout has it.
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
 PIECE_BYTES = 64 * 1024  # of a piece at most: the connection of a slow client keeps one
+BATCH = 64  # events of a batch at most: a follower in this process handles it before the next one is made
 CHANGES_AT_ONCE = 1000  # taken from the store's history at a time
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -66,24 +72,35 @@ class Watcher:
             watch.close()
 
     def watch(
-        self, flow: Flow, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
-    ) -> AsyncIterator[bytes]:
+        self,
+        flow: Flow,
+        resource: Resource,
+        view: View,
+        namespace: str,
+        options: ListOptions,
+        form: Form,
+        include: str,
+        *,
+        as_events: bool = False,
+    ) -> AsyncIterator[Any]:
         """Return the stream of a watch, whose pieces wait in the fair queue under `flow`.
 
+        as_events: whether the pieces are batches of `RawEvent`s instead of text.
         Raises `ApiError` for a bad selector or version. The stream itself reports all later errors.
         """
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
         requested = revision(options.resource_version, resource.name)
         since = requested or self._store.revision
-        lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
+        presentation = Presentation(resource, view, form, include, self._clock.now())
+        lines = _Lines(presentation, chosen, _EVENTS if as_events else _TEXT)
         return self._stream(flow, resource, namespace, options, since, lines)
 
     async def _stream(
         self, flow: Flow, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncIterator[Any]:
         if since > self._store.revision:
             # The client got its version from a store that is lost, so its state is wrong, too.
-            yield error_line(too_large_revision(since, self._store.revision))
+            yield lines.error(too_large_revision(since, self._store.revision))
             return
         initial, entries = bool(options.send_initial_events), _NOTHING
         if initial:
@@ -91,12 +108,12 @@ class Watcher:
         try:
             watch = self._store.watch(resource.key, since, namespace)
         except Compacted as error:
-            yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
+            yield lines.error(expired(f"too old resource version: {error.since} ({error.oldest})"))
             return
         self._open[watch] = resource
         try:
             chosen = await loaded(resource, lines.chosen.of(entries) if lines.chosen else entries)
-            pieces = _Pieces(lines.initial(chosen))
+            pieces = lines.pieces(lines.initial(chosen))
             while pieces.are_left():
                 await self._fair_queue.take(flow)
                 yield pieces.make()
@@ -106,14 +123,14 @@ class Watcher:
                 async for piece in self._changes(flow, resource, watch, options, lines):
                     yield piece
         except ApiError as error:
-            yield error_line(error)  # a conversion webhook failed
+            yield lines.error(error)  # a conversion webhook failed
         finally:
             del self._open[watch]
             watch.close()
 
     async def _changes(
         self, flow: Flow, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncIterator[Any]:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
         bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
@@ -131,12 +148,12 @@ class Watcher:
                     timer = loop.call_at(min(end, bookmark), watch.nudge)
                     continue
                 changes = await loaded_changes(resource, stored_changes)
-                pieces = _Pieces(lines.changes(changes, self._clock.now()))
+                pieces = lines.pieces(lines.changes(changes, self._clock.now()))
                 while pieces.are_left():
                     await self._fair_queue.take(flow)
                     yield pieces.make()
         except Compacted as error:
-            yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
+            yield lines.error(expired(f"too old resource version: {error.since} ({error.oldest})"))
         except Closed:
             return
         finally:
@@ -149,23 +166,29 @@ class Watcher:
 
 
 class _Lines:
-    """The lines of one watch, in fragments. Only the first line of a table has column definitions."""
+    """The events of one watch, in fragments. Only the first one of a table has column definitions."""
 
-    def __init__(self, presentation: Presentation, chosen: Selection) -> None:
+    def __init__(self, presentation: Presentation, chosen: Selection, wire: "_Wire") -> None:
         self.chosen = chosen
         self._presentation = presentation
         self._is_first = True
+        self._wire = wire
 
-    def initial(self, entries: Iterable[Entry]) -> Iterator[bytes]:
+    def pieces(self, fragments: Iterator[Any]) -> "_Pieces | _Batches":
+        """Return the maker of the pieces that the client gets."""
+        return self._wire.pieces(fragments)
+
+    def initial(self, entries: Iterable[Entry]) -> Iterator[Any]:
         """Yield the present objects as ADDED events."""
         for entry in entries:
-            yield from self._line("ADDED", entry.body)
+            yield from self._event("ADDED", entry.body)
 
-    def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[bytes]:
+    def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[Any]:
         """Yield the events of changes that the selection shows."""
+        stored = self._wire.stored
         if self._presentation.plain and not self.chosen:
             for change in changes:
-                yield from change.line
+                yield from stored(change)
             return
         self._presentation = self._presentation.at(now)
         for change in changes:
@@ -173,30 +196,29 @@ class _Lines:
             if type_ is None:
                 continue
             if type_ == change.type and self._presentation.plain:
-                yield from change.line
+                yield from stored(change)
             elif type_ == "DELETED" and change.type != "DELETED":
                 # The event has the last selected state, with the version at which the object left the selection.
                 assert change.previous is not None
-                yield from self._line(type_, _at_version(change.previous.body, change.revision))
+                yield from self._event(type_, _at_version(change.previous.body, change.revision))
             else:
-                yield from self._line(type_, change.entry.body)
+                yield from self._event(type_, change.entry.body)
 
-    def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
-        """Return the BOOKMARK event for a revision."""
+    def bookmark(self, revision: int, annotations: dict[str, str]) -> Any:
+        """Return the BOOKMARK event for a revision, as a piece."""
         meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations
-        return b"".join(watch_line("BOOKMARK", self._presentation.empty(meta)))
+        return self._wire.joined(self._wire.event("BOOKMARK", self._presentation.empty(meta)))
 
-    def _line(self, type_: str, body: bytes) -> Fragments:
+    def error(self, error: ApiError) -> Any:
+        """Return the ERROR event, the last piece of a watch that cannot go on."""
+        return self._wire.joined(self._wire.event("ERROR", encode_status(error.status)))
+
+    def _event(self, type_: EventType, body: bytes) -> Iterable[Any]:
         shown = self._presentation.one(body, columns=self._is_first)
         self._is_first = False
-        return watch_line(type_, shown)
-
-
-def error_line(error: ApiError) -> bytes:
-    """Return the ERROR event, the last line of a watch that cannot go on."""
-    return b"".join(watch_line("ERROR", encode_status(error.status)))
+        return self._wire.event(type_, shown)
 
 
 class _Pieces:
@@ -230,6 +252,48 @@ class _Pieces:
             parts.append(part)
             room -= len(part)
         return b"".join(parts)
+
+
+class _Batches:
+    """Events for a caller in this process, in batches."""
+
+    def __init__(self, events: Iterator[RawEvent]) -> None:
+        self._events = events
+        self._batch: Sequence[RawEvent] = ()
+
+    def are_left(self) -> bool:
+        """Return whether there is another batch."""
+        self._batch = self._batch or tuple(islice(self._events, BATCH))
+        return bool(self._batch)
+
+    def make(self) -> Sequence[RawEvent]:
+        """Return the next batch."""
+        batch, self._batch = self._batch, ()
+        return batch
+
+
+class _Wire(NamedTuple):
+    """The form in which a client gets events.
+
+    event: returns the fragments of an event about an object that is shown in its form.
+    stored: returns the fragments of a change whose object is shown as it is stored.
+    joined: returns a piece with these fragments.
+    pieces: makes pieces of any number of fragments.
+    """
+
+    event: Callable[[EventType, bytes], Iterable[Any]]
+    stored: Callable[[Change], Iterable[Any]]
+    joined: Callable[[Iterable[Any]], Any]
+    pieces: Callable[[Iterator[Any]], _Pieces | _Batches]
+
+
+_TEXT = _Wire(watch_line, attrgetter("line"), b"".join, _Pieces)
+_EVENTS = _Wire(
+    lambda type_, body: (RawEvent(type_, body),),
+    lambda change: (RawEvent(change.type, change.entry.body),),
+    tuple,
+    _Batches,
+)
 
 
 def _at_version(body: bytes, revision: int) -> bytes:

@@ -2,7 +2,8 @@
 
 from muster.api.core import Pod
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
-from muster.api.managed.pods import group_name, group_size
+from muster.api.managed.podgroup import group_name
+from muster.api.managed.pods import group_size
 from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.controllers.gangs import Due, GangSource, Members, due_of
 from muster.gang.demands import Size

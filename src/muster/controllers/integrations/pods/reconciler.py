@@ -26,7 +26,8 @@ from muster.api.kueue.names import (
     PRIORITY_CLASS_LABEL,
 )
 from muster.api.managed.jobs import prebuilt_name
-from muster.api.managed.pods import group_name, is_held, is_managed, role_of, waits_for_place
+from muster.api.managed.podgroup import group_name
+from muster.api.managed.pods import is_held, is_managed, role_of, waits_for_place
 from muster.api.meta import controller_of
 from muster.api.pods import is_active, is_deleting, is_finished
 from muster.api.values.quantity import QuantityError

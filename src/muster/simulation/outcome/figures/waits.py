@@ -55,12 +55,12 @@ def draw_waits(jobs: Sequence[JobOutcome], palette: Palette) -> Section:
     figures = []
     for title, groups in (
         ("Waits by queue", _group_queues(jobs, palette)),
-        ("Waits by size", group_jobs(jobs, lambda job: name_size(job.pods), _order_sizes)),
+        ("Waits by size", group_jobs(jobs, lambda job: name_size(job.pods), order_sizes)),
         ("Waits by priority", group_jobs(jobs, lambda job: str(job.priority), lambda name: -int(name))),
     ):
         if len(groups) < 2 and title == "Waits by priority":
             continue
-        shown = _keep_largest(groups)
+        shown = keep_largest(groups)
         colors = {
             name: palette.color(name) if title.endswith("queue") else color_of(number)
             for number, name in enumerate(shown)
@@ -90,7 +90,8 @@ def name_size(pods: int) -> str:
     return f"{low}" if low == high else f"{low}-{high}"
 
 
-def _order_sizes(name: str) -> int:
+def order_sizes(name: str) -> int:
+    """Return the order of a size class."""
     return int(name.partition("-")[0])
 
 
@@ -101,7 +102,7 @@ def _group_queues(jobs: Sequence[JobOutcome], palette: Palette) -> Groups:
     )
 
 
-def _keep_largest(groups: Groups) -> Groups:
+def keep_largest(groups: Groups) -> Groups:
     """Return the groups with most jobs, in their order; a curve too many cannot be told from others."""
     largest = sorted(groups, key=lambda name: -len(groups[name]))[:COLORS]
     return {name: some for name, some in groups.items() if name in largest}
@@ -134,7 +135,7 @@ def _make_row(name: str, jobs: Sequence[JobOutcome]) -> tuple[str, ...]:
 
 
 def _draw_sizes(jobs: Sequence[JobOutcome], longest: float) -> Figure:
-    sizes = group_jobs(jobs, lambda job: name_size(job.pods), _order_sizes)
+    sizes = group_jobs(jobs, lambda job: name_size(job.pods), order_sizes)
     rows, names = [], []
     for number, (name, some) in enumerate(sizes.items()):
         cells = Counter(min(_COLUMNS - 1, int(place_log(job.wait, longest) * _COLUMNS)) for job in some)

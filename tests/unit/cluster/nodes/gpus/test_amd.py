@@ -1,9 +1,15 @@
 """AMD's GPUs, by the files of their driver."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
+from muster.cluster.nodeconnection import GpuUse
 from muster.cluster.nodes.gpus import amd
+from muster.cluster.nodes.gpus.consumption import GpuState, attribute_use
 from muster.cluster.nodes.gpus.device import AMD, Gpu
+from muster.cluster.nodes.gpus.finding import Health, Usage
 
 
 @pytest.fixture
@@ -49,3 +55,75 @@ def test_errors_that_could_not_be_corrected_make_it_ill(root):
     (root / "sys/class/drm/renderD128/device/ras/umc_err_count").write_text("ue: 2\nce: 3\n")
     assert amd.problem(first) == "its memory has lost data: 2 errors that could not be corrected"
     assert amd.problem(second) == "it is not there any more"
+
+
+def use(root: Path, busy: str, memory: str, minor: int = 128) -> None:
+    """Write what the driver of a GPU reports."""
+    device = root / f"sys/class/drm/renderD{minor}/device"
+    device.mkdir(parents=True, exist_ok=True)
+    (device / "gpu_busy_percent").write_text(busy)
+    (device / "mem_info_vram_used").write_text(memory)
+
+
+def test_the_driver_reports_use_and_memory(root):
+    first, second = amd.discover(root)
+    assert amd.read_state(first) is None, "a driver without these files reports nothing"
+    use(root, "37\n", "12884901888\n")
+    use(root, "0\n", "11111\n", 136)
+    assert amd.read_state(first) == GpuState(370, 12884901888)
+    assert amd.read_state(second) == GpuState(0, 11111)
+
+
+@pytest.mark.parametrize(
+    ("busy", "memory"), [("", "1"), ("1", ""), ("N/A", "1"), ("-1", "1"), ("1", "12 MB"), ("\x00", "1"), ("1.5", "1")]
+)
+def test_odd_reports_are_no_report(root, busy, memory):
+    use(root, busy, memory)
+    assert amd.read_state(amd.discover(root)[0]) is None
+
+
+def test_a_gpu_that_is_reset_reports_nothing(root):
+    """While a GPU is reset, reads of its files fail."""
+    use(root, "37\n", "1\n")
+    busy = root / "sys/class/drm/renderD128/device/gpu_busy_percent"
+    busy.unlink()
+    busy.mkdir()
+    assert amd.read_state(amd.discover(root)[0]) is None
+
+
+def test_use_counts_for_the_worker_that_has_the_gpu(root):
+    use(root, "37\n", "1000\n")
+    use(root, "100\n", "2000\n", 136)
+    states = asyncio.run(Usage(amd.discover(root), root).read())
+    assert states == {"amd-0": GpuState(370, 1000), "amd-1": GpuState(1000, 2000)}
+    held = {("pod", "a"): ["amd-0"], ("pod", "b"): []}
+    assert attribute_use(states, held, {}) == {("pod", "a"): GpuUse(370, 1000)}
+
+
+def test_ill_gpus_are_named(root):
+    gpus = amd.discover(root)
+    (root / "sys/class/drm/renderD128/device/ras/umc_err_count").write_text("ue: 2\nce: 3\n")
+    assert asyncio.run(Health(gpus, root).problems()) == {
+        "amd-0": "its memory has lost data: 2 errors that could not be corrected",
+        "amd-1": "it is not there any more",
+    }
+
+
+@pytest.mark.parametrize("errors", ["", "ce: 3\n", "ue:\n", "ue: 0\n", "nonsense\nue: 0\n"])
+def test_a_gpu_without_uncorrected_errors_is_well(root, errors):
+    (root / "sys/class/drm/renderD128/device/ras/umc_err_count").write_text(errors)
+    assert amd.problem(amd.discover(root)[0]) == ""
+
+
+def test_a_driver_that_says_little_has_gpus_without_properties(tmp_path):
+    nodes = tmp_path / "sys/class/kfd/kfd/topology/nodes"
+    for number, properties in {
+        "1": "simd_count 304\nunique_id many\nodd line of words\n",
+        "x": "simd_count 1\n",
+    }.items():
+        (nodes / number).mkdir(parents=True)
+        (nodes / number / "properties").write_text(properties)
+    [gpu] = amd.discover(tmp_path)
+    assert (gpu.name, gpu.model, gpu.memory, gpu.uuid) == ("amd-0", "", 0, "")
+    assert amd.problem(gpu) == "it is not there any more"
+    assert amd.read_state(gpu) is None

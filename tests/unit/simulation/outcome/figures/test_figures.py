@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.simulation.outcome.figures.fairness import average_known, index_shares, measure_shares
+from muster.simulation.outcome.figures.forecasts import trace_errors
 from muster.simulation.outcome.figures.nodes import list_sizes, split_numbers, split_room
 from muster.simulation.outcome.figures.palette import Palette
 from muster.simulation.outcome.figures.use import split_use
@@ -90,3 +91,8 @@ def test_fairness_counts_queues_that_hold_or_want_quota():
 def test_names_are_in_the_order_of_people():
     names = ["n-10", "n-2", "m", "n-1", "", "7", "n-2b"]
     assert sorted(names, key=split_numbers) == ["", "7", "m", "n-1", "n-2", "n-2b", "n-10"]
+
+
+def test_the_curve_of_errors_ends_with_the_share_that_the_axis_shows():
+    points = trace_errors([0.0, 0.1, 1.0, 50.0])
+    assert points == [(0.0, 0.0), (0.0, 25.0), (pytest.approx(1 / 3), 50.0), (pytest.approx(2 / 3), 75.0), (1.0, 75.0)]

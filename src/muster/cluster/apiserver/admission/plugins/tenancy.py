@@ -1,11 +1,15 @@
-"""Refuses pods and pod templates that no node of a system server would run, so that the submitter learns it at once."""
+"""Refuses what a system server could not run as its users: pods that no node of it would run, and other machines.
+
+The submitter of a pod or of a pod template learns it at once.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from muster.api.core import NAMESPACE, PodSpec
+from muster.api.core import NAMESPACE, NODE, PodSpec
+from muster.api.ours.embedded import NODE_IDENTITY
 from muster.api.ours.unixusers import UNIX_USER
 from muster.api.validation.groups.priorityclass import SYSTEM_CLASSES
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin
@@ -23,7 +27,9 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
     """
 
     def check(attempt: Attempt, store: Store) -> None:
-        """Raise `ApiError` (403) for a pod spec that asks for what the namespace's user may not have."""
+        """Raise `ApiError` (403) for a pod that asks for what the namespace's user may not have, and for a guest."""
+        if attempt.resource.key == NODE.resource and attempt.operation == "CREATE":
+            _refuse_guest(attempt)
         if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
             return
         for path, spec in _list_new_specs(attempt):
@@ -39,6 +45,15 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
                 raise attempt.refused(f"{path}: {error}") from None
 
     return check
+
+
+def _refuse_guest(attempt: Attempt) -> None:
+    """Raise `ApiError` (403) for the Node of a machine that joins, where every pod would run as one user."""
+    if NODE_IDENTITY in ((attempt.document.get("metadata") or {}).get("annotations") or {}):
+        raise attempt.refused(
+            "this server runs each pod as the user of its job, and a machine that joins runs all pods as the user of "
+            "muster nodes: start a server of its own there"
+        )
 
 
 def _require_ordinary_priority(attempt: Attempt, path: str, spec: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Puts a new job that names no queue into the queue of its submitter, and refuses work that has to be a team's.
+"""Puts a new job that names no queue into the queue of its submitter, and refuses work that may not run there.
 
 A user's queue is the one that `muster user add --queue` set, or that of the oldest team with the user.
 """
@@ -10,7 +10,7 @@ from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.managed.surroundings import Settings
-from muster.api.managed.teams import find_teams, list_queues_of, refuse_without_team
+from muster.api.managed.teams import find_teams, list_queues_of, refuse_work
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.unixusers import UNIX_PREFIX, UNIX_USER
 from muster.api.ours.users import USER_QUEUE_ANNOTATION, USERS_NAMESPACE, short_user
@@ -42,7 +42,9 @@ def give_queues(kinds: Iterable[str]) -> Plugin:
 
 
 def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
-    """Return the plugin that refuses jobs of these kinds, and pods, that have to be in a team's queue and are not.
+    """Return the plugin that refuses jobs of these kinds, and pods, where their submitter may not run them.
+
+    That is a team's queue without the submitter, and any other place while all work has to be a team's.
 
     Members of `system:masters`, as controllers are, may run everything. That an object is a part of another counts for
     nothing, since its submitter may say so.
@@ -64,7 +66,7 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
         target = find_cluster_queue(store, attempt.namespace, named) if named else None
         if named and target is None:
             return  # it waits until there is such a queue
-        if why := refuse_without_team(short_user(attempt.user.name), target, list_cluster_queues(store)):
+        if why := refuse_work(short_user(attempt.user.name), target, list_cluster_queues(store)):
             raise attempt.refused(why)
 
     return judge

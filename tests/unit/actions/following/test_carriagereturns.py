@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cli.terminal.carriagereturns import LINE_BYTES, is_wiped, last_state, make_row, split_lines
+from muster.actions.following.carriagereturns import LINE_BYTES, is_wiped, last_state, make_row, split_lines
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,122 @@
+"""Prints the output that a job has now, from this cluster or from the worker cluster that ran the job."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+import msgspec
+
+from muster.actions.following.containerlog import ContainerLog
+from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_of, copy_of
+from muster.actions.following.excerpt import WHOLE, Excerpt
+from muster.api.core import POD, ContainerStatus, Pod
+from muster.api.meta import ObjectMeta
+from muster.api.status import ApiError
+from muster.insight.jobs.attempts import Attempt, choose_attempts, list_attempts
+from muster.insight.reader.queues import is_embedded
+from muster.insight.record import JobRecord
+from muster.runtime.client import Client
+from muster.runtime.containerlogs import KeptPod
+from muster.runtime.realclock import Clock
+from muster.runtime.refusals import ignoring, is_refusal
+from muster.runtime.transport import Request
+
+# Gets output with the title of its worker and its stream.
+ShowOutput: TypeAlias = Callable[[str, bytes, bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Printout:
+    """The logs of one job, and who gets what is in them.
+
+    show: called with all output. warn: called with remarks on missing output. excerpt: which output is shown.
+    reach: opens clients of worker clusters that run the job; without it, output from there is not shown.
+    """
+
+    client: Client
+    clock: Clock
+    namespace: str
+    name: str
+    show: ShowOutput
+    warn: Callable[[str], None]
+    excerpt: Excerpt = WHOLE
+    reach: Reach | None = None
+
+    async def print_once(self, job: JobRecord, number: int | None = None, *, previous: bool = False) -> None:
+        """Show the existing output of the job; `choose_attempts` says which attempts.
+
+        Raises `ApiError`, `TransportError`; `LookupError` if no container has the requested attempt.
+        """
+        if job.remote_counts is not None and (cluster := await cluster_of(self.client, job)):
+            await self._print_there(job, cluster, number, previous=previous)
+            return
+        raw = await is_embedded(self.client)
+        pods = (await self.client.list(POD, self.namespace, labels=job.pod_selector)).items
+        attempts = await self.list_attempts(job, (pod for pod in pods if job.owns(pod)), raw=raw)
+        chosen_attempts = choose_attempts(attempts, number, previous=previous)
+        if not chosen_attempts and (previous or number is not None):
+            runs = Counter((attempt.worker, attempt.container) for attempt in attempts)
+            most = max(runs.values(), default=0)
+            raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
+        if not attempts:
+            self.warn(_explain_no_output(job, self.excerpt))
+        for attempt in chosen_attempts:
+            with ignoring("NotFound"):  # its pod was deleted meanwhile, with its output
+                await self.make_log_of_attempt(job, attempt, raw=raw).copy_once(attempt.path, attempt.query)
+
+    async def list_attempts(self, job: JobRecord, pods: Iterable[Pod], *, raw: bool) -> list[Attempt]:
+        """Return the attempts of the selected workers, with those of deleted pods whose logs the server keeps.
+
+        raw: whether the server is Muster's own, which keeps such logs and returns logs unchanged.
+        """
+        kept_pods: list[KeptPod] = []
+        if raw:
+            answer = await self.client.raw(Request("GET", job.kind.path(self.namespace, self.name, "log")))
+            kept_pods = msgspec.json.decode(answer.body, type=_Kept).items
+        attempts = list_attempts(job, pods, kept_pods, ours=raw)
+        return [attempt for attempt in attempts if self.excerpt.has(attempt.rank)]
+
+    def make_log_of_attempt(self, job: JobRecord, attempt: Attempt, *, raw: bool) -> ContainerLog:
+        """Return the log of the container that an attempt is of."""
+        pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
+        return self.make_log(pod, ContainerStatus(name=attempt.container), job.title_of(attempt.rank), raw=raw)
+
+    def make_log(self, pod: Pod, status: ContainerStatus, title: str, *, raw: bool) -> ContainerLog:
+        """Return the log of a container, shown under the title of its worker."""
+        show = partial(self.show, title)
+        return ContainerLog(
+            self.client, self.clock, pod, status, raw=raw, show=show, warn=self.warn, excerpt=self.excerpt
+        )
+
+    async def _print_there(self, job: JobRecord, cluster: str, number: int | None, *, previous: bool) -> None:
+        """Show the existing output in a worker cluster."""
+        if self.reach is None:
+            return
+        try:
+            async with self.reach(cluster) as client:
+                there = replace(self, client=client, reach=None)
+                copy = await copy_of(self.client, client, job)
+                await there.print_once(copy, number, previous=previous)
+        except OutOfReachError as error:
+            self.warn(f"{self.name}: {error}")
+        except ApiError as error:
+            if not is_refusal(error, "NotFound"):
+                raise
+            self.warn(f"{self.name}: it ran in cluster {cluster}, which has deleted it with its output")
+
+
+def _explain_no_output(job: JobRecord, excerpt: Excerpt) -> str:
+    """Return why there is no output of a job's workers, or of the selected ones."""
+    name = job.metadata.name
+    whose = " of that rank" if len(excerpt.ranks) == 1 else " of those ranks" if excerpt.ranks else ""
+    if job.end is not None:
+        return f"{name}: there is no output{whose}: it was not started, or its pods are gone"
+    return f"{name}: there is no output{whose} yet; muster why {name} says what it waits for"
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """The response of a job's `log` subresource: the pods whose output the server keeps."""
+
+    items: list[KeptPod]

@@ -1,0 +1,67 @@
+"""Refuses a part of a job that a user makes in place of the controller that runs the job.
+
+A part of a job needs no quota of its own, since the job has it. A pod that only claims to be such a part would run
+without quota.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from muster.api.batch import JOB, JOB_CONTROLLER_NAME
+from muster.api.core import POD
+from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import CONTROLLER_NAME
+from muster.api.kinds import Kind
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.api.volcano import VOLCANO_JOB
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.identity.users import MASTERS
+from muster.cluster.store import Key, Store
+
+# The kinds that the server's own controllers run, and the `managedBy` that says so.
+_OWN: Final[tuple[tuple[Kind[Any], str], ...]] = (
+    (JOB, JOB_CONTROLLER_NAME),
+    (JOB_SET, CONTROLLER_NAME),
+    (VOLCANO_JOB, ""),
+)
+
+
+def refuse_forged_parts(kinds: Iterable[str]) -> Plugin:
+    """Return the judging plugin for pods and for jobs of these kinds.
+
+    Members of `system:masters` pass, as the controllers are.
+    """
+    concerned = frozenset({*kinds, POD.resource})
+
+    def judge(attempt: Attempt, store: Store) -> None:
+        if attempt.resource.key not in concerned or attempt.subresource or attempt.operation == "DELETE":
+            return
+        if MASTERS in attempt.user.groups or (owner := _find_controller(attempt.document)) is None:
+            return
+        if attempt.old is not None and _find_controller(attempt.old) == owner:
+            return
+        for kind, manager in _OWN:
+            if owner.get("kind") == kind.kind and _runs(store, kind, manager, attempt.namespace, owner):
+                raise attempt.refused(
+                    f"{kind.kind} {owner['name']} cannot be its controller: the server alone makes the parts of that "
+                    f"{kind.kind}, on its quota"
+                )
+
+    return judge
+
+
+def _runs(store: Store, kind: Kind[Any], manager: str, namespace: str, owner: Mapping[str, Any]) -> bool:
+    """Return whether the owner is there, and one of the server's own controllers runs it."""
+    entry = store.latest(Key(kind.resource, namespace, str(owner.get("name", ""))))
+    if entry is None or entry.header.uid != owner.get("uid"):
+        return False
+    spec = msgspec.json.decode(entry.body).get("spec") or {}
+    return (spec.get("managedBy") or manager) in (manager, MULTI_KUEUE_CONTROLLER)
+
+
+def _find_controller(document: Document) -> Mapping[str, Any] | None:
+    owners = (document.get("metadata") or {}).get("ownerReferences") or []
+    return next((one for one in owners if isinstance(one, dict) and one.get("controller")), None)

@@ -1,0 +1,1 @@
+"""What the pages about jobs decide, apart from the requests of a viewer."""

@@ -1,0 +1,74 @@
+"""Decides what a viewer can do to a job now, and names the commands that do the same. Pure."""
+
+import shlex
+from datetime import datetime
+
+from msgspec import Struct
+
+from muster.actions.altering import Alteration, find_obstacle
+from muster.actions.retrying import unfinished
+from muster.actions.scaling import Part, part_of
+from muster.insight.jobs.deferral import describe_deferral
+from muster.insight.record import JobRecord
+from muster.insight.why import JobReadings
+
+_HELD = ("Held", "Suspended")
+
+
+class Choice(Struct, frozen=True):
+    """A change that a viewer can make. name: the last part of its address. ends: whether the job ends by it."""
+
+    name: str
+    title: str
+    ends: bool = False
+
+
+def list_choices(readings: JobReadings, now: datetime) -> list[Choice]:
+    """Return the changes that apply to a job in its state, those that end it last."""
+    job, word = readings.job, readings.state.word
+    if readings.state.finished:
+        can_retry = job is not None and job.array is not None and job.end is not None and bool(unfinished(job))
+        return [Choice("retry", "Retry the unfinished trials")] if can_retry else []
+    if word in ("Cancelling", "Deleting"):
+        return []
+    choices = []
+    is_held, is_deferred = word in _HELD, bool(describe_deferral(job))
+    if is_held or is_deferred:
+        choices.append(Choice("release", "Release"))
+    if not is_held:
+        choices.append(Choice("hold", "Hold"))
+    if job is not None and list_parts(job):
+        choices.append(Choice("scale", "Scale"))
+    if job is not None and not find_obstacle(job, Alteration(priority="any"), now):
+        choices.append(Choice("priority", "Change the priority"))
+    return [*choices, Choice("cancel", "Cancel", ends=True)]
+
+
+def list_parts(job: JobRecord) -> dict[str, Part]:
+    """Return the parts of a job that can change size, by the name of the role; "" for a job with one part."""
+    if job.end is not None or job.is_cancelled:
+        return {}
+    names = [role.name for role in job.roles]
+    parts = {name: part_of(job, name) for name in names} if names != [""] else {"": part_of(job)}
+    return {name: part for name, part in parts.items() if not part.fixed}
+
+
+def list_commands(readings: JobReadings) -> list[str]:
+    """Return the commands that show the same as the page of a job, and do the same."""
+    name, job, state = readings.name, readings.job, readings.state
+    where = f"-n {shlex.quote(readings.namespace)}"
+    target = f"{shlex.quote(name)} {where}"
+    commands = [f"muster why {target}", f"muster why {target} --history"]
+    if job is not None:
+        commands.append(f"muster logs -f {target}" if not state.finished else f"muster logs {target}")
+    if state.finished:
+        retries = job is not None and job.array is not None and job.end is not None and unfinished(job)
+        return [*commands, *([f"muster retry {target}"] if retries else []), f"muster cancel --delete {target}"]
+    if state.word in (*_HELD,) or describe_deferral(job):
+        commands.append(f"muster release {target}")
+    else:
+        commands.append(f"muster hold {target}")
+    if job is not None and (parts := list_parts(job)):
+        role = next(iter(parts))
+        commands.append(f"muster scale {target.replace(' ', ' N ', 1)}{f' --role {shlex.quote(role)}' if role else ''}")
+    return [*commands, f"muster cancel {target}"]

@@ -1,0 +1,74 @@
+"""Says what will happen to a job if its viewer changes it. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from muster.actions.scaling import Part
+from muster.insight.forecasts.plan import ObjectPlan
+from muster.insight.forecasts.sentences import describe_plan, describe_verdict
+from muster.insight.jobs.failures import count_of
+from muster.insight.text import format_span
+from muster.insight.why import JobReadings
+from muster.insight.why.quota import describe_quota
+
+
+def describe_cancel(readings: JobReadings, *, is_embedded: bool) -> list[str]:
+    """Return what becomes of a job that is cancelled. is_embedded: whether the cluster keeps cancelled jobs."""
+    said = [*_describe_workers(readings), *_describe_given_back(readings)]
+    kept = "The record and the output of the job stay as long as those of a job that ended by itself."
+    return [*said, kept if is_embedded else "This cluster deletes the job, with its output."]
+
+
+def describe_hold(readings: JobReadings) -> list[str]:
+    """Return what becomes of a job that is held."""
+    said = [*_describe_workers(readings, ", and starts from its beginning once the job is released")]
+    return [*said, *_describe_given_back(readings), "The job does not start until somebody releases it."]
+
+
+def describe_release(plan: ObjectPlan | None, now: datetime) -> list[str]:
+    """Return what becomes of a job that is released. plan: None where nothing can be foreseen."""
+    return ["The job queues again.", *(describe_forecast(plan, now) if plan is not None else ())]
+
+
+def describe_scale(part: Part) -> list[str]:
+    """Return how the size of a job may change."""
+    whose = f"Its role {part.name}" if part.place is not None else "It"
+    said = [f"{whose} has {count_of(part.workers, 'worker')} now."]
+    if part.bounds is not None:
+        said.append(f"It is elastic: the cluster may move it between {part.bounds.least} and {part.bounds.most}.")
+    more = "More workers start once there are quota and nodes for them; with fewer, those of the highest ranks end."
+    return [*said, more]
+
+
+def describe_forecast(plan: ObjectPlan, now: datetime) -> list[str]:
+    """Return a forecast of `muster plan` as sentences."""
+    return [f"It {describe_verdict(plan)}."] + [
+        f"{about}: {text}" if about else text for about, text in describe_plan(plan, now)
+    ]
+
+
+def _describe_workers(readings: JobReadings, becomes: str = "") -> list[str]:
+    """Return how the workers that run end, and what becomes of them then."""
+    live = readings.live
+    if not live:
+        return ["None of its workers runs."]
+    seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in live), default=0)
+    time = f" within {format_span(seconds)}" if seconds else " at once"
+    who = "Its worker" if len(live) == 1 else f"Each of its {len(live)} workers"
+    return [f"{who}{_name_nodes(readings)} ends{time}{becomes}."]
+
+
+def _name_nodes(readings: JobReadings) -> str:
+    nodes: Sequence[str] = sorted({pod.spec.node_name for pod in readings.live if pod.spec.node_name})
+    if not nodes:
+        return ""
+    return f" (on {nodes[0]})" if len(nodes) == 1 else f" (on {count_of(len(nodes), 'node')})"
+
+
+def _describe_given_back(readings: JobReadings) -> list[str]:
+    """Return which quota others can have then; none for a job without quota."""
+    quota = readings.quota_state
+    level = describe_quota(readings)
+    if quota is None or quota.stopped or quota.finished or level.state != "done" or not level.details:
+        return []
+    return [f"ClusterQueue {quota.cluster_queue} gets its quota back: {level.details[0]}."]

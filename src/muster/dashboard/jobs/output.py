@@ -1,0 +1,175 @@
+"""Streams the output of a job: its newest lines to an open page, or all of it into a file.
+
+The server keeps little of it. For a page that reads slowly the oldest lines that wait are left out, and a slow download
+slows down the reading of the log.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from muster.actions.following.carriagereturns import split_lines
+from muster.actions.following.elsewhere import reaching
+from muster.actions.following.excerpt import Excerpt
+from muster.actions.following.follow import Follower
+from muster.actions.following.printout import Printout, ShowOutput
+from muster.api.status import ApiError
+from muster.dashboard.jobs.printed import PrintedLine, Tray
+from muster.insight.jobs.state import Ending, JobState
+from muster.insight.record import JobRecord
+from muster.runtime.client import Client
+from muster.runtime.ids import Random
+from muster.runtime.realclock import Clock, RealClock
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import TransportError
+
+# Lines are sent together that come within this time.
+_BATCH_SECONDS = 0.15
+_HEARTBEAT_SECONDS = 5.0
+# As many pieces of a download wait for its reader.
+_MOST_PIECES = 8
+
+
+async def follow_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> AsyncIterator[bytes]:
+    """Yield the newest lines of a job, then new ones to its end, as server-sent events."""
+    tray, changed, clock = Tray(), asyncio.Event(), RealClock()
+    states: list[JobState] = []
+
+    async def show(worker: str, stream: bytes, text: bytes) -> None:
+        tray.add(worker, stream, text)
+        changed.set()
+        await asyncio.sleep(0)  # a program that prints without end keeps nobody else waiting
+
+    def warn(sentence: str) -> None:
+        tray.add("muster", b"stderr", f"{sentence}\n".encode())
+        changed.set()
+
+    def report(state: JobState) -> None:
+        states[:] = [state]
+        changed.set()
+
+    follower = _make_follower(client, clock, job, excerpt, show, warn)
+    follower.report = report
+    following = asyncio.create_task(follower.run(job))
+    following.add_done_callback(lambda _: changed.set())
+    try:
+        yield b"retry: 2000\n\n" + encode_event("begin", {})
+        while not following.done():
+            try:
+                async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                    await changed.wait()
+            except TimeoutError:
+                yield encode_event("alive", {})
+                continue
+            await clock.sleep(_BATCH_SECONDS)
+            changed.clear()
+            yield _encode_batch(tray, states)
+        tray.finish()
+        yield _encode_batch(tray, states) + encode_event("end", {"text": _describe_end(following)})
+    finally:
+        await cancel([following])
+
+
+def _encode_batch(tray: Tray, states: list[JobState]) -> bytes:
+    state = states.pop() if states else None
+    said = encode_event("state", {"word": state.word, "reason": state.reason}) if state is not None else b""
+    return said + encode_event("lines", tray.take())
+
+
+def _describe_end(following: "asyncio.Task[Ending]") -> str:
+    """Return why nothing more follows."""
+    error = following.exception()
+    if error is None:
+        return following.result().text or "the job has completed"
+    if isinstance(error, ApiError | TransportError):
+        return str(error)
+    raise error
+
+
+def encode_event(name: str, data: object) -> bytes:
+    """Return a server-sent event."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
+
+
+async def read_last_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> list[PrintedLine]:
+    """Return the last existing lines of a job. Raises `ApiError`, `TransportError`."""
+    tray = Tray()
+
+    async def show(worker: str, stream: bytes, text: bytes) -> None:
+        tray.add(worker, stream, text)
+
+    def warn(sentence: str) -> None:
+        tray.add("muster", b"stderr", f"{sentence}\n".encode())
+
+    await _make_printout(client, job, excerpt, show, warn).print_once(job)
+    tray.finish()
+    return tray.take().lines
+
+
+async def read_whole(client: Client, job: JobRecord, excerpt: Excerpt, *, marked: bool) -> AsyncIterator[bytes]:
+    """Yield the existing output of a job. marked: whether each line begins with the mark of its worker."""
+    pieces: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_PIECES)
+    begun: dict[str, bytes] = {}
+
+    async def show(worker: str, _stream: bytes, text: bytes) -> None:
+        if not marked:
+            await pieces.put(text)
+            return
+        lines, begun[worker] = split_lines(begun.get(worker, b""), text)
+        if lines:
+            await pieces.put(_mark(worker, lines))
+
+    def warn(sentence: str) -> None:
+        begun["muster"] = begun.get("muster", b"") + f"{sentence}\n".encode()
+
+    async def read() -> None:
+        try:
+            await _make_printout(client, job, excerpt, show, warn).print_once(job)
+        except (ApiError, TransportError) as error:
+            warn(f"the rest is missing: {error}")
+        for worker, rest in begun.items():
+            if rest:
+                await pieces.put(_mark(worker, rest if rest.endswith(b"\n") else rest + b"\n"))
+        await pieces.put(None)
+
+    reading = asyncio.create_task(read())
+    try:
+        while (piece := await pieces.get()) is not None:
+            yield piece
+    finally:
+        await cancel([reading])
+
+
+def _mark(worker: str, lines: bytes) -> bytes:
+    head = f"[{worker}] ".encode()
+    return head + lines[:-1].replace(b"\n", b"\n" + head) + b"\n"
+
+
+def _make_printout(
+    client: Client, job: JobRecord, excerpt: Excerpt, show: ShowOutput, warn: Callable[[str], None]
+) -> Printout:
+    meta = job.metadata
+    return Printout(client, RealClock(), meta.namespace, meta.name, show, warn, excerpt, reaching(client))
+
+
+def _make_follower(
+    client: Client,
+    clock: Clock,
+    job: JobRecord,
+    excerpt: Excerpt,
+    show: ShowOutput,
+    warn: Callable[[str], None],
+) -> Follower:
+    meta = job.metadata
+    return Follower(
+        client,
+        clock,
+        Random(),
+        meta.namespace,
+        meta.name,
+        show=show,
+        warn=warn,
+        excerpt=excerpt,
+        reach=reaching(client),
+    )

@@ -1,0 +1,290 @@
+"""The page of one job: where it stands on the six levels, its life, its workers, its Events and its manifest.
+
+The name may be that of a job, of a group of pods or of a job of a foreign kind, which its Workload describes. A job
+that was deleted is shown as the history has it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from muster.actions.choices import no_job
+from muster.actions.explaining import explain
+from muster.api.kueue import WORKLOAD
+from muster.api.server.metrics import PodMetrics
+from muster.api.status import ApiError
+from muster.api.validation.names import dns_label, dns_subdomain
+from muster.api.values.yaml_encode import dump_yaml
+from muster.charts.markup import Markup
+from muster.charts.scales import list_time_ticks
+from muster.charts.timeline import Span, draw_timeline
+from muster.dashboard.jobs.choices import list_choices, list_commands
+from muster.dashboard.listing import cut, read_list_query
+from muster.dashboard.states import color_of
+from muster.dashboard.visits import Page, PageError, Visit
+from muster.insight.history.build import times
+from muster.insight.history.life import Life
+from muster.insight.history.phases import Phase, list_phases
+from muster.insight.history.runs import Run, RunQuery
+from muster.insight.jobs.disclosure import hide_secrets
+from muster.insight.jobs.podgroups import make_details
+from muster.insight.jobs.trials import make_trial_rows
+from muster.insight.jobs.workers import Worker, make_worker, order_workers
+from muster.insight.reader.decisions import NO_DECISIONS, read_life
+from muster.insight.reader.events import read_events
+from muster.insight.reader.history import recorded
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES
+from muster.insight.reader.podgroups import events_of, pod_groups
+from muster.insight.reader.queues import get_or_none, list_or_none
+from muster.insight.reader.usage import read_usage
+from muster.insight.text import COLUMN_GAP, format_span
+from muster.insight.usage import CurrentUsage, Name, format_cpus, format_gpus, format_memory, knows_gpus, usage_by_pod
+from muster.insight.why import JobReadings, Level
+from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
+
+_COLOR_BY_PHASE = {
+    "quota": "waiting", "nodes": "placing", "starting": "starting", "running": "running", "stopping": "stopping",
+}  # fmt: skip
+_SHOWN_MOMENTS = 200
+_USAGE_SECONDS = 5.0
+
+
+async def view_job(visit: Visit) -> Mapping[str, Any]:
+    """Return all about the job that the address names. Raises `PageError` if nothing is known of it."""
+    namespace, name = read_names(visit)
+    answer = await explain(visit.copy, namespace, name, visit.now)
+    life = await _read_life(visit, namespace, name)
+    if answer is None:
+        return await _view_other(visit, namespace, name, life)
+    readings, levels = answer
+    await _follow_job(visit, namespace)
+    return {
+        "name": name,
+        "namespace": namespace,
+        "readings": readings,
+        "past": None,
+        "groups": (),
+        "state": readings.state,
+        "color_of": color_of,
+        "facts": _list_facts(readings, visit.now),
+        "levels": [(one, group_details(one)) for one in levels] if not readings.state.finished else (),
+        "sentences": _list_sentences(readings),
+        "choices": list_choices(readings, visit.now),
+        "commands": list_commands(readings),
+        "has_output": readings.job is not None,
+        "manifest": await _render_manifest(visit, readings),
+        "events": await read_events(visit.viewer.client, namespace, readings.job, readings.workload),
+        **_view_life(life, visit.now),
+        **await _view_workers(visit, readings),
+    }
+
+
+def read_names(visit: Visit) -> tuple[str, str]:
+    """Return the namespace and the name in the address. Raises `PageError` for what nothing can be called."""
+    namespace, name = visit.names["namespace"], visit.names["name"]
+    if dns_label(namespace):
+        raise PageError("There is no such namespace", f"No namespace can have the name {namespace!r}.")
+    if dns_subdomain(name):
+        raise PageError("There is no such job", f"No job can have the name {name!r}.")
+    return namespace, name
+
+
+async def _follow_job(visit: Visit, namespace: str) -> None:
+    """Have the copy follow the jobs of the namespace, so that the page changes when the job does."""
+    await list_or_none(visit.copy, JOB_LINES, namespace)
+    await list_or_none(visit.copy, JOB_SET_LINES, namespace)
+
+
+def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
+    """Return what the head of the page says of a job."""
+    job, quota, workload = readings.job, readings.quota_state, readings.workload
+    about: dict[str, Any] = {
+        "kind": job.kind.kind if job is not None else _find_owner_kind(readings),
+        "queue": quota.queue if quota is not None else "",
+        "cluster_queue": readings.cluster_queue,
+        "position": quota.position if quota is not None else None,
+        "waiting": readings.waiting,
+        "priority": quota.priority if quota is not None else None,
+        "priority_class": _find_priority_class(readings),
+        "cluster": quota.cluster if quota is not None else "",
+    }
+    if job is not None:
+        return about | times(job, readings.pods, now)
+    submitted = workload.metadata.creation_timestamp if workload is not None else None
+    ended = quota.since if quota is not None and quota.finished else None
+    return about | {"owner": "", "submitted": submitted, "started": None, "ended": ended, "runSeconds": None}
+
+
+def _find_priority_class(readings: JobReadings) -> str:
+    reference = readings.workload.spec.priority_class_ref if readings.workload is not None else None
+    return reference.name if reference is not None else ""
+
+
+def _find_owner_kind(readings: JobReadings) -> str:
+    owners = readings.workload.metadata.owner_references if readings.workload is not None else ()
+    return owners[0].kind if len(owners) == 1 else "Workload"
+
+
+def group_details(level: Level) -> list[tuple[bool, str]]:
+    """Return the details of a level: sentences one by one, and lines in columns as one text with True."""
+    groups = groupby(level.details, lambda line: COLUMN_GAP in line)
+    return [part for in_columns, lines in groups for part in _join_lines(lines, in_columns=in_columns)]
+
+
+def _join_lines(lines: Iterable[str], *, in_columns: bool) -> list[tuple[bool, str]]:
+    return [(True, "\n".join(lines))] if in_columns else [(False, line) for line in lines]
+
+
+def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:
+    """Return what `muster why` says beside the levels: a title and a sentence each."""
+    said = [("interrupted", text) for text in describe_interruptions(readings)]
+    if readings.state.word != "Cancelling" and (not readings.state.finished or readings.state.word == "Failed"):
+        said += [("failed", text) for text in describe_failures(readings)]
+    if readings.estimate is not None:
+        said.append(("starts", describe_estimate(readings.estimate, readings.now)))
+    if failure := describe_notices(readings):
+        said.append(("notices", failure))
+    return said
+
+
+# The life.
+
+
+async def _read_life(visit: Visit, namespace: str, name: str) -> Life | None:
+    """Return the life of a job; None for one that the viewer may not see or that there never was."""
+    try:
+        return await read_life(visit.copy, namespace, name)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return None
+
+
+def _view_life(life: Life | None, now: datetime) -> dict[str, Any]:
+    """Return the moments of a life, and its phases as a picture."""
+    if life is None:
+        return {"moments": (), "earlier": 0, "timeline": "", "phases": (), "life_note": ""}
+    phases = list_phases(life)
+    return {
+        "moments": life.moments[-_SHOWN_MOMENTS:],
+        "earlier": max(len(life.moments) - _SHOWN_MOMENTS, 0),
+        "timeline": draw_phases(phases, now),
+        "phases": list(dict.fromkeys((one.title, _COLOR_BY_PHASE[one.name]) for one in phases)),
+        "life_note": "" if life.kept else NO_DECISIONS,
+    }
+
+
+def draw_phases(phases: Sequence[Phase], now: datetime) -> Markup:
+    """Return the phases of a life as a picture; an empty one without phases. now: the end of one that goes on."""
+    if not phases:
+        return Markup()
+    start = phases[0].start
+    seconds = max(((phases[-1].end or now) - start).total_seconds(), 1.0)
+    spans = []
+    for phase in phases:
+        begin, end = ((at - start).total_seconds() for at in (phase.start, phase.end or now))
+        title = f"{phase.title} for {format_span(max(int(end - begin), 0))}"
+        spans.append(Span(begin / seconds, end / seconds, _COLOR_BY_PHASE[phase.name], title))
+    told = "; ".join(span.title for span in spans[:20])
+    return draw_timeline(spans, list_time_ticks(seconds), f"The life of the job: {told}")
+
+
+# The workers.
+
+
+async def _view_workers(visit: Visit, readings: JobReadings) -> dict[str, Any]:
+    job = readings.job
+    if job is not None and job.array is not None:
+        rows = make_trial_rows(job, readings.pods, visit.now)
+        wanted = visit.query.get("trials", "")
+        chosen = [row for row in rows if not wanted or row["state"] == wanted]
+        states = sorted({row["state"] for row in rows})
+        return {"trials": cut(chosen, read_list_query(visit)), "trial_states": states, "only": wanted, "workers": None}
+    listing = cut(order_workers(job, readings.pods), read_list_query(visit))
+    workers = [make_worker(job, place) for place in listing.items]
+    is_any_running = any(one.state == "Running" for one in workers)
+    usage = await _find_usage(visit, readings.namespace) if is_any_running else {}
+    rows = [{"worker": one, "usage": _render_usage(one, usage)} for one in workers]
+    has_gpus = knows_gpus(usage.get((one.namespace, one.pod)) for one in workers)
+    shown = {"rows": rows, "listing": listing, "has_usage": bool(usage), "has_gpus": has_gpus}
+    return {"trials": None, "workers": shown}
+
+
+async def _find_usage(visit: Visit, namespace: str) -> Mapping[Name, CurrentUsage]:
+    """Return what the pods of a namespace use, by namespace and name; nothing while it is not known yet."""
+
+    async def find() -> Sequence[PodMetrics]:
+        return await read_usage(visit.viewer.client, namespace, _ignore)
+
+    metrics: Sequence[PodMetrics] | None = await visit.copy.answers.ask(("usage", namespace), _USAGE_SECONDS, find)
+    return usage_by_pod(metrics or ())
+
+
+def _ignore(_sentence: str) -> None:
+    """Leave out uses that the viewer may not see: the column says nothing then."""
+
+
+def _render_usage(worker: Worker, usage: Mapping[Name, CurrentUsage]) -> dict[str, str]:
+    used = usage.get((worker.namespace, worker.pod))
+    gpus, gpu_memory = format_gpus(used)
+    return {"cpus": format_cpus(used), "memory": format_memory(used), "gpus": gpus, "gpu_memory": gpu_memory}
+
+
+# The manifest.
+
+
+async def _render_manifest(visit: Visit, readings: JobReadings) -> str:
+    """Return the manifest of a job, or of the Workload of a job of a foreign kind, without secrets."""
+    job, workload = readings.job, readings.workload
+    if job is not None:
+        kind, name = job.kind, job.metadata.name
+    elif workload is not None:
+        kind, name = WORKLOAD, workload.metadata.name
+    else:
+        return ""
+    document = await get_or_none(visit.viewer.client, kind.seen_as(dict), name, readings.namespace)
+    return "" if document is None else dump_yaml(hide_secrets(document))
+
+
+# What is no job.
+
+
+async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None) -> Mapping[str, Any]:
+    """Return what is known of a name that no job has: groups of pods, or a job that is gone. Raises `PageError`."""
+    groups = [view for view in await pod_groups(visit.copy, namespace, _ignore) if view.name == name]
+    run = await _find_run(visit, namespace, name) if not groups else None
+    if not groups and run is None and (life is None or not life.moments):
+        raise PageError("There is no such job", f"{_sentence(await no_job(visit.copy, name, namespace))}")
+    return {
+        "name": name,
+        "namespace": namespace,
+        "readings": None,
+        "past": run,
+        "groups": [make_details(view, await events_of(visit.viewer.client, view), visit.now) for view in groups],
+        "state": None,
+        "color_of": color_of,
+        "facts": {},
+        "levels": (),
+        "sentences": (),
+        "choices": (),
+        "commands": (f"muster why {name} -n {namespace} --history", f"muster history {name} -n {namespace}"),
+        "has_output": False,
+        "manifest": "",
+        "events": (),
+        "trials": None,
+        "workers": None,
+        **_view_life(life, visit.now),
+    }
+
+
+async def _find_run(visit: Visit, namespace: str, name: str) -> Run | None:
+    runs = await recorded(visit.viewer.client, RunQuery(namespace=namespace, names=(name,)))
+    return next((run for run in runs if run.name == name), None)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if not text.endswith(("?", ".")) else f"{text[:1].upper()}{text[1:]}"
+
+
+ROUTES = (Page("/jobs/{namespace}/{name}", "jobs/job.html", view_job, "jobs"),)

@@ -1,0 +1,210 @@
+"""What viewers do to a job: the pages that ask, and the very functions of the commands that act."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from muster.actions.altering import Alteration, alter
+from muster.actions.cancelling import cancel
+from muster.actions.errors import UserError
+from muster.actions.holding import set_active
+from muster.actions.retrying import prepare_retry, retry
+from muster.actions.scaling import afterwards, scale
+from muster.actions.session import Session
+from muster.api.batch import JOB, MAX_PARALLELISM
+from muster.api.kueue import WORKLOAD_PRIORITY_CLASS
+from muster.api.status import ApiError
+from muster.dashboard.jobs.choices import list_choices, list_parts
+from muster.dashboard.jobs.outcomes import (
+    describe_cancel,
+    describe_forecast,
+    describe_hold,
+    describe_release,
+    describe_scale,
+)
+from muster.dashboard.pages.job import read_names
+from muster.dashboard.visits import Deed, PageError, Visit, address
+from muster.insight.forecasts.plan import ObjectPlan
+from muster.insight.reader.job import investigate
+from muster.insight.reader.plan import plan
+from muster.insight.reader.queues import is_embedded, list_or_none
+from muster.insight.why import JobReadings
+from muster.runtime.ids import Ids
+
+_CONFLICT = 409
+_MOST_DIGITS = 6
+
+Will = tuple[list[str], list[dict[str, Any]]]
+"""What will happen, sentence by sentence, and the fields in which the viewer says more."""
+
+
+def _make_deed(
+    choice: str,
+    title: str,
+    button: str,
+    ask: Callable[[Visit, JobReadings], Awaitable[Will]],
+    act: Callable[[Visit, Session, str, Mapping[str, str]], Awaitable[str]],
+    *,
+    danger: bool = False,
+) -> Deed:
+    """Return a deed about a job. choice: its name in `list_choices`. title: with `{}` for the name of the job."""
+
+    async def view(visit: Visit) -> Mapping[str, Any]:
+        readings = await _read_job(visit)
+        if choice not in [one.name for one in list_choices(readings, visit.now)]:
+            why = f"The state of {readings.name} is {readings.state.word}."
+            raise PageError("This cannot be done to the job now", why, _CONFLICT)
+        will, fields = await ask(visit, readings)
+        about = {"title": title.format(readings.name), "will": will, "fields": fields, "button": button}
+        return about | {"danger": danger, "back": _address_of_job(visit)}
+
+    async def change(visit: Visit, form: Mapping[str, str]) -> str:
+        namespace, name = read_names(visit)
+        try:
+            return await act(visit, Session(visit.viewer.client, namespace), name, form)
+        except UserError as error:
+            raise PageError("This cannot be done", _capitalize(str(error)), _CONFLICT) from None
+
+    return Deed(f"/jobs/{{namespace}}/{{name}}/{choice}", view, change, _address_of_job, "jobs")
+
+
+async def _read_job(visit: Visit) -> JobReadings:
+    namespace, name = read_names(visit)
+    readings = await investigate(visit.copy, namespace, name, visit.now)
+    if readings is None:
+        raise PageError("There is no such job", f"There is no job {name} in namespace {namespace} any more.")
+    return readings
+
+
+def _address_of_job(visit: Visit) -> str:
+    return address("jobs", *read_names(visit))
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# Cancel, hold, release.
+
+
+async def _ask_cancel(visit: Visit, readings: JobReadings) -> Will:
+    return describe_cancel(readings, is_embedded=await is_embedded(visit.viewer.client)), []
+
+
+async def _cancel(_visit: Visit, session: Session, name: str, _form: Mapping[str, str]) -> str:
+    return f"{name} {await cancel(session.client, name, session.namespace)}"
+
+
+async def _ask_hold(_visit: Visit, readings: JobReadings) -> Will:
+    return describe_hold(readings), []
+
+
+async def _ask_release(visit: Visit, readings: JobReadings) -> Will:
+    job = readings.job
+    if job is None:
+        return describe_release(None, visit.now), []
+    document = await visit.viewer.client.get(job.kind.seen_as(dict), readings.name, readings.namespace)
+    return describe_release(await _plan(visit, job.kind, document), visit.now), []
+
+
+async def _set_active(_visit: Visit, session: Session, name: str, _form: Mapping[str, str], *, active: bool) -> str:
+    return await set_active(session, name, active=active)
+
+
+async def _plan(visit: Visit, kind: Any, document: dict[str, Any]) -> ObjectPlan | None:
+    """Return the forecast for an object; None where the viewer may not see enough for one."""
+    try:
+        plans = await plan(visit.copy, [(kind, document)], visit.now)
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+        return None
+    return plans[0] if plans else None
+
+
+# Retry.
+
+
+async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
+    client, namespace = visit.viewer.client, readings.namespace
+    try:
+        made = await prepare_retry(client, readings.name, namespace, "", Ids())
+    except UserError as error:
+        raise PageError("This cannot be done", _capitalize(str(error)), _CONFLICT) from None
+    if made is None:
+        raise PageError("There is nothing to retry", "All trials have succeeded.", _CONFLICT)
+    document = await client.create(JOB.seen_as(dict), made.manifest, namespace, dry_run=True)
+    forecast = await _plan(visit, JOB, document)
+    said = [f"A new sweep retries {len(made.retry.trials)} of {made.retry.of} trials, which keep their indexes."]
+    return said + (describe_forecast(forecast, visit.now) if forecast is not None else []), []
+
+
+async def _retry(_visit: Visit, session: Session, name: str, _form: Mapping[str, str]) -> str:
+    made = await retry(session.client, name, session.namespace, "", Ids())
+    if made is None:
+        raise UserError(f"all trials of {name} have succeeded: there is none to retry")
+    return f"{made.name} retries {len(made.trials)} of {made.of} trials"
+
+
+# Scale.
+
+
+async def _ask_scale(_visit: Visit, readings: JobReadings) -> Will:
+    assert readings.job is not None, "only jobs can be scaled"
+    parts = list_parts(readings.job)
+    first = next(iter(parts.values()))
+    fields = [{"name": "workers", "label": "Workers", "value": first.workers, "type": "number"}]
+    fields = [one | {"choices": (), "note": ""} for one in fields]
+    if len(parts) > 1:
+        sizes = ", ".join(f"{name} has {part.workers}" for name, part in parts.items())
+        role = {"name": "role", "label": "Role", "value": next(iter(parts)), "choices": list(parts), "note": sizes}
+        return ["Each role has its own number of workers.", describe_scale(first)[-1]], [role, *fields]
+    return describe_scale(first), fields
+
+
+async def _scale(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
+    said = form.get("workers", "").strip()
+    if not (said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS and int(said) <= MAX_PARALLELISM):
+        raise UserError(f"{said!r} is no number of workers: give one from 0 to {MAX_PARALLELISM}")
+    workers = int(said)
+    before = await scale(session, name, workers, role=form.get("role", ""))
+    note = afterwards(before, workers)
+    return f"{name} scaled from {before.workers} to {workers}{f'; {note}' if note else ''}"
+
+
+# Priority.
+
+
+async def _ask_priority(visit: Visit, readings: JobReadings) -> Will:
+    classes = sorted(await list_or_none(visit.copy, WORKLOAD_PRIORITY_CLASS) or (), key=lambda one: -one.value)
+    if not classes:
+        raise PageError(
+            "There is no priority to choose", "This cluster has no WorkloadPriorityClass, or you may not see any.", 404
+        )
+    quota, workload = readings.quota_state, readings.workload
+    reference = workload.spec.priority_class_ref if workload is not None else None
+    now = reference.name if reference is not None else ""
+    said = [f"Its priority is {quota.priority if quota is not None else 0}{f' ({now})' if now else ''} now."]
+    if quota is not None and quota.position is not None:
+        said.append(f"It waits at position {quota.position} of {readings.waiting}; a higher priority moves it forward.")
+    names = [one.metadata.name for one in classes]
+    note = ", ".join(f"{one.metadata.name} is {one.value}" for one in classes)
+    field = {"name": "priority", "label": "Priority", "value": now or names[0], "choices": names, "note": note}
+    return said, [field]
+
+
+async def _alter(visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
+    priority = form.get("priority", "")
+    if not priority:
+        raise UserError("choose a priority")
+    return "; ".join(await alter(session, name, Alteration(priority=priority), visit.now))
+
+
+ROUTES = (
+    _make_deed("cancel", "Cancel {}?", "Cancel the job", _ask_cancel, _cancel, danger=True),
+    _make_deed("hold", "Hold {}?", "Hold the job", _ask_hold, partial(_set_active, active=False)),
+    _make_deed("release", "Release {}?", "Release the job", _ask_release, partial(_set_active, active=True)),
+    _make_deed("retry", "Retry trials of {}?", "Retry", _ask_retry, _retry),
+    _make_deed("scale", "Scale {}", "Scale the job", _ask_scale, _scale),
+    _make_deed("priority", "Change the priority of {}", "Change the priority", _ask_priority, _alter),
+)

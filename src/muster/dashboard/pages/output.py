@@ -1,0 +1,113 @@
+"""The output of a job: a page that follows it, the stream behind that page, and the whole as a file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.actions.choices import get_job
+from muster.actions.following.excerpt import Excerpt
+from muster.api.status import ApiError
+from muster.api.values.patterns import PatternError, line_pattern
+from muster.cluster.apiserver.answers import Stream
+from muster.dashboard.jobs.output import follow_lines, read_last_lines, read_whole
+from muster.dashboard.pages.job import read_names
+from muster.dashboard.visits import Download, Page, PageError, Visit, address
+from muster.insight.jobs.state import parse_ranks
+from muster.insight.jobs.trials import rank_of_trial
+from muster.insight.record import JobRecord
+
+_BAD_REQUEST = 400
+# Of the lines that exist, so many are shown at first, and of each of many workers so many at least.
+_FIRST_LINES, _LEAST_LINES = 1_000, 20
+# So many workers are followed together.
+_MOST_WORKERS = 64
+_FILTERS = ("rank", "index", "search")
+
+
+async def view_output(visit: Visit) -> Mapping[str, Any]:
+    """Return what the page needs to follow the output, or its last lines for a browser without scripts."""
+    job, only = await _read_job(visit), _read_filters(visit)
+    excerpt, note = _choose(job, only)
+    meta = job.metadata
+    plain = bool(visit.query.get("plain"))
+    base = ("jobs", meta.namespace, meta.name, "output")
+    return {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "only": only,
+        "is_sweep": job.array is not None,
+        "has_ranks": job.max_ranks > 1,
+        "note": note,
+        "stream": "" if plain else address(*base, "stream", **only),
+        "download": address(*base, "download", rank=only["rank"], index=only["index"]),
+        "plain": address(*base, plain="1", **only),
+        "lines": await read_last_lines(visit.copy, job, excerpt) if plain else (),
+    }
+
+
+async def answer_stream(visit: Visit) -> Stream:
+    """Answer with the lines as server-sent events."""
+    job = await _read_job(visit)
+    excerpt, _ = _choose(job, _read_filters(visit))
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    chunks = follow_lines(visit.viewer.client, job, excerpt)
+    return Stream(chunks, "text/event-stream", headers=headers, is_endless=True)
+
+
+async def answer_download(visit: Visit) -> Stream:
+    """Answer with the whole output as a file."""
+    job, only = await _read_job(visit), _read_filters(visit)
+    ranks = _parse_workers(job, only)
+    chosen = "".join(f"-{one}" for one in (only["rank"] or only["index"],) if one).replace(",", "_")
+    headers = {"content-disposition": f'attachment; filename="{job.metadata.name}{chosen}.log"'}
+    marked = len(ranks) != 1 and job.max_ranks > 1
+    chunks = read_whole(visit.copy, job, Excerpt(ranks), marked=marked)
+    return Stream(chunks, "text/plain; charset=utf-8", headers=headers)
+
+
+async def _read_job(visit: Visit) -> JobRecord:
+    """Return the job in the address. Raises `PageError` if there is none."""
+    namespace, name = read_names(visit)
+    try:
+        return await get_job(visit.viewer.client, name, namespace)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        said = f"{error}; what is known of a job that is gone: muster why {name} --history"
+        raise PageError("There is no output", f"{said[:1].upper()}{said[1:]}") from None
+
+
+def _read_filters(visit: Visit) -> dict[str, str]:
+    return {name: visit.query.get(name, "").strip() for name in _FILTERS}
+
+
+def _choose(job: JobRecord, only: Mapping[str, str]) -> tuple[Excerpt, str]:
+    """Return the excerpt to show, and a remark on what it leaves out. Raises `PageError`."""
+    ranks, note = _parse_workers(job, only), ""
+    try:
+        matches = line_pattern(only["search"]) if only["search"] else None
+    except PatternError as error:
+        raise PageError("This is no pattern to search for", f"{error}", _BAD_REQUEST) from None
+    workers = len(ranks) or job.max_ranks
+    if workers > _MOST_WORKERS and job.indexed:
+        ranks = frozenset(sorted(ranks or map(str, range(_MOST_WORKERS)), key=int)[:_MOST_WORKERS])
+        note = f"These are {_MOST_WORKERS} of {workers} workers; choose others by their ranks."
+        workers = _MOST_WORKERS
+    tail = None if matches is not None else max(_FIRST_LINES // max(workers, 1), _LEAST_LINES)
+    return Excerpt(ranks, tail, matches=matches), note
+
+
+def _parse_workers(job: JobRecord, only: Mapping[str, str]) -> frozenset[str]:
+    """Return the ranks that the address names; none for all. Raises `PageError`."""
+    try:
+        if only["index"]:
+            return frozenset({rank_of_trial(job, only["index"])})
+        return parse_ranks(job, only["rank"]) if only["rank"] else frozenset()
+    except ValueError as error:
+        raise PageError("There is no such worker", f"{error}", _BAD_REQUEST) from None
+
+
+ROUTES = (
+    Page("/jobs/{namespace}/{name}/output", "jobs/output.html", view_output, "jobs", live=False),
+    Download("/jobs/{namespace}/{name}/output/stream", answer_stream),
+    Download("/jobs/{namespace}/{name}/output/download", answer_download),
+)

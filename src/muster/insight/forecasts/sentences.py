@@ -1,0 +1,104 @@
+"""Puts the forecast of `muster plan` into sentences. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from muster.api.nodes import HOSTNAME_LABEL
+from muster.insight.forecasts.plan import ObjectPlan
+from muster.insight.forecasts.quotaplan import QuotaPlan
+from muster.insight.forecasts.rehearsal import GangPlan
+from muster.insight.jobs.failures import count_of
+from muster.insight.text import format_age, format_quantity, group_alike
+from muster.insight.why.sentences import describe_estimate
+from muster.queueing.model import Places
+
+_WORDS = {
+    "starts": "would start now",
+    "preempts": "would start once others have gone",
+    "waits": "would wait",
+    "never": "would never start",
+}
+
+# The most nodes, and the most victims, that a line names.
+_NAMED = 16
+
+Line = tuple[str | None, str]
+"""What a sentence is about, and the sentence. About: "" continues the sentence before; None is the plan as a whole."""
+
+
+def describe_outcome(plan: ObjectPlan, namespace: str) -> str:
+    """Return what would become of an object, in one sentence. namespace: that of the user."""
+    name = plan.name if plan.namespace == namespace else f"{plan.namespace}/{plan.name}"
+    return f"{name} ({plan.kind}): {describe_verdict(plan)}"
+
+
+def describe_verdict(plan: ObjectPlan) -> str:
+    """Return whether an object would start, in a few words."""
+    awaits = f" for {plan.awaits}" if plan.verdict == "waits" and plan.awaits else ""
+    return f"{_WORDS[plan.verdict]}{awaits}"
+
+
+def describe_plan(plan: ObjectPlan, now: datetime) -> list[Line]:
+    """Return why, level by level: which quota and nodes an object would get, at whose expense, or what is missing."""
+    if plan.problem or plan.never:
+        return [(None, plan.problem or plan.never)]
+    lines = _describe_quota(plan.quota, now) if plan.quota is not None else []
+    if plan.gang is not None:
+        lines += _describe_placement(plan.gang, plan.namespace, now)
+    more = [plan.note if plan.verdict != "starts" else "", plan.caveat]
+    return lines + [("", text) for text in more if text]
+
+
+def _describe_quota(quota: QuotaPlan, now: datetime) -> list[Line]:
+    if quota.verdict == "waits":
+        lines: list[Line] = [("quota", quota.reason or f"there is not enough in ClusterQueue {quota.cluster_queue}")]
+        lines += [
+            ("", f"{need.resource} of flavor {need.flavor}: {format_quantity(need.resource, need.missing)} missing")
+            for need in quota.needs
+            if need.missing
+        ]
+        return lines if quota.estimate is None else [*lines, ("starts", describe_estimate(quota.estimate, now))]
+    given = group_alike(
+        (podset, f"x{quota.counts[podset]}: " + ", ".join(f"{resource} ({flavor})" for resource, flavor in got.items()))
+        for podset, got in quota.flavors.items()
+    )
+    first, *others = [f"{names} {text}" for names, text in given] or [""]
+    lines = [("quota", f"from ClusterQueue {quota.cluster_queue} through queue {quota.queue}: {first}")]
+    lines += [("", text) for text in others]
+    lines += _describe_places(quota.places)
+    return lines + ([("", f"takes the quota of {_shorten_list(quota.victims)}")] if quota.victims else [])
+
+
+def _describe_places(places: Mapping[str, Places]) -> Iterable[Line]:
+    """Return the topology domains of the pods; single nodes are in the placement."""
+    wide = {podset: one for podset, one in places.items() if one.levels != (HOSTNAME_LABEL,)}
+    for number, (podset, one) in enumerate(wide.items()):
+        domains = _shorten_list([f"{'/'.join(values)} {count}" for values, count in one.domains])
+        yield ("" if number else "topology"), f"{podset}: {domains}"
+
+
+def _describe_placement(gang: GangPlan, namespace: str, now: datetime) -> list[Line]:
+    lines: list[Line] = []
+    if gang.nodes:
+        nodes = _shorten_list([f"{node} {count}" for node, count in sorted(gang.nodes.items())])
+        pods = f"{gang.placed} of {gang.pods} pods" if gang.placed < gang.pods else count_of(gang.pods, "pod")
+        once = ", once others have gone" if gang.victims else ""
+        lines.append(("placement", f"{pods}{once}: {nodes}"))
+    if gang.victims:
+        some = [
+            f"{one.name.removeprefix(f'{namespace}/')} ({'all' if one.whole else 'only'} {count_of(one.pods, 'pod')})"
+            for one in gang.victims
+        ]
+        lines.append(("displaces", _shorten_list(some)))
+    if gang.reason and gang.verdict != "preempts":
+        ends = " It would not fit even if everything that ever ends had ended." if gang.verdict == "never" else ""
+        lines.append(("" if lines else "placement", gang.reason + ends))
+    if gang.starts is not None:
+        clock = gang.starts.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        lines.append(("starts", f"about in {format_age(now, gang.starts)}, {clock}"))
+    return lines
+
+
+def _shorten_list(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

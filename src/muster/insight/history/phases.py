@@ -1,0 +1,78 @@
+"""The life of a job as phases that follow each other: it waits for quota, then for nodes, starts, and runs. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from muster.insight.history.life import Life, Moment
+
+PhaseName: TypeAlias = Literal["quota", "nodes", "starting", "running", "stopping"]
+
+TITLES: Final[Mapping[PhaseName, str]] = {
+    "quota": "waits for quota",
+    "nodes": "waits for nodes",
+    "starting": "starts",
+    "running": "runs",
+    "stopping": "gives its place back",
+}
+
+# The phase that begins with a decision. Decisions about more pods of a job that runs begin none.
+_BEGUN_BY: Final[Mapping[str, PhaseName]] = {
+    "Submitted": "quota",
+    "Waiting": "quota",
+    "QuotaReserved": "nodes",
+    "Unplaced": "nodes",
+    "Placed": "starting",
+    "Dispatched": "starting",
+    "Started": "running",
+    "Preempted": "stopping",
+    "Evicted": "quota",
+    "Recalled": "quota",
+    "Restarted": "nodes",
+}
+# Decisions about growth, repair and resources of a job that holds nodes already.
+_OF_MORE_PODS = ("QuotaReserved", "Unplaced", "Placed", "Waiting")
+
+
+class Phase(Struct, frozen=True):
+    """A span of a life. end: None while it goes on."""
+
+    name: PhaseName
+    start: datetime
+    end: datetime | None
+
+    @property
+    def title(self) -> str:
+        """The phase for people."""
+        return TITLES[self.name]
+
+
+def list_phases(life: Life) -> list[Phase]:
+    """Return the phases of a life, in order; none without a begin."""
+    phases: list[tuple[PhaseName, datetime]] = []
+    end = life.facts.ended
+    for moment in life.moments:
+        phase = _find_phase(moment, phases)
+        if phase is not None and (not phases or phases[-1][0] != phase):
+            phases.append((phase, moment.at))
+    return [_make_phase(number, phases, end) for number in range(len(phases))]
+
+
+def _find_phase(moment: Moment, before: Sequence[tuple[PhaseName, datetime]]) -> PhaseName | None:
+    now = before[-1][0] if before else None
+    if now == "running" and moment.what in _OF_MORE_PODS:
+        return None
+    if now == "starting" and moment.what in ("QuotaReserved", "Waiting"):
+        return None
+    return _BEGUN_BY.get(moment.what)
+
+
+def _make_phase(number: int, phases: Sequence[tuple[PhaseName, datetime]], end: datetime | None) -> Phase:
+    name, start = phases[number]
+    following = phases[number + 1] if number + 1 < len(phases) else None
+    until = following[1] if following is not None else end
+    if name == "starting" and until is not None and (following is None or following[0] != "running"):
+        name = "running"  # only the last start is known; before that, pods with nodes ran as far as anybody can say
+    return Phase(name, start, max(until, start) if until is not None else None)

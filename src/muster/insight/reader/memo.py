@@ -1,0 +1,58 @@
+"""Remembers what pure functions returned, by the identity of the objects that they were given.
+
+A reader of live lists asks again and again, and between two times nearly all objects are the same. A result is
+remembered for one key, which the new result replaces, and is dropped once its key is no longer used.
+"""
+
+from collections.abc import Callable, Collection, Hashable
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from muster.insight.history.runs import Run
+
+T = TypeVar("T")
+
+# Plain values, and records that are read anew each time, are the same if they are equal.
+_PLAIN = frozenset((bool, int, str, type(None), Run))
+
+
+class _Known(Struct, frozen=True):
+    inputs: tuple[object, ...]
+    result: Any
+
+
+class Memo:
+    """Results by topic and key, for one reader of live lists."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[Hashable, _Known]] = {}
+
+    def recall(self, topic: str, key: Hashable, inputs: tuple[object, ...], make: Callable[[], T]) -> T:
+        """Return the result for a key, which is made again if any of its inputs is another object."""
+        known = self.find(topic, key, inputs)
+        if known is None:
+            known = self.keep(topic, key, inputs, make())
+        return known
+
+    def find(self, topic: str, key: Hashable, inputs: tuple[object, ...]) -> Any | None:
+        """Return the result for a key and the same inputs; None if there is none."""
+        known = self._known.get(topic, {}).get(key)
+        return known.result if known is not None and _are_same(known.inputs, inputs) else None
+
+    def keep(self, topic: str, key: Hashable, inputs: tuple[object, ...], result: T) -> T:
+        """Remember a result, and return it."""
+        self._known.setdefault(topic, {})[key] = _Known(inputs, result)
+        return result
+
+    def retain(self, topic: str, keys: Collection[Hashable]) -> None:
+        """Forget the results of a topic for all other keys."""
+        known = self._known.get(topic, {})
+        if len(known) > len(keys):
+            self._known[topic] = {key: one for key, one in known.items() if key in keys}
+
+
+def _are_same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
+    return len(before) == len(now) and all(
+        a is b or (type(a) in _PLAIN and a == b) for a, b in zip(before, now, strict=True)
+    )

@@ -1,0 +1,154 @@
+"""The reader of why a job waits: who is ahead, what is missing, and when it starts.
+
+It loads the forecasts and the quota tree, which no answer about a running job needs.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from muster.api.batch import JOB
+from muster.api.conditions import find as find_condition
+from muster.api.core import NAMESPACE, NODE, POD
+from muster.api.jobset import JOB_SET
+from muster.api.kueue import (
+    CLUSTER_QUEUE,
+    COHORT,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    STOP_NONE,
+    TOPOLOGY,
+    WORKLOAD,
+    LocalQueue,
+    Workload,
+)
+from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
+from muster.api.kueue.visibility import PendingWorkload
+from muster.gang.arrays import is_numpy_installed
+from muster.gang.order.ends import end_of
+from muster.insight.forecasts.forecast import Outlook, Snapshot
+from muster.insight.history.build import owner_of
+from muster.insight.quota.state import QuotaState, find_quota_state
+from muster.insight.reader.lists import Lists
+from muster.insight.reader.queues import Visibility, get_or_none
+from muster.insight.record import records_of
+from muster.insight.why import JobReadings
+from muster.queueing.additions import Completion
+from muster.queueing.scheduling.estimate import Certainty, Estimate
+from muster.runtime.objects import key_of
+
+# The kinds that every forecast needs.
+ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
+
+# The reasons for which a workload waits even if quota becomes free.
+_NO_NUMPY = "a forecast in a topology needs numpy: pip install 'muster-batch[server]'"
+_NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
+
+
+async def read_wait(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:
+    """Return the facts about a waiting workload: who is ahead, what is missing, and when it starts."""
+    namespace = workload.metadata.namespace
+    if not stands.queue:
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, "it names no queue"))
+    local = await get_or_none(lists.client, LOCAL_QUEUE, stands.queue, namespace)
+    if local is None:
+        reason = f"there is no LocalQueue {stands.queue} in namespace {namespace}"
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
+    queue = local.spec.cluster_queue
+    if not queue:
+        reason = f"LocalQueue {stands.queue} names no ClusterQueue"
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
+    facts = replace(facts, cluster_queue=queue, stopped=await _find_stopped(lists, local))
+    visibility = Visibility(lists.client)
+    pending = await visibility.cluster(queue)
+    if pending is None:
+        pending = await visibility.local(namespace, stands.queue)
+    return await _outlook(lists, _placed(facts, workload, pending or []), workload, queue)
+
+
+async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]]:
+    """Return the kind and name of each stopped queue: this LocalQueue, its ClusterQueue, or both."""
+    cluster_queues = await lists.of(CLUSTER_QUEUE) or ()
+    policies = [(LOCAL_QUEUE.kind, local.metadata.name, local.spec.stop_policy)]
+    policies += [
+        (CLUSTER_QUEUE.kind, one.metadata.name, one.spec.stop_policy)
+        for one in cluster_queues
+        if one.metadata.name == local.spec.cluster_queue
+    ]
+    return [(kind, name) for kind, name, policy in policies if policy != STOP_NONE]
+
+
+def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
+    """Return the facts with the position of the workload, if the list of pending workloads has it."""
+    mine = workload.metadata.namespace, workload.metadata.name
+    places = [(one.metadata.namespace, one.metadata.name) for one in pending]
+    if mine not in places:
+        return facts
+    index = places.index(mine)
+    position = pending[index].position_in_cluster_queue + 1
+    return replace(facts, quota_state=find_quota_state(workload, position), ahead=pending[:index], waiting=len(pending))
+
+
+async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
+    added = await lists.completion(workload.metadata.namespace)
+    snapshot = await snapshot_of(lists, added)
+    if snapshot is None:
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
+    if snapshot.topologies and not is_numpy_installed():
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, _NO_NUMPY))
+    outlook = Outlook(snapshot, queue, workload.metadata.namespace)
+    if not outlook.known:
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
+    needs = outlook.find_needs(added.workload(workload), queue)
+    names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
+    owners = {(one.metadata.namespace, one.metadata.name): owner_of(one.metadata) for one in snapshot.workloads}
+    holders = outlook.find_holders(needs, workload)
+    facts = replace(facts, needs=needs, holders=holders, names=names, owners=owners)
+    facts = replace(facts, strict=outlook.is_strict(queue), head=_head(facts, snapshot))
+    told = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    if told is not None and told.reason in _NOT_BY_QUOTA:
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
+    if facts.verdict.decides:
+        return facts
+    return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))
+
+
+def _head(facts: JobReadings, snapshot: Snapshot) -> str:
+    """Return why the workload at the head of the queue waits, or "" if none is ahead."""
+    if not facts.ahead:
+        return ""
+    first = facts.ahead[0].metadata
+    head = (
+        one
+        for one in snapshot.workloads
+        if (one.metadata.namespace, one.metadata.name) == (first.namespace, first.name)
+    )
+    return next((find_quota_state(one).reason for one in head), "")
+
+
+async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
+    """Return all objects on which admission depends, or None if the user may not see them."""
+    cluster_queues = await lists.of(CLUSTER_QUEUE)
+    local_queues = await lists.of(LOCAL_QUEUE)
+    flavors = await lists.of(RESOURCE_FLAVOR)
+    namespaces = await lists.of(NAMESPACE)
+    workloads = await lists.of(WORKLOAD)
+    if cluster_queues is None or local_queues is None or flavors is None or namespaces is None or workloads is None:
+        return None
+    records = records_of(await lists.of(JOB_SET), await lists.of(JOB) or ())
+    deadlines = {one.metadata.uid: timedelta(seconds=one.deadline) for one in records if one.deadline is not None}
+    ends = {one.metadata.uid: end_of(one.metadata, one.deadline, started=0.0) for one in records}
+    expectations = {uid: timedelta(seconds=end.at) for uid, end in ends.items() if end is not None and not end.sure}
+    topologies = await lists.of(TOPOLOGY) or [] if any(one.spec.topology_name for one in flavors) else []
+    return Snapshot(
+        cluster_queues=cluster_queues,
+        local_queues=local_queues,
+        cohorts=await lists.of(COHORT) or [],
+        flavors=flavors,
+        namespaces=namespaces,
+        workloads=[added.workload(one) for one in workloads],
+        deadlines=deadlines,
+        expectations=expectations,
+        topologies=topologies,
+        nodes=await lists.of(NODE) if topologies else None,
+        pods=await lists.of(POD) if topologies else None,
+    )

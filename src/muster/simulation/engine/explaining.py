@@ -1,0 +1,57 @@
+"""Say why a job of a simulation has not started, and whether it ever could. Pure."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from muster.api.kueue.names import REQUEUING_LIMIT_EXCEEDED, TOPOLOGY_PLACEMENT_FAILED
+from muster.api.ours.teams import NOT_A_USER
+from muster.queueing.model import Assignment, PendingReason
+from muster.simulation.engine.job import SimulatedJob
+from muster.simulation.outcome.record import Waiting
+
+# The reasons of jobs that wait for ever, unless a queue is changed.
+HOPELESS = frozenset(
+    ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER, REQUEUING_LIMIT_EXCEEDED)
+)
+
+
+def explain_wait(
+    job: SimulatedJob,
+    why: PendingReason | None,
+    *,
+    is_pending: bool,
+    runs_anything: Callable[[], bool],
+    redefines_later: bool,
+    lacks_nodes: Callable[[], bool],
+) -> Waiting:
+    """Return why a job has not started.
+
+    why: the reason that its queue has for it. is_pending: whether it waits in a queue. redefines_later: whether a
+    change of a queue is to come. runs_anything: returns whether any job has started. lacks_nodes: returns whether its
+    pods would not fit even if nothing else ran.
+    """
+    name = job.submission.name
+    if job.given_up:
+        why = PendingReason(REQUEUING_LIMIT_EXCEEDED, "its pods were not ready in time too often")
+    if why is not None and not redefines_later and _is_hopeless(why, runs_anything):
+        return Waiting(name, why.message, never=True)
+    if lacks_nodes():
+        return Waiting(name, "the nodes have no room for it", never=True)
+    if why is not None:
+        return Waiting(name, why.message, never=False)
+    return Waiting(
+        name, "other jobs of its queue come first" if is_pending else "the nodes have no room for it", never=False
+    )
+
+
+def _is_hopeless(why: PendingReason, runs_anything: Callable[[], bool]) -> bool:
+    """Return whether a job waits for ever. Where nothing runs, no place of a Topology will come free."""
+    return why.reason in HOPELESS or (why.reason == TOPOLOGY_PLACEMENT_FAILED and not runs_anything())
+
+
+def drop_places(assignment: Assignment | None) -> Assignment | None:
+    """Return an assignment of flavors without the domains of a topology."""
+    if assignment is None:
+        return None
+    return replace(assignment, podsets=tuple(replace(one, places=None) for one in assignment.podsets))

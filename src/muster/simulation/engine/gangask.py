@@ -1,0 +1,88 @@
+"""Define what a gang of a simulation asks of the nodes, as the scheduler's decisions need it."""
+
+from collections.abc import Hashable, Mapping
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from muster.api.ours.decisions import Subject
+from muster.controllers.scheduler.pending import Standing
+from muster.gang.arrays import Ints
+from muster.gang.fit.packing import Effort
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.order.ends import End
+from muster.gang.placement import Placement, Refusal, place
+from muster.gang.quorum import Chosen
+from muster.gang.shapes import Shape
+from muster.simulation.engine.displacement import PRECEDES_NONE, Precedence
+from muster.simulation.engine.pinning import Pins, place_pinned
+
+
+class GangAsk(Struct, frozen=True, eq=False):
+    """A gang that asks for nodes.
+
+    alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
+    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
+    pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
+    subject: its job, for records.
+    """
+
+    key: str
+    alike: Hashable
+    standing: Standing
+    shapes: Mapping[Shape, int]
+    lasts: End | None
+    precedence: Precedence = PRECEDES_NONE
+    pins: Pins | None = None
+    has_places: bool = False
+    subject: Subject = Subject("")
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        standing: Standing,
+        shapes: Mapping[Shape, int],
+        lasts: End | None,
+        precedence: Precedence = PRECEDES_NONE,
+        pins: Pins | None = None,
+        *,
+        has_places: bool = False,
+        subject: Subject = Subject(""),  # noqa: B008  (it is frozen)
+    ) -> "GangAsk":
+        """Return the ask of a gang."""
+        alike = frozenset(shapes.items() if pins is None else pins.items())
+        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places, subject)
+
+    @property
+    def equivalence(self) -> Hashable:
+        """The key of its equivalence class: its end counts too, because by it a gang may pass the head."""
+        return self.alike, self.lasts
+
+    def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
+        """Return the nodes of all pods, or why there are none."""
+        outcome = self.placing(capacity, taken)
+        return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
+
+    def placing(self, capacity: Capacity, taken: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
+        """Return the nodes of all pods for a reservation, or why there are none. effort: see `placement.place`."""
+        if self.pins is not None:
+            return place_pinned(capacity, self.pins, taken)
+        return place(capacity, self.shapes, taken=taken, effort=effort)
+
+    def end(self, now: float) -> End | None:
+        """Return when the gang ends if it starts now; None if that is unknown."""
+        return None if self.lasts is None else End(now + self.lasts.at, self.lasts.sure)
+
+
+def make_standing(priority: int, tenant: str, created: float, *, broken: bool = False) -> Standing:
+    """Return the place of a gang in the order.
+
+    created: in seconds since the epoch. broken: whether it lacks some of its pods only.
+    """
+    return Standing(broken=broken, priority=priority, tenant=tenant, created=tell_moment(created))
+
+
+def tell_moment(seconds: float) -> datetime:
+    """Return the time of day. seconds: since the epoch."""
+    return datetime.fromtimestamp(seconds, UTC)

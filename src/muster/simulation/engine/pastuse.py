@@ -1,0 +1,115 @@
+"""Keep account of the past use of LocalQueues, by which a ClusterQueue with admission fair sharing orders them.
+
+The accounts and their rules are those of a cluster (`queueing.pending.usage`). A cluster charges a job as it gets
+quota, settles the charge once the admission is written, and samples what is in use every few minutes. Here an
+admission is written at once, and only queues that are ordered by past use have accounts.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import partial
+
+from muster.api.config import Configuration
+from muster.api.kueue import LocalQueue
+from muster.controllers.queueing.fairusage import find_sharing, make_decay, weight_of
+from muster.queueing.model import Usage, WorkloadInfo
+from muster.queueing.pending import usagestatus
+from muster.queueing.pending.queues import Queues
+from muster.queueing.pending.usage import Accounts, Decay
+from muster.queueing.quota.tree import Tree
+from muster.runtime.objects import key_of
+from muster.simulation.engine.agenda import Agenda, Rank
+
+
+class PastUse:
+    """The past use of the LocalQueues of a simulation. Times are seconds from its start."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        local_queues: Iterable[LocalQueue],
+        tree: Tree,
+        agenda: Agenda,
+        start: datetime,
+    ) -> None:
+        """Start without any past."""
+        sharing = find_sharing(configuration)
+        self._decay: Decay | None = None if sharing is None else make_decay(sharing)
+        self._accounts = Accounts(self._decay) if self._decay is not None else None
+        self._locals = {key_of(one): one for one in local_queues}
+        self._tree = tree
+        self._agenda = agenda
+        self._start = start
+        self._queues = Queues()
+        self._now = start
+        self._charged: dict[str, list[str]] = {}  # the jobs that got quota in this moment, by LocalQueue
+
+    def follow(self, queues: Queues) -> None:
+        """Order what waits in these queues from now on."""
+        self._queues = queues
+        if self._accounts is None:
+            return
+        if self._decay is not None and self._decay.half_life:
+            queues.on_charge(self._charge)
+        for key in self._locals:
+            self._weigh(key)
+
+    def advance(self, now: datetime) -> None:
+        """Let the time of charges be now."""
+        self._now = now
+
+    def settle(self) -> None:
+        """Account for the jobs that got quota in this moment."""
+        charged, self._charged = self._charged, {}
+        for key, workloads in charged.items():
+            assert self._accounts is not None, "what is charged has an account"
+            for workload in workloads:
+                self._accounts.settle(key, workload, self._measure(key), self._now)
+            self._sample(key)
+
+    def _charge(self, workload: WorkloadInfo, taken: Usage) -> None:
+        """Charge a job, before the next decision of the cycle."""
+        assert self._accounts is not None, "what is charged has an account"
+        key = workload.local_queue
+        if self._accounts.get(key) is None:
+            self._accounts.restore(key, {}, self._now)
+            self._plan_sample(key)
+        self._accounts.charge(key, workload.key, usagestatus.by_resource(taken), self._now)
+        self._charged.setdefault(key, []).append(workload.key)
+        self._weigh(key)
+
+    def _measure(self, key: str) -> dict[str, float]:
+        """Return what a LocalQueue uses now."""
+        local = self._locals.get(key)
+        node = self._tree.queues.get(local.spec.cluster_queue) if local is not None else None
+        return usagestatus.by_resource(node.tallies.of(key).reserved) if node is not None else {}
+
+    def _sample(self, key: str) -> None:
+        assert self._accounts is not None, "what is sampled has an account"
+        self._accounts.sample(key, self._measure(key), self._now)
+        self._weigh(key)
+
+    def _weigh(self, key: str) -> None:
+        assert self._accounts is not None, "queues are weighed by their accounts"
+        self._queues.set_usage(key, self._accounts.score(key, weight_of(self._locals.get(key))))
+
+    def _plan_sample(self, key: str) -> None:
+        """Plan the next sample, which plans the one after it, until the past has faded.
+
+        All accounts are sampled at the same moments, because each moment costs.
+        """
+        assert self._decay is not None, "only accounts are sampled"
+        elapsed = ((self._now - self._start) // self._decay.sampling + 1) * self._decay.sampling
+        at = elapsed / timedelta(seconds=1)
+        self._agenda.plan(at, Rank.CHANGE, partial(self._take_sample, key, self._start + elapsed))
+
+    def _take_sample(self, key: str, now: datetime) -> None:
+        assert self._accounts is not None, "what is sampled has an account"
+        self._now = now
+        self._sample(key)
+        account = self._accounts.get(key)
+        if account is not None and account.faded and not self._measure(key):
+            self._accounts.forget(key)
+            self._weigh(key)
+        else:
+            self._plan_sample(key)

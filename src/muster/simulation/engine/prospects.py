@@ -1,0 +1,96 @@
+"""Estimate when a job would start in each worker cluster, for the dispatcher of the earliest start.
+
+The estimate is that of a manager (`multicluster.dispatch.earliest`). What the manager has in the clusters is read
+once for a while, and what is sent meanwhile is added, as a manager does it (`multicluster.prospects`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from muster.api.kueue import ClusterQueue
+from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start
+from muster.multicluster.prospects import KEPT_SECONDS, UNKNOWN_SECONDS
+from muster.queueing.scheduling.estimate import RunTime, remaining
+from muster.simulation.engine.job import SimulatedJob
+
+# A reading is kept longer than by a manager, whose jobs come less quickly than its processor reads them.
+_KEPT_SECONDS_PER_JOB = 0.01
+
+_EMPTY = Load()
+
+
+class Sent(Struct, frozen=True):
+    """A job in worker clusters. home: the cluster where it runs, or is to run; else it waits in all of `clusters`."""
+
+    job: SimulatedJob
+    home: str
+    clusters: Sequence[str]
+
+
+class Prospects:
+    """The estimates for the jobs of a manager."""
+
+    def __init__(
+        self,
+        find_queue: Callable[[str, str], ClusterQueue | None],
+        list_sent: Callable[[], Iterable[Sent]],
+        find_run_time: Callable[[SimulatedJob], RunTime],
+    ) -> None:
+        """Know nothing yet.
+
+        find_queue: returns the ClusterQueue behind a LocalQueue in a cluster, as its status is now. list_sent: returns
+        the manager's jobs in worker clusters. find_run_time: returns what is known of how long a job runs.
+        """
+        self._find_queue = find_queue
+        self._list_sent = list_sent
+        self._find_run_time = find_run_time
+        self._loads: dict[tuple[str, str], Load] = {}  # by cluster, and LocalQueue there
+        self._counted: set[tuple[str, str]] = set()  # the keys of jobs, and clusters
+        self._good_until: datetime | None = None
+
+    def estimate(self, job: SimulatedJob, cluster: str, now: datetime) -> float | None:
+        """Return the seconds until a job would start in a cluster if it went there now; None if that is unknown."""
+        queue = self._find_queue(job.workload.local_queue, cluster)
+        if queue is None:
+            return None
+        self._read_loads(now)
+        load = self._loads.get((cluster, job.workload.local_queue), _EMPTY)
+        return seconds_until_start(_measure(job), queue, load, self._remaining(job, timedelta()))
+
+    def add(self, sent: Sent, now: datetime) -> None:
+        """Count a job as waiting in clusters from now on."""
+        for cluster in (sent.home,) if sent.home else sent.clusters:
+            key = sent.job.workload.key, cluster
+            if key in self._counted:
+                continue
+            self._counted.add(key)
+            holds, ran = bool(sent.home), timedelta()
+            if sent.home and sent.job.started is not None and sent.job.workload.reserved is not None:
+                ran = now - sent.job.workload.reserved
+            where = cluster, sent.job.workload.local_queue
+            ahead = Ahead(_measure(sent.job), self._remaining(sent.job, ran), holds)
+            self._loads[where] = self._loads.get(where, _EMPTY).joined(ahead)
+
+    def _read_loads(self, now: datetime) -> None:
+        if self._good_until is not None and now < self._good_until:
+            return
+        every = list(self._list_sent())
+        self._good_until = now + timedelta(seconds=KEPT_SECONDS + _KEPT_SECONDS_PER_JOB * len(every))
+        self._loads, self._counted = {}, set()
+        for sent in every:
+            self.add(sent, now)
+
+    def _remaining(self, job: SimulatedJob, ran: timedelta) -> float:
+        rest = remaining(self._find_run_time(job), max(ran, timedelta()))
+        return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS
+
+
+def _measure(job: SimulatedJob) -> Mapping[str, int]:
+    """Return what a job asks for, by resource: what it got of its manager."""
+    total = Counter[str]()
+    for (_, resource), amount in (job.workload.usage or {}).items():
+        total[resource] += amount
+    return {resource: amount for resource, amount in total.items() if amount > 0}

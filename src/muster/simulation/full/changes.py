@@ -1,0 +1,96 @@
+"""Let the changes of a scenario happen to a whole cluster: they become writes to its server.
+
+What happens when is decided as for the fast engine (`engine.changes`). A node that is lost or cordoned is unschedulable
+here, and its pods are evicted at once: how a cluster finds out that a node is lost takes its time, and is no decision.
+"""
+
+from collections.abc import Sequence
+
+from muster.api.core import Node
+from muster.simulation.engine.agenda import Agenda
+from muster.simulation.engine.changes import Changes
+from muster.simulation.engine.redefinitions import Definition
+from muster.simulation.engine.site import Site
+from muster.simulation.full.cluster import Cluster
+from muster.simulation.outcome.record import Record
+from muster.simulation.scenario.reading import Reading
+
+
+class ClusterChanges:
+    """The changes of a scenario that are to come, and the writes of those that happen at this moment."""
+
+    def __init__(self, reading: Reading, site: Site, record: Record) -> None:
+        """Plan the first change. record: the record of the jobs, which has the time."""
+        self.record = record
+        self._agenda = Agenda()
+        self._changes = Changes(reading, site, self._agenda, self)
+        self._nodes: dict[str, Node | None] = {}
+        self._emptied: dict[str, None] = {}
+        self._definitions: list[Definition] = []
+        self._changes.plan_next()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another change is to come."""
+        return bool(self._agenda)
+
+    @property
+    def next_at(self) -> float:
+        """When the next change happens; infinite if there is none."""
+        return self._agenda.next_at
+
+    async def happen(self, cluster: Cluster, now: float, until: float) -> None:
+        """Let the changes happen that are due until then. Raises `ApiError`."""
+        self.record.now = now
+        while (event := self._agenda.take_due(until)) is not None:
+            event()
+        nodes, emptied, definitions = self._nodes, self._emptied, self._definitions
+        self._nodes, self._emptied, self._definitions = {}, {}, []
+        for definition in definitions:
+            await cluster.redefine(definition)
+        for node in nodes.values():
+            if node is not None:
+                await cluster.set_node(node)
+        gone = [name for name, node in nodes.items() if node is None]
+        for name in gone:
+            await cluster.cordon_node(name)  # so that no pod returns before the node goes
+        await cluster.evict_pods(emptied)
+        await cluster.delete_nodes(gone)
+
+    # What changes ask of an engine.
+
+    @property
+    def machines(self) -> "ClusterChanges":
+        """The nodes."""
+        return self
+
+    def set_node(self, node: Node, usual: Node) -> None:
+        """Add or change a node."""
+        del usual
+        self._nodes[node.metadata.name] = node
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node."""
+        self._nodes[name] = None
+
+    def interrupt_on(self, node: str) -> None:
+        """Evict all pods of a node."""
+        self._emptied[node] = None
+
+    def note_capacity(self) -> None:
+        """Record nothing: the capacity is read from the cluster."""
+
+    def redefine(self, definition: Definition) -> None:
+        """Change a queue or a Cohort."""
+        self._definitions.append(definition)
+
+    def stop(self) -> None:
+        """Refuse to stop the engine: `FullEngine` refuses such scenarios."""
+        raise NotImplementedError
+
+    restart = stop
+
+
+def list_unplayable(reading: Reading) -> Sequence[str]:
+    """Return the paths of the changes that a whole cluster does not play."""
+    return [f"spec.changes[{number}]" for number, one in enumerate(reading.scenario.spec.changes) if one.restart]

@@ -1,0 +1,116 @@
+"""Render the page of a comparison: how the variants of a scenario differ, and which differences are beyond noise."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from muster.charts.intervals import Interval, draw_intervals
+from muster.charts.markup import Markup, element
+from muster.charts.page import Figure, Section, Tile, render_page
+from muster.charts.plot import draw_legend, draw_table
+from muster.charts.scales import format_span, format_value
+from muster.insight.text import format_quantity
+from muster.simulation.outcome.comparison import SECONDS, Comparison, Difference, Run
+from muster.simulation.outcome.comparison import Figure as Compared
+from muster.simulation.outcome.figures.palette import name_queue
+
+# How many variants a figure shows, how many figures there are, and how many rows the table has.
+_MOST_ROWS, _MOST_FIGURES, _MOST_LINES = 12, 24, 1000
+# The colours of differences beyond noise, of others, and of those of which nothing is known.
+_COLORS: Mapping[bool | None, str] = {True: "0", False: "rest", None: "rest"}
+_WORDS: Mapping[bool | None, str] = {True: "beyond noise", False: "within noise", None: "one seed: unknown"}
+
+
+def render_comparison(comparison: Comparison, runs: Sequence[Run], name_folder: Callable[[str, int], str]) -> str:
+    """Return the page of a comparison. name_folder: returns where the report of a variant and seed is."""
+    first, *others = comparison.variants or [""]
+    title = f"Comparison with {first}" if others else f"Seeds of {first}"
+    differences = [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
+    beyond = sum(one.beyond_noise is True for one in differences)
+    tiles = [
+        Tile("Variants", f"{len(comparison.variants):,}", f"{len(comparison.seeds):,} seeds each"),
+        Tile("Beyond noise", f"{beyond:,}", f"of {len(differences):,} differences"),
+    ]
+    figures = list(_draw_figures(differences))
+    sections = [Section("changes", "What changes", figures)] if figures else []
+    sections.append(Section("runs", "All simulations", [_list_runs(runs, name_folder)]))
+    return render_page(title, _list_failures(runs), tiles, sections)
+
+
+def _draw_figures(differences: Sequence[Difference]) -> Iterator[Figure]:
+    by_figure: dict[Compared, list[Difference]] = {}
+    for one in differences:
+        by_figure.setdefault(one.figure, []).append(one)
+    for figure, some in list(by_figure.items())[:_MOST_FIGURES]:
+        shown = some[:_MOST_ROWS]
+        write = partial(_write, figure)
+        intervals = [_make_interval(one) for one in shown]
+        queue = "all queues" if figure.queue is None else name_queue(figure.queue)
+        before = _write(figure, some[0].before.mean)
+        reading = f"The change from {before}, with its interval at 95 %. The upright line is no change."
+        if left_out := len(some) - len(shown):
+            reading += f" {left_out} more variants are in the table."
+        keys = dict.fromkeys(one.beyond_noise for one in shown)
+        legend = draw_legend((_WORDS[key], _COLORS[key]) for key in keys)
+        body = draw_intervals(intervals, write, f"Changes of {figure.name}", are_times=figure.unit == SECONDS)
+        yield Figure(f"{figure.name}, {queue}", reading, body, legend)
+    if differences:
+        yield _tabulate(differences)
+
+
+def _make_interval(one: Difference) -> Interval:
+    low, high = one.change.low, one.change.high
+    middle = one.change.mean
+    return Interval(
+        one.variant,
+        middle if low is None else low,
+        middle,
+        middle if high is None else high,
+        _COLORS[one.beyond_noise],
+    )
+
+
+def _tabulate(differences: Sequence[Difference]) -> Figure:
+    header = ("variant", "queue", "figure", "before", "after", "change", "interval", "noise")
+    body = draw_table(header, map(_make_row, differences[:_MOST_LINES]))
+    reading = "All differences. Of twenty figures that do not differ, one is expected to be beyond noise all the same."
+    if left_out := len(differences) - _MOST_LINES:
+        reading += f" {left_out:,} more are in summary.json." if left_out > 0 else ""
+    return Figure("Differences", reading, body, wide=True)
+
+
+def _make_row(one: Difference) -> tuple[str, ...]:
+    write, change = partial(_write, one.figure), one.change
+    interval = "-" if change.low is None or change.high is None else f"{write(change.low)} to {write(change.high)}"
+    queue = "all" if one.figure.queue is None else name_queue(one.figure.queue)
+    values = (write(one.before.mean), write(one.after.mean), write(change.mean))
+    return (one.variant, queue, one.figure.name, *values, interval, _WORDS[one.beyond_noise])
+
+
+def _list_runs(runs: Sequence[Run], name_folder: Callable[[str, int], str]) -> Figure:
+    items = (
+        element("li", {}, element("a", {"href": f"{name_folder(run.variant, run.seed)}/report.html"}, _name_run(run)))
+        for run in runs
+    )
+    return Figure("Reports", "The report of each simulation.", element("ul", {}, *items), wide=True)
+
+
+def _list_failures(runs: Iterable[Run]) -> Iterator[Markup]:
+    for run in runs:
+        for verdict in run.verdicts:
+            if not verdict.holds:
+                yield element("p", {"class": "bad"}, f"{_name_run(run)}: {verdict.assertion.text} fails")
+        if run.never:
+            yield element("p", {"class": "bad"}, f"{_name_run(run)}: {run.never:,} jobs could never run")
+
+
+def _name_run(run: Run) -> str:
+    return f"{run.variant}, seed {run.seed}"
+
+
+def _write(figure: Compared, value: float) -> str:
+    """Return a value or a change of a figure for people."""
+    if value < 0:
+        return f"-{_write(figure, -value)}"
+    if figure.unit == SECONDS:
+        return format_span(value)
+    return format_quantity(figure.unit, round(value)) if figure.unit else format_value(value)

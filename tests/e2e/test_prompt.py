@@ -1,0 +1,137 @@
+"""What a command of one question loads, and by which way it reaches the server of its user."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.e2e.conftest import Muster
+
+# Each of these takes longer to import than the server takes to answer.
+SLOW = ("asyncio", "aiohttp", "ssl", "yaml", "http.client", "numpy", "random", "muster.api.validation.kueue")
+
+PROBE = """
+import sys
+from muster.cli.main import main
+try:
+    main(sys.argv[2:])
+finally:
+    print(*(name for name in sys.argv[1].split(",") if name in sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(shared_up: Muster) -> Muster:
+    shared_up("run", "--name", "done", "--", "echo", "said")
+    shared_up("run", "--name", "waits", "--detach", "--begin", "+9h", "--", "true")
+    for _ in range(100):
+        if "begins" in shared_up("ps").stdout:
+            return shared_up
+    raise AssertionError("the job does not wait")
+
+
+QUESTIONS = (
+    ("ps",),
+    ("ps", "-A", "-o", "json"),
+    ("ps", "no-such-job"),
+    ("status",),
+    ("why", "done"),
+    ("logs", "done"),
+    ("logs", "waits", "--tail", "3"),
+    ("cancel", "no-such-job"),
+    ("hold", "waits"),
+    ("release", "waits"),
+    ("history",),
+    ("top",),
+    ("alter", "waits", "--time", "1h"),
+    ("scale", "no-such-job", "2"),
+    ("queue", "list"),
+    ("queue", "stop", "default"),
+    ("queue", "resume", "default"),
+)
+
+
+@pytest.mark.parametrize("arguments", QUESTIONS, ids=" ".join)
+def test_a_question_loads_no_slow_module(cluster: Muster, arguments: tuple[str, ...]) -> None:
+    program = [sys.executable, "-c", PROBE, ",".join(SLOW), *arguments]
+    done = subprocess.run(program, env=cluster.env(), capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == ""
+
+
+def test_completion_asks_over_the_socket_and_loads_no_slow_module(cluster: Muster) -> None:
+    words = {"_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": "muster logs d", "COMP_CWORD": "2"}
+    program = [sys.executable, "-c", PROBE, ",".join((*SLOW, "socket"))]
+    done = subprocess.run(program, env=cluster.env() | words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("plain,done\n", "socket\n")
+
+
+def test_the_socket_serves_its_owner_alone(cluster: Muster) -> None:
+    path = cluster.home / "server.sock"
+    assert path.is_socket()
+    assert path.stat().st_mode & 0o777 == 0o600
+    if os.geteuid() == 0:
+        program = f"import os, socket; os.setuid(65534); socket.socket(socket.AF_UNIX).connect({str(path)!r})"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert "PermissionError" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("ps",), ("why", "waits"), ("logs", "done"), ("status",), ("top",)])
+def test_both_ways_answer_the_same(cluster: Muster, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    copy = tmp_path / "kubeconfig"
+    copy.write_bytes((cluster.home / "kubeconfig").read_bytes())
+    by_socket, by_tls = cluster(*arguments), cluster(*arguments, "--kubeconfig", str(copy))
+    assert what_stays(by_socket.stdout) == what_stays(by_tls.stdout)
+
+
+def what_stays(text: str) -> list[list[str]]:
+    """Return the words of an output without ages, and without the process and the data of one's own server."""
+    return [re.sub(r"\d+[smh]", "", line).split() for line in re.sub(", process .*", "", text).splitlines()]
+
+
+def test_a_changed_kubeconfig_counts(cluster: Muster) -> None:
+    file = cluster.home / "kubeconfig"
+    written = file.read_bytes()
+    document = yaml.safe_load(written)
+    document["contexts"][0]["context"]["namespace"] = "elsewhere"
+    try:
+        file.write_text(yaml.safe_dump(document))
+        assert "no jobs" in cluster("ps").stderr
+        document["current-context"] = "gone"
+        file.write_text(yaml.safe_dump(document))
+        assert "'gone' does not exist" in cluster("ps", check=False).stderr
+    finally:
+        file.write_bytes(written)
+    assert "waits" in cluster("ps").stdout
+
+
+def test_commands_work_without_the_socket(cluster: Muster) -> None:
+    path = cluster.home / "server.sock"
+    aside = path.rename(path.with_name("aside"))
+    try:
+        assert "waits" in cluster("ps").stdout
+        assert cluster("logs", "done").stdout == "said\n"
+    finally:
+        aside.rename(path)
+
+
+def test_a_home_whose_path_is_too_long_for_a_socket_works(muster: Muster) -> None:
+    muster.home = muster.home / ("long" * 30)
+    muster("up", "--detach", "--port", "0")
+    try:
+        assert not (muster.home / "server.sock").exists()
+        muster("run", "--name", "done", "--", "true")
+        assert "done" in muster("ps").stdout
+    finally:
+        muster("down")
+
+
+def test_a_server_that_ends_takes_its_socket_with_it(muster: Muster) -> None:
+    muster("up", "--detach", "--port", "0")
+    assert (muster.home / "server.sock").is_socket()
+    muster("down")
+    assert not (muster.home / "server.sock").exists()
+    assert "no cluster" in muster("ps", check=False).stderr

@@ -1,0 +1,367 @@
+"""The page of one job, the list of jobs and what is done to a job, against the whole engine in virtual time."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.system.dashboard.viewing import viewing
+from tests.system.plane import World, virtual
+
+from muster.actions.gang import Gang
+from muster.actions.submitting import submit
+from muster.actions.sweep import Sweep
+from muster.api.batch import JOB
+from muster.api.core import NODE, POD
+from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
+from muster.api.ours.elastic import Bounds
+from muster.api.ours.trials import Array
+from muster.api.server.rbac import ROLE, ROLE_BINDING
+from muster.api.status import ApiError
+from muster.cluster.apiserver.identity.users import User
+from muster.cluster.defaultqueue import create_default_queue
+from muster.dashboard.visits import PageError
+from muster.runtime.transport import Request, Response, Transport
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+async def begin(world: World, *gangs: Gang) -> None:
+    """Submit gangs to a cluster with one node of four CPUs, one after the other."""
+    await world.node("n", cpu="4")
+    await create_default_queue(world.client, (await world.client.list(NODE)).items)
+    for gang in gangs:
+        await submit(world.client, gang, pytest.fail)
+        await world.settle(10)
+
+
+def gang(name: str, workers: int = 1, cpus: str = "1", **about: Any) -> Gang:
+    return Gang(name, ["sh", "-c", "x"], workers=workers, cpus=cpus, plain=True, **about)
+
+
+async def run_pods(world: World, phase: str = "Running") -> None:
+    for pod in await world.pods():
+        await world.finish(pod, phase)
+    await world.settle(5)
+
+
+@virtual
+async def test_a_job_that_runs_shows_its_levels_its_workers_and_the_commands(world: World) -> None:
+    await begin(world, gang("train", 2))
+    await run_pods(world)
+    async with viewing(world) as viewer:
+        text = await viewer.text("/jobs/default/train")
+        assert "train Running" in text
+        assert "✓" not in text, "marks are in the style sheet, words in the page"
+        assert "done quota admitted by ClusterQueue" in text
+        assert "done placement 2 pods on 1 node" in text
+        assert "Rank State Node" in text
+        assert "muster cancel train -n default" in text
+        page = await viewer.page("/jobs/default/train")
+        assert '<a href="/ui/nodes/n">n</a>' in page
+        assert "/ui/jobs/default/train/output?rank=1" in page
+
+
+@virtual
+async def test_a_job_that_waits_shows_what_is_missing_and_what_can_be_done(world: World) -> None:
+    await begin(world, gang("first", 4), gang("second", 2))
+    async with viewing(world) as viewer:
+        text = await viewer.text("/jobs/default/second")
+        assert "second Queued" in text
+        assert "here quota waiting in queue default" in text
+        assert "Position 1 of 1" in text
+        assert "starts cannot say: " in text
+        page = await viewer.page("/jobs/default/second")
+        for name in ("hold", "cancel", "priority"):
+            assert f'href="/ui/jobs/default/second/{name}"' in page
+        assert 'href="/ui/jobs/default/second/release"' not in page
+
+
+@virtual
+async def test_a_page_changes_with_the_job(world: World) -> None:
+    await begin(world, gang("train", 2))
+    async with viewing(world) as viewer:
+        await viewer.page("/jobs/default/train")
+        revision = viewer.copy.revision
+        await world.client.patch(JOB, "train", {"metadata": {"annotations": {"note": "new"}}}, "default")
+        await world.settle(2)
+        assert viewer.copy.revision > revision, "the job alone has changed"
+        assert "note: new" in await viewer.page("/jobs/default/train")
+        await run_pods(world, "Succeeded")
+        await world.settle(10)
+        assert "train Completed" in await viewer.text("/jobs/default/train")
+
+
+@virtual
+async def test_the_manifest_hides_the_values_of_variables(world: World) -> None:
+    await begin(world, gang("train", environment={"API": "s3cr3t-value"}))
+    async with viewing(world) as viewer:
+        page = await viewer.page("/jobs/default/train")
+        assert "name: API" in page
+        assert "(hidden)" in page
+        assert "s3cr3t-value" not in page
+
+
+@virtual
+async def test_what_strangers_wrote_is_text(world: World) -> None:
+    await begin(world, gang("train"))
+    patch = {"metadata": {"annotations": {"note": HOSTILE, "muster.dev/submitter": HOSTILE}}}
+    await world.client.patch(JOB, "train", patch, "default")
+    [pod] = await world.pods()
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": HOSTILE}
+    await world.client.patch(POD, pod.metadata.name, {"status": {"reason": HOSTILE, "message": HOSTILE,
+        "phase": "Failed", "conditions": [condition]}}, "default", subresource="status")  # fmt: skip
+    await world.settle(5)
+    async with viewing(world) as viewer:
+        page = await viewer.page("/jobs/default/train")
+        assert "<img" not in page
+        assert "&lt;img" in page
+        assert "<img" not in await viewer.page("/jobs")
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("/jobs/default/trains", "There is no job trains in namespace default; did you mean train?"),
+        ("/jobs/default/Bad_Name", "No job can have the name 'Bad_Name'."),
+        ("/jobs/NS/train", "No namespace can have the name 'NS'."),
+        ("/jobs/default/*", "No job can have the name '*'."),
+        (f"/jobs/default/{'x' * 5000}", "No job can have the name"),
+        ("/jobs/nowhere/train", "There is no job train in namespace nowhere."),
+        ("/jobs/default/trains/output", "There is no job trains in namespace default; did you mean train?"),
+        ("/jobs/default/train/output?rank=9", "train has no worker 9: its ranks are 0 to 0"),
+        ("/jobs/default/train/output?rank=x", ""),
+        ("/jobs/default/train/output?search=(", ""),
+        ("/jobs/default/train/output?index=1", "train is no sweep"),
+        ("/jobs/default/trains/cancel", "There is no job trains"),
+        ("/jobs/default/train/release", "The state of train is"),
+        ("/jobs/default/train/retry", "The state of train is"),
+        ("/jobs?labels=a=b=c", "as team=vision"),
+    ],
+)
+def test_a_wrong_address_is_explained(address: str, sentence: str) -> None:
+    @virtual
+    async def play(world: World) -> None:
+        await begin(world, gang("train"))
+        async with viewing(world) as viewer:
+            with pytest.raises(PageError) as caught:
+                await viewer.page(address)
+            assert sentence in caught.value.text
+
+    play()
+
+
+@virtual
+async def test_a_group_of_pods_has_a_page(world: World) -> None:
+    await begin(world)
+    labels = {"kueue.x-k8s.io/queue-name": "default", "kueue.x-k8s.io/pod-group-name": "crew"}
+    for number in range(2):
+        document = {
+            "metadata": {
+                "name": f"crew-{number}",
+                "labels": labels,
+                "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
+            },
+            "spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]},
+        }
+        await world.client.create(POD.seen_as(dict), document, "default")
+    await world.settle(10)
+    async with viewing(world) as viewer:
+        text = await viewer.text("/jobs/default/crew")
+        assert "quota admitted by ClusterQueue" in text
+        assert "crew-0" in text
+        assert "kind: Workload" in text
+        await viewer.act("/jobs/default/crew/hold")
+        await world.settle(10)
+        [workload] = (await world.client.list(WORKLOAD, "default")).items
+        assert not workload.spec.active
+
+
+# Deeds.
+
+
+@virtual
+async def test_a_job_is_cancelled_after_saying_what_ends(world: World) -> None:
+    await begin(world, gang("train", 2))
+    await run_pods(world)
+    async with viewing(world) as viewer:
+        asked = await viewer.text("/jobs/default/train/cancel")
+        assert "Cancel train?" in asked
+        assert "Each of its 2 workers (on n) ends within 30s." in asked
+        assert "gets its quota back: main: cpu 2" in asked
+        assert "The record and the output of the job stay" in asked
+        assert await viewer.act("/jobs/default/train/cancel") == "train cancelled"
+        assert await viewer.find_next("/jobs/default/train/cancel") == "/ui/jobs/default/train"
+        assert await viewer.act("/jobs/default/train/cancel") == (
+            "train has been cancelled already (--delete removes what is known of it)"
+        )
+
+
+@virtual
+async def test_a_job_is_held_and_released_and_the_release_is_foreseen(world: World) -> None:
+    await begin(world, gang("first", 4), gang("second", 2))
+    async with viewing(world) as viewer:
+        assert "None of its workers runs." in await viewer.text("/jobs/default/second/hold")
+        assert "held" in await viewer.act("/jobs/default/second/hold")
+        await world.settle(10)
+        assert "second Held" in await viewer.text("/jobs/default/second")
+        asked = await viewer.text("/jobs/default/second/release")
+        assert "The job queues again. It would wait." in asked
+        assert "missing" in asked
+        for pod in await world.pods("first"):
+            await world.finish(pod)
+        await world.settle(30)
+        assert "It would start now." in await viewer.text("/jobs/default/second/release")
+        assert "released" in await viewer.act("/jobs/default/second/release")
+        await world.settle(10)
+        assert len(await world.pods("second")) == 2
+
+
+@virtual
+async def test_a_job_is_scaled_within_its_bounds(world: World) -> None:
+    await begin(world, gang("train", 3, elastic=Bounds(1, 3)))
+    async with viewing(world) as viewer:
+        asked = await viewer.page("/jobs/default/train/scale")
+        assert "the cluster may move it between 1 and 3" in asked
+        assert 'name="workers" value="3" type="number"' in asked
+        for said in ("", "-1", "1e3", "9999999", "x", "١"):
+            with pytest.raises(PageError, match="This cannot be done"):
+                await viewer.act("/jobs/default/train/scale", {"workers": said})
+        with pytest.raises(PageError) as caught:
+            await viewer.act("/jobs/default/train/scale", {"workers": "0"})
+        assert caught.value.text.startswith("With 0 workers train is complete")
+        assert "--force" not in caught.value.text
+        told = await viewer.act("/jobs/default/train/scale", {"workers": "2"})
+        assert told.startswith("train scaled from 3 to 2")
+        assert (await world.client.get(JOB, "train", "default")).spec.parallelism == 2
+
+
+@virtual
+async def test_the_priority_of_a_job_is_changed(world: World) -> None:
+    await begin(world, gang("first", 4), gang("second", 2))
+    async with viewing(world) as viewer:
+        with pytest.raises(PageError, match="There is no priority to choose"):
+            await viewer.page("/jobs/default/second/priority")
+        for name, value in (("low", 1), ("high", 100)):
+            made = msgspec.convert({"metadata": {"name": name}, "value": value}, WorkloadPriorityClass)
+            await world.client.create(WORKLOAD_PRIORITY_CLASS, made)
+        await world.settle(5)
+        asked = await viewer.text("/jobs/default/second/priority")
+        assert "Its priority is 0 now. It waits at position 1 of 1" in asked
+        assert "high is 100, low is 1" in asked
+        with pytest.raises(PageError, match="This cannot be done"):
+            await viewer.act("/jobs/default/second/priority", {"priority": "other"})
+        told = await viewer.act("/jobs/default/second/priority", {"priority": "high"})
+        assert told == "second: priority high (was none)"
+        await world.settle(5)
+        assert "Priority 100 (high)" in await viewer.text("/jobs/default/second")
+
+
+@virtual
+async def test_trials_of_a_sweep_are_retried_and_the_new_sweep_is_foreseen(world: World) -> None:
+    await begin(world, gang("tune", sweep=Sweep(Array.parse("3-5"))))
+    pods = await world.pods()
+    for pod, phase in zip(pods, ("Succeeded", "Failed", "Succeeded"), strict=True):
+        await world.finish(pod, phase)
+    await world.settle(20)
+    async with viewing(world) as viewer:
+        text = await viewer.text("/jobs/default/tune")
+        assert "Index Values State" in text
+        assert "Failed" in await viewer.text("/jobs/default/tune?trials=Failed")
+        asked = await viewer.text("/jobs/default/tune/retry")
+        assert "A new sweep retries 1 of 3 trials" in asked
+        assert "It would start now." in asked
+        jobs = (await world.client.list(JOB, "default")).items
+        assert len(jobs) == 1, "nothing is made by asking"
+        assert "retries 1 of 3 trials" in await viewer.act("/jobs/default/tune/retry")
+        assert len((await world.client.list(JOB, "default")).items) == 2
+
+
+@virtual
+async def test_who_may_only_look_is_refused_with_the_servers_sentence(world: World) -> None:
+    await begin(world, gang("train", 2, elastic=Bounds(1, 3)))
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    await world.client.create(ROLE.seen_as(dict), {"metadata": {"name": "r"}, "rules": rules}, "default")
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": "b"},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": "r"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "eve"}],
+    }
+    await world.client.create(ROLE_BINDING.seen_as(dict), binding, "default")
+    async with viewing(world, User("eve")) as viewer:
+        assert "train" in await viewer.text("/jobs/default/train")
+        for name, form in (("cancel", {}), ("hold", {}), ("scale", {"workers": "2"})):
+            with pytest.raises(ApiError, match="eve") as caught:
+                await viewer.act(f"/jobs/default/train/{name}", form)
+            assert caught.value.code == 403
+        with pytest.raises(ApiError) as caught:
+            await viewer.page("/jobs/kube-system/train")
+        assert caught.value.code == 403
+
+
+# The list.
+
+
+@virtual
+async def test_jobs_are_filtered_by_labels_and_put_in_order(world: World) -> None:
+    await begin(
+        world,
+        gang("b-small", 1, labels={"team": "vision"}),
+        gang("a-large", 3, labels={"team": "speech"}),
+        gang("c-waits", 2, labels={"team": "vision", "size": "2"}),
+    )
+
+    async with viewing(world) as viewer:
+
+        async def names(query: str) -> list[str]:
+            page = await viewer.page(f"/jobs?{query}")
+            positions = {name: page.find(f'default/{name}"') for name in ("a-large", "b-small", "c-waits")}
+            return [name[0] for name in sorted(positions, key=lambda one: positions[one]) if positions[name] >= 0]
+
+        assert await names("") == ["c", "a", "b"]
+        assert await names("order=oldest") == ["b", "a", "c"]
+        assert await names("order=name") == ["a", "b", "c"]
+        assert await names("order=most pods") == ["a", "c", "b"]
+        assert (await names("order=position"))[0] == "c"
+        assert (await names("order=state"))[0] == "c"
+        assert await names("order=nonsense") == ["c", "a", "b"]
+        assert await names("labels=team%3Dvision") == ["c", "b"]
+        assert await names("labels=team%3Dvision,size") == ["c"]
+        assert await names("labels=team!%3Dvision") == ["a"]
+        assert await names("labels=team%3Dnone") == []
+
+
+class Counting:
+    """A transport that counts the questions about positions."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner, self.asked = inner, 0
+
+    async def request(self, request: Request) -> Response:
+        self.asked += "pendingworkloads" in request.path
+        return await self._inner.request(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@virtual
+async def test_positions_are_asked_for_again_only_once_something_changed(world: World) -> None:
+    await begin(world, gang("first", 4), gang("second", 2))
+    counters: list[Counting] = []
+
+    def count(inner: Any) -> Any:
+        counters.append(Counting(inner))
+        return counters[-1]
+
+    async with viewing(world, transport=count) as viewer:
+        [counter] = counters
+        for _ in range(5):
+            assert "second" in await viewer.text("/jobs")
+        assert counter.asked == 1
+        await submit(world.client, gang("third", 2), pytest.fail)
+        await world.settle(5)
+        before = counter.asked
+        text = await viewer.text("/jobs")
+        assert counter.asked == before + 1
+        assert "third default Queued 0/2 default 2" in text

@@ -1,0 +1,37 @@
+"""Who comes in by the socket of a home."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from muster.api.status import ApiError
+from muster.cluster.apiserver.identity.users import ADMIN
+from muster.cluster.entrance import bind_in_home, find_owner
+
+
+def test_the_owner_is_the_administrator_and_nobody_else_is() -> None:
+    assert asyncio.run(find_owner(os.geteuid())) == ADMIN
+    with pytest.raises(ApiError, match=r"serves the user with the id \d+ alone") as refused:
+        asyncio.run(find_owner(os.geteuid() + 1))
+    assert refused.value.code == 403
+
+
+def test_only_the_owner_may_connect(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    local = bind_in_home(tmp_path)
+    assert local is not None
+    assert local.path.stat().st_mode & 0o777 == 0o600
+    local.close()
+    assert not local.path.exists()
+
+
+def test_a_home_that_can_have_no_socket_has_none(tmp_path: Path) -> None:
+    home = tmp_path / ("long" * 30)
+    home.mkdir(mode=0o700)
+    assert bind_in_home(home) is None
+    open_to_others = tmp_path / "open"
+    open_to_others.mkdir()
+    open_to_others.chmod(0o777)
+    assert bind_in_home(open_to_others) is None
