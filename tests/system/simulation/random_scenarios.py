@@ -195,11 +195,11 @@ class RandomScenario:
         return {"at": at, kind: action}
 
     def _draw_pool(self) -> str:
-        return self._more.choice(self.spec["nodes"])["name"]
+        return str(self._more.choice(self.spec["nodes"])["name"])
 
     def _find_flavor(self, queue: str) -> str:
         spec = next(one["spec"] for one in self.objects if one["metadata"]["name"] == queue and "spec" in one)
-        return self._more.choice(spec["resourceGroups"][0]["flavors"])["name"]
+        return str(self._more.choice(spec["resourceGroups"][0]["flavors"])["name"])
 
     # Its work.
 

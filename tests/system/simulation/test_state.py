@@ -335,14 +335,13 @@ def test_a_job_that_waits_for_its_pods_has_the_rest_of_its_time(tmp_path):
     document = run_story(body)
     spec = document["spec"]
     spec["items"] = [one for one in spec["items"] if one["kind"] != "Pod"]
-    for one in spec["items"]:
-        if one["kind"] == "Node":
-            one["spec"] = (one.get("spec") or {}) | {"unschedulable": True}
-        if one["kind"] == "Workload":
-            conditions = {condition["type"]: condition for condition in one["status"]["conditions"]}
-            conditions.pop("PodsReady", None)
-            one["status"]["conditions"] = list(conditions.values())
-            admitted = datetime.fromisoformat(conditions["Admitted"]["lastTransitionTime"])
+    for node in (one for one in spec["items"] if one["kind"] == "Node"):
+        node["spec"] = (node.get("spec") or {}) | {"unschedulable": True}
+    (workload,) = (one for one in spec["items"] if one["kind"] == "Workload")
+    conditions = {condition["type"]: condition for condition in workload["status"]["conditions"]}
+    conditions.pop("PodsReady", None)
+    workload["status"]["conditions"] = list(conditions.values())
+    admitted = datetime.fromisoformat(conditions["Admitted"]["lastTransitionTime"])
     report = play(tmp_path, document, "  state: state.yaml\n  until: 10m\n", TIME_OUT)
     elapsed = (datetime.fromisoformat(spec["at"]) - admitted).total_seconds()
     assert 20 <= elapsed < 60

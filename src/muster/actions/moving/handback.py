@@ -35,8 +35,8 @@ from muster.operator.replica import FIELD_MANAGER
 # Documents of these kinds are in Kueue's manifest, too.
 _SHARED_KINDS: Final = ("Namespace", "CustomResourceDefinition")
 _SHARED_NAMES: Final = "kueue-"
-# Documents of these kinds are deleted by separate steps.
-_APART: Final = ("Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
+# Documents of these kinds, and the engine's Deployment, are deleted by separate steps.
+_APART: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
 
 WITHOUT_KUEUE: Final = (
     "Kueue's manifest or chart has to be installed again: kubectl apply --server-side --force-conflicts -f FILE"
@@ -164,7 +164,9 @@ def _is_shared(document: Json) -> bool:
 
 
 def _is_own(document: Json) -> bool:
-    return document["kind"] not in _APART and not _is_shared(document)
+    kind, _, name = key(document)
+    is_engine = (kind, name) == (DEPLOYMENT.kind, NAME)
+    return kind not in _APART and not is_engine and not _is_shared(document)
 
 
 def _read_type(document: Json) -> Json:

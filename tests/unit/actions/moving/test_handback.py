@@ -71,6 +71,7 @@ def test_what_cert_manager_and_prometheus_were_given_goes_where_it_is_there() ->
         "delete Role kueue-system/muster-metrics-discovery",
         "delete ClusterRoleBinding muster-metrics-reader",
         "delete ClusterRole muster-metrics-reader",
+        "delete Deployment kueue-system/muster-dashboard",
         "delete Service kueue-system/muster-dashboard",
         "delete ConfigMap kueue-system/muster-dashboard",
         "delete ServiceAccount kueue-system/muster-dashboard",
