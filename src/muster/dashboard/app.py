@@ -233,6 +233,7 @@ class Dashboard:
         return route, Visit(viewer, board.copy, path, query, self._clock.now(), names, self._read_only)
 
     async def _show(self, route: Page | Deed, visit: Visit, session: Session) -> Response:
+        visit.copy.begin_round()
         frame = {
             "viewer": visit.viewer,
             "form_key": session.form_key,

@@ -1,7 +1,6 @@
 """Sends changes to open pages: one stream of server-sent events for each, and one rendering for all who see the same.
 
-The work is bounded. A page is rendered at most twice a second, and never more than a tenth of the time, however much
-changes and however many have it open.
+A screen says what is to be rendered and who gets it. When that happens, the boards decide (`boards`).
 """
 
 import asyncio
@@ -12,16 +11,11 @@ import msgspec
 
 from muster.api.status import ApiError
 from muster.dashboard.pieces import Shown, find_changes
-from muster.dashboard.viewing.copy import Copy
 from muster.dashboard.visits import PageError
-from muster.runtime.clock import Clock
-from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
-# The shortest time between two renderings of a page, and how many times as long as a rendering took.
-_PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 9.0
-# A page is rendered anew after this time without a change, for what depends on the time alone.
-_STILL_SECONDS = 15.0
+# A page that takes longer waits for a server that does not answer.
+_RENDER_SECONDS = 10.0
 _HEARTBEAT_SECONDS = 5.0
 _MOST_WAITING = 4  # events for a page that reads slowly; then it gets the whole page instead
 
@@ -31,17 +25,20 @@ Render = Callable[[], Awaitable[str]]
 
 
 class Screen:
-    """A page as one viewer sees it, for all who have it open."""
+    """A page as one viewer sees it, for all who have it open. began: called when somebody opens it.
 
-    def __init__(self, copy: Copy, render: Render, clock: Clock) -> None:
-        self._copy = copy
+    made: when it was first asked for, on the clock of the boards.
+    """
+
+    def __init__(self, render: Render, began: Callable[[], None], made: float) -> None:
+        self.made = made
         self._render = render
-        self._clock = clock
+        self._began = began
         self._watchers: set[asyncio.Queue[bytes]] = set()
         self._shown: Shown | None = None
         self._whole = b""
         self._is_troubled = False  # the pages say that something is the matter
-        self._task: asyncio.Task[None] | None = None
+        self.is_fresh = True  # nobody has seen it yet
 
     @property
     def is_watched(self) -> bool:
@@ -54,8 +51,7 @@ class Screen:
         self._watchers.add(waiting)
         if self._whole:
             waiting.put_nowait(self._whole)
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        self._began()
         try:
             yield b"retry: 1000\n\n"
             while True:
@@ -67,37 +63,23 @@ class Screen:
                 yield event
         finally:
             self._watchers.discard(waiting)
-            if not self._watchers and self._task is not None:
-                self._task.cancel()
-                self._task = None
 
-    async def close(self) -> None:
-        """Stop rendering."""
-        if self._task is not None:
-            await cancel([self._task])
-
-    async def _run(self) -> None:
-        """Render the page at every change."""
-        revision = -1
-        while True:
-            began = self._clock.monotonic()
-            revision = max(revision, self._copy.revision)
-            try:
-                self._publish(await self._render())
-            except PageError as error:
-                self._say_trouble(f"{error.title}. {error.text}")
-            except (ApiError, TransportError) as error:
-                self._say_trouble(str(error))
-            except Exception:
-                log.exception("a page of the dashboard cannot be rendered")
-                self._say_trouble("This page cannot be shown: the server's log says why.")
-            took = self._clock.monotonic() - began
-            await self._clock.sleep(max(_PAUSE_SECONDS, took * _PAUSE_FACTOR))
-            try:
-                async with asyncio.timeout(_STILL_SECONDS):
-                    await self._copy.wait_for_change(revision)
-            except TimeoutError:
-                continue
+    async def refresh(self) -> None:
+        """Render the page, and send what changed."""
+        self.is_fresh = False
+        try:
+            async with asyncio.timeout(_RENDER_SECONDS):
+                html = await self._render()
+            self._publish(html)
+        except TimeoutError:
+            self._say_trouble(f"The API server has not answered within {_RENDER_SECONDS:.0f} s.")
+        except PageError as error:
+            self._say_trouble(f"{error.title}. {error.text}")
+        except (ApiError, TransportError) as error:
+            self._say_trouble(str(error))
+        except Exception:
+            log.exception("a page of the dashboard cannot be rendered")
+            self._say_trouble("This page cannot be shown: the server's log says why.")
 
     def _publish(self, html: str) -> None:
         self._shown, changed = find_changes(None if self._is_troubled else self._shown, html)

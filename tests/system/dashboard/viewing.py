@@ -33,6 +33,7 @@ class Viewing:
         """Return the main part of a page. Raises what the page raises."""
         route, visit = self._visit(address)
         assert isinstance(route, Page | Deed)
+        visit.copy.begin_round()
         values = {**await route.view(visit), "form_key": "k", "visit": visit, "now": visit.now, "read_only": False}
         return self._renderer.render_main(route.template, values)
 

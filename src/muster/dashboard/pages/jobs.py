@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from muster.api.values.selectors import SelectorError, parse_label_selector
+from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.states import STATES, color_of
 from muster.dashboard.visits import Page, PageError, Visit
-from muster.insight.reader.jobs import job_rows
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
 from muster.insight.reader.queues import list_or_none
-from muster.insight.reader.visible import visible_job_rows
 
 _FILTERS = ("namespace", "state", "queue", "user", "text", "labels", "order")
 _BAD_REQUEST = 400
@@ -34,15 +33,8 @@ _ORDERS: Mapping[str, tuple[Callable[[Row], Any], bool]] = {
 
 async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     """Return the jobs that the filters leave, in their order. Raises `PageError`."""
-    unseen: list[str] = []
     only = {name: visit.query.get(name, "") for name in _FILTERS}
-    namespace = only["namespace"]
-    if namespace:
-        rows = await job_rows(visit.copy, namespace, visit.now, unseen.append, visit.copy.memo(namespace))
-    else:
-        rows, namespace = await visible_job_rows(
-            visit.copy, visit.viewer.namespace, visit.now, unseen.append, visit.copy.memo
-        )
+    rows, namespace, unseen = await read_job_rows(visit, only["namespace"])
     labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
     chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
     return {

@@ -6,7 +6,7 @@ dropped.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -59,15 +59,19 @@ class Copy(Client):
     answers: to what no watch keeps up to date.
     """
 
-    def __init__(self, client: Client, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, random: Random, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Make a copy of nothing yet. changed: called with every change of a list that is followed."""
         self._memos: dict[str, Memo] = {}
+        self._shared: dict[Hashable, asyncio.Task[Any]] = {}
         super().__init__(client.transport, field_manager="muster-dashboard")
         self.revision = 0
         self.trouble = ""
         self._clock = clock
         self._random = random
         self._followed: dict[_Key, _Followed] = {}
-        self._changed = asyncio.Event()
+        self._changed = changed
         self._outage = Outage()
         self.answers = Answers(clock, self._tell)
 
@@ -99,12 +103,17 @@ class Copy(Client):
             del self._memos[next(iter(self._memos))]
         return self._memos.setdefault(namespace, Memo())
 
-    async def wait_for_change(self, revision: int) -> int:
-        """Wait until the copy is newer than a revision, and return the new one."""
-        while self.revision <= revision:
-            self._changed.clear()
-            await self._changed.wait()
-        return self.revision
+    def begin_round(self) -> None:
+        """Forget what pages shared until now: the next ones are about what is there now."""
+        self._shared.clear()
+
+    async def share(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return what `make` returns, which the pages of one round make once. Raises what it raises."""
+        task = self._shared.get(key)
+        if task is None:
+            task = self._shared[key] = asyncio.create_task(make())
+        shared: T = await asyncio.shield(task)
+        return shared
 
     async def drop_idle(self) -> bool:
         """End the watches that no page uses; return whether any goes on."""
@@ -185,7 +194,7 @@ class Copy(Client):
 
     def _tell(self) -> None:
         self.revision += 1
-        self._changed.set()
+        self._changed()
 
 
 def _labels_of(obj: Any) -> Mapping[str, str]:

@@ -1,0 +1,30 @@
+"""Reads the lines of jobs for a page. The pages of one round, and of one viewer, share what is read."""
+
+from typing import Any, NamedTuple
+
+from muster.dashboard.visits import Visit
+from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.visible import visible_job_rows
+
+
+class JobRows(NamedTuple):
+    """The lines of jobs. namespace: whose they are; "" for all. unseen: sentences about what the viewer may not see."""
+
+    rows: list[dict[str, Any]]
+    namespace: str
+    unseen: tuple[str, ...]
+
+
+async def read_job_rows(visit: Visit, namespace: str = "") -> JobRows:
+    """Return the lines of a namespace, or of all, or else of the viewer's own. Raises `ApiError`."""
+    return await visit.copy.share(("job rows", namespace), lambda: _read(visit, namespace))
+
+
+async def _read(visit: Visit, namespace: str) -> JobRows:
+    unseen: list[str] = []
+    copy, own, now = visit.copy, visit.viewer.namespace, visit.now
+    if namespace:
+        rows = await job_rows(copy, namespace, now, unseen.append, copy.memo(namespace))
+    else:
+        rows, namespace = await visible_job_rows(copy, own, now, unseen.append, copy.memo)
+    return JobRows(rows, namespace, tuple(unseen))

@@ -1,0 +1,133 @@
+"""Rounds: who is rendered when, by a clock that the test turns."""
+
+import asyncio
+from typing import Any
+
+from muster.dashboard import boards
+from muster.dashboard.boards import Boards
+from muster.dashboard.viewing.hosts import Viewer
+from muster.runtime.client import Client
+from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.ids import Random
+from muster.runtime.tasks import cancel
+
+NO_TRANSPORT: Any = None
+
+
+def viewer(name: str) -> Viewer:
+    return Viewer(name, name, Client(NO_TRANSPORT))
+
+
+class Page:
+    """A page that takes a while, and what its readers got."""
+
+    def __init__(self, clock: VirtualClock, seconds: float = 0.0) -> None:
+        self.rendered: list[float] = []
+        self._clock, self._seconds = clock, seconds
+
+    async def render(self) -> str:
+        self.rendered.append(self._clock.monotonic())
+        await self._clock.sleep(self._seconds)
+        return f"<p>{len(self.rendered)}</p>"
+
+
+async def read(events: Any) -> None:
+    async for _ in events:
+        continue
+
+
+def play(told: Any) -> None:
+    async def run() -> None:
+        clock = VirtualClock()
+        kept = Boards(clock, Random(1))
+        try:
+            await told(clock, kept)
+        finally:
+            await kept.close()
+
+    run_virtual(run())
+
+
+def test_a_page_that_is_opened_is_rendered_at_once_and_then_at_changes_alone():
+    async def told(clock, kept):
+        board, page = kept.find(viewer("ada")), Page(clock)
+        reader = asyncio.create_task(read(board.screen("/a", page.render).follow()))
+        await clock.sleep(10)
+        assert len(page.rendered) == 1
+        board.copy._tell()
+        await clock.sleep(1)
+        assert len(page.rendered) == 2
+        await cancel([reader])
+
+    play(told)
+
+
+def test_all_who_have_one_page_open_share_its_rendering():
+    async def told(clock, kept):
+        board, page = kept.find(viewer("ada")), Page(clock)
+        readers = [asyncio.create_task(read(board.screen("/a", page.render).follow())) for _ in range(50)]
+        await clock.sleep(1)
+        for _ in range(20):
+            board.copy._tell()
+        await clock.sleep(1)
+        assert len(page.rendered) == 2
+        await cancel(readers)
+        board.copy._tell()
+        await clock.sleep(20)
+        assert len(page.rendered) == 2, "nobody looks any more"
+
+    play(told)
+
+
+def test_rounds_take_a_tenth_of_the_time_at_most_however_many_pages_there_are():
+    async def told(clock, kept):
+        pages = [Page(clock, 0.02) for _ in range(10)]
+        readers = [
+            asyncio.create_task(read(kept.find(viewer(f"v{number % 2}")).screen(f"/{number}", page.render).follow()))
+            for number, page in enumerate(pages)
+        ]
+        for _ in range(600):
+            await clock.sleep(0.05)
+            for name in ("v0", "v1"):
+                kept.find(viewer(name)).copy._tell()
+        took = 0.02 * 5  # the boards of two viewers side by side
+        expected = 30 / (took * (1 + boards._PAUSE_FACTOR))
+        assert all(expected * 0.8 <= len(page.rendered) <= expected * 1.2 for page in pages)
+        await cancel(readers)
+
+    play(told)
+
+
+def test_a_page_is_rendered_anew_after_a_while_without_a_change():
+    async def told(clock, kept):
+        board, page = kept.find(viewer("ada")), Page(clock)
+        reader = asyncio.create_task(read(board.screen("/a", page.render).follow()))
+        await clock.sleep(70)
+        assert 3 <= len(page.rendered) <= 5
+        await cancel([reader])
+
+    play(told)
+
+
+def test_a_page_that_waits_for_ever_says_so_and_keeps_no_other_page_still():
+    async def told(clock, kept):
+        async def never() -> str:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        slow, quick = kept.find(viewer("ada")), kept.find(viewer("bob"))
+        page, said = Page(clock), list[bytes]()
+
+        async def hear() -> None:
+            async for event in slow.screen("/a", never).follow():
+                said.append(event)
+
+        readers = [asyncio.create_task(hear()), asyncio.create_task(read(quick.screen("/b", page.render).follow()))]
+        for _ in range(60):
+            quick.copy._tell()
+            await clock.sleep(1)
+        assert any(b"has not answered within 10 s" in event for event in said)
+        assert len(page.rendered) >= 3
+        await cancel(readers)
+
+    play(told)
