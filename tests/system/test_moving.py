@@ -27,6 +27,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster.apiserver.inprocess import InProcessTransport
+from muster.install.alerts import PROMETHEUS_RULE
 from muster.install.documents import kind_of
 from muster.install.monitoring import SERVICE_MONITOR, monitoring_documents
 from muster.install.options import NAME, Options, plain
@@ -205,13 +206,14 @@ async def test_what_runs_is_the_same_there_and_back(c: Cluster) -> None:
 
 @moving
 async def test_what_was_installed_for_prometheus_goes(c: Cluster) -> None:
-    kind = SERVICE_MONITOR
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    version = {"name": kind.version, "served": True, "storage": True, "schema": schema}
-    names = {"kind": kind.kind, "plural": kind.plural, "singular": "servicemonitor", "listKind": "ServiceMonitorList"}
-    spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
-    definition = {"metadata": {"name": kind.resource}, "spec": spec}
-    await c.client.create(CUSTOM_RESOURCE_DEFINITION.seen_as(dict), definition)
+    for kind in (SERVICE_MONITOR, PROMETHEUS_RULE):
+        version = {"name": kind.version, "served": True, "storage": True, "schema": schema}
+        singular, of_many = kind.kind.lower(), f"{kind.kind}List"
+        names = {"kind": kind.kind, "plural": kind.plural, "singular": singular, "listKind": of_many}
+        spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
+        definition = {"metadata": {"name": kind.resource}, "spec": spec}
+        await c.client.create(CUSTOM_RESOURCE_DEFINITION.seen_as(dict), definition)
     await c.site.world.settle(60)
     await c.move("over")
     added = monitoring_documents(OPTIONS)
