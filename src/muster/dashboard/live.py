@@ -40,7 +40,7 @@ class Screen:
         self._watchers: set[asyncio.Queue[bytes]] = set()
         self._shown: Shown | None = None
         self._whole = b""
-        self._is_troubled = False  # the pages say that something is the matter
+        self._trouble = b""  # the event by which the pages say that something is the matter
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -54,6 +54,8 @@ class Screen:
         self._watchers.add(waiting)
         if self._whole:
             waiting.put_nowait(self._whole)
+        if self._trouble:
+            waiting.put_nowait(self._trouble)
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         try:
@@ -83,7 +85,11 @@ class Screen:
             began = self._clock.monotonic()
             revision = max(revision, self._copy.revision)
             try:
-                self._publish(await self._render())
+                html = await self._render()
+                if self._copy.trouble:
+                    self._say_trouble(self._copy.trouble)
+                else:
+                    self._publish(html)
             except PageError as error:
                 self._say_trouble(f"{error.title}. {error.text}")
             except (ApiError, TransportError) as error:
@@ -100,16 +106,16 @@ class Screen:
                 continue
 
     def _publish(self, html: str) -> None:
-        self._shown, changed = find_changes(None if self._is_troubled else self._shown, html)
-        self._is_troubled = False
+        self._shown, changed = find_changes(None if self._trouble else self._shown, html)
+        self._trouble = b""
         if changed == {}:
             return
         self._whole = _encode("whole", {"html": html})
         self._send(self._whole if changed is None else _encode("pieces", {"html": changed}))
 
     def _say_trouble(self, text: str) -> None:
-        self._is_troubled = True
-        self._send(_encode("trouble", {"text": text}))
+        self._trouble = _encode("trouble", {"text": text})
+        self._send(self._trouble)
 
     def _send(self, event: bytes) -> None:
         for waiting in self._watchers:
