@@ -234,14 +234,16 @@ class Dashboard:
 
     async def _show(self, route: Page | Deed, visit: Visit, session: Session) -> Response:
         visit.copy.begin_round()
+        values = self._values(route, visit, await route.view(visit))
         frame = {
             "viewer": visit.viewer,
             "form_key": session.form_key,
             "said": self._sessions.take_said(session),
+            "trouble": visit.copy.trouble,
             "live_at": _address_of(visit) if isinstance(route, Page) and route.live else "",
             "can_leave": True,
         }
-        return self._html(route.template, self._values(route, visit, await route.view(visit)) | frame)
+        return self._html(route.template, values | frame)
 
     def _values(self, route: Page | Deed, visit: Visit, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**values, "section": route.section, "visit": visit, "now": visit.now, "read_only": self._read_only}
@@ -287,8 +289,8 @@ class Dashboard:
     # Answers.
 
     def _html(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
-        base = {"viewer": None, "section": "", "form_key": "", "said": "", "live_at": "", "can_leave": False}
-        page = self._renderer.render(template, {**base, "read_only": self._read_only, **values})
+        base = {"viewer": None, "section": "", "form_key": "", "said": "", "trouble": "", "live_at": ""}
+        page = self._renderer.render(template, {**base, "can_leave": False, "read_only": self._read_only, **values})
         return Response(status, page.encode(), _HTML)
 
     def _explain(self, status: int, title: str, said: str) -> Response:

@@ -45,7 +45,7 @@ class Board:
             name: one for name, one in self._screens.items() if one.is_watched or now - one.made < _OPENING_SECONDS
         }
         if address not in self._screens:
-            self._screens[address] = Screen(render, self._news.set, now)
+            self._screens[address] = Screen(render, lambda: self.copy.trouble, self._news.set, now)
         return self._screens[address]
 
     @property

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.api.ours.unixusers import UNIX_PREFIX, namespace_of
+from muster.api.ours.users import find_home_namespace
 from muster.cluster.apiserver.front.asgi import Receive, Scope, Send
 from muster.cluster.apiserver.front.pages import Pages
-from muster.cluster.apiserver.identity.users import User, account_of
+from muster.cluster.apiserver.identity.users import User
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.entrance import Identify
 from muster.dashboard.root import ROOT
@@ -81,8 +82,6 @@ class _Embedded:
 
 def find_namespace(user: User) -> str:
     """Return the namespace in which a user's jobs are: of a service account its own, of a Unix user theirs."""
-    if (account := account_of(user.name)) is not None:
-        return account[0]
     if not user.name.startswith(UNIX_PREFIX):
-        return "default"
+        return find_home_namespace(user.name) or "default"
     return namespace_of(user.name.removeprefix(UNIX_PREFIX), int(user.uid))

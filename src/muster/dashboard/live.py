@@ -27,17 +27,19 @@ Render = Callable[[], Awaitable[str]]
 class Screen:
     """A page as one viewer sees it, for all who have it open. began: called when somebody opens it.
 
+    find_trouble: returns what keeps the page from being up to date; "" for nothing.
     made: when it was first asked for, on the clock of the boards.
     """
 
-    def __init__(self, render: Render, began: Callable[[], None], made: float) -> None:
+    def __init__(self, render: Render, find_trouble: Callable[[], str], began: Callable[[], None], made: float) -> None:
         self.made = made
+        self._find_trouble = find_trouble
         self._render = render
         self._began = began
         self._watchers: set[asyncio.Queue[bytes]] = set()
         self._shown: Shown | None = None
         self._whole = b""
-        self._is_troubled = False  # the pages say that something is the matter
+        self._trouble = b""  # the event by which the pages say that something is the matter
         self.is_fresh = True  # nobody has seen it yet
 
     @property
@@ -51,6 +53,8 @@ class Screen:
         self._watchers.add(waiting)
         if self._whole:
             waiting.put_nowait(self._whole)
+        if self._trouble:
+            waiting.put_nowait(self._trouble)
         self._began()
         try:
             yield b"retry: 1000\n\n"
@@ -70,7 +74,10 @@ class Screen:
         try:
             async with asyncio.timeout(_RENDER_SECONDS):
                 html = await self._render()
-            self._publish(html)
+            if trouble := self._find_trouble():
+                self._say_trouble(trouble)
+            else:
+                self._publish(html)
         except TimeoutError:
             self._say_trouble(f"The API server has not answered within {_RENDER_SECONDS:.0f} s.")
         except PageError as error:
@@ -82,16 +89,16 @@ class Screen:
             self._say_trouble("This page cannot be shown: the server's log says why.")
 
     def _publish(self, html: str) -> None:
-        self._shown, changed = find_changes(None if self._is_troubled else self._shown, html)
-        self._is_troubled = False
+        self._shown, changed = find_changes(None if self._trouble else self._shown, html)
+        self._trouble = b""
         if changed == {}:
             return
         self._whole = _encode("whole", {"html": html})
         self._send(self._whole if changed is None else _encode("pieces", {"html": changed}))
 
     def _say_trouble(self, text: str) -> None:
-        self._is_troubled = True
-        self._send(_encode("trouble", {"text": text}))
+        self._trouble = _encode("trouble", {"text": text})
+        self._send(self._trouble)
 
     def _send(self, event: bytes) -> None:
         for waiting in self._watchers:

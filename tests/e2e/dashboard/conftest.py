@@ -66,11 +66,11 @@ Visit = Callable[..., Visitor]
 
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Visit]:
-    """Return a function that signs a browser in to the dashboard of a home."""
+    """Return a function that signs a browser in to the dashboard of a home. link: instead of one that is asked for."""
     opened: list[BrowserContext] = []
 
-    def begin(muster: Muster, *options: str, **settings: Any) -> Visitor:
-        link = muster("dashboard", "--no-browser", *options).stdout.strip()
+    def begin(muster: Muster, *options: str, link: str = "", **settings: Any) -> Visitor:
+        link = link or muster("dashboard", "--no-browser", *options).stdout.strip()
         context = chromium.new_context(**{"viewport": WIDE, **settings})
         context.set_default_timeout(PATIENCE_MS)
         opened.append(context)

@@ -33,7 +33,7 @@ def test_a_jobs_life_is_watched_without_a_reload(cluster: Muster, visit: Visit) 
 
 def test_filters_stand_in_the_address_and_the_back_button_works(cluster: Muster, visit: Visit) -> None:
     page = visit(cluster).open("/ui/jobs")
-    page.get_by_label("State").select_option("Queued")
+    page.locator("select[name=state]").select_option("Queued")
     page.wait_for_url("**state=Queued**")
     page.get_by_role("link", name="too-big").wait_for()
     assert page.get_by_role("link", name="train", exact=True).count() == 0

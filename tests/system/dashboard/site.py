@@ -1,7 +1,7 @@
 """A dashboard beside a control plane in this process, and a browser that keeps cookies and runs nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,10 +21,12 @@ from muster.dashboard.app import Dashboard
 from muster.dashboard.root import ROOT
 from muster.dashboard.viewing.hosts import EmbeddedHost, Proof
 from muster.dashboard.viewing.sessions import Sessions
+from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.tasks import cancel
+from muster.runtime.transport import Transport
 
 
 class MovedClock(RealClock):
@@ -101,9 +103,16 @@ def _named(headers: dict[str, str]) -> dict[str, str]:
 
 @asynccontextmanager
 async def serving(
-    file: Path | None = None, *, read_only: bool = False, simulations: Path | None = None
+    file: Path | None = None,
+    *,
+    read_only: bool = False,
+    simulations: Path | None = None,
+    line: Callable[[Transport], Transport] = lambda transport: transport,
 ) -> AsyncIterator[Site]:
-    """Serve a dashboard within the context. file: of the sessions. simulations: the folder of reports."""
+    """Serve a dashboard within the context. file: of the sessions. simulations: the folder of reports.
+
+    line: makes the viewers' way to the API of the direct one.
+    """
     clock = MovedClock()
     async with control_plane(MemoryJournal(), ExternalInputs(RealClock(), Ids(), Random())) as plane:
         users = {"admin-token": ADMIN}
@@ -114,7 +123,9 @@ async def serving(
                 raise unauthorized()
             return user
 
-        connect = lambda user: plane.client(user, "muster-dashboard")  # noqa: E731
+        def connect(user: User) -> Client:
+            return Client(line(plane.client(user).transport), field_manager="muster-dashboard")
+
         host = EmbeddedHost(identify, connect, simulations=simulations)
         dashboard = Dashboard(host, Sessions(clock, file), clock, Random(), read_only=read_only)
         listener = Listener(PlainFront(Pages(ROOT, dashboard)), None)

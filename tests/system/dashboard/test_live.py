@@ -10,6 +10,7 @@ from tests.system.dashboard.site import Browser, serving
 
 from muster.api.batch import JOB, Job
 from muster.runtime.clock import RealClock
+from muster.runtime.transport import Request, Response, Transport, TransportError
 
 SPEC = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}}
 
@@ -85,6 +86,65 @@ def test_a_page_says_so_when_its_viewer_is_no_longer_known():
             del site.users["admin-token"]
             await make_job(site, "secret")
             assert "Unauthorized" in (await events.next("trouble"))["text"]
+
+    asyncio.run(told())
+
+
+class Line:
+    """A viewer's way to the API, which can be cut."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+
+    def __call__(self, transport: Transport) -> Transport:
+        self._transport = transport
+        return self
+
+    def _check(self) -> None:
+        if self.is_cut:
+            raise TransportError("Connection refused")
+
+    async def request(self, request: Request) -> Response:
+        """Return the answer of the server."""
+        self._check()
+        return await self._transport.request(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a stream, which breaks with the first data after the cut."""
+        self._check()
+        async with self._transport.stream(request) as chunks:
+            yield self._pass(chunks)
+
+    async def _pass(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for chunk in chunks:
+            self._check()
+            yield chunk
+
+    async def close(self) -> None:
+        """Do nothing: the server goes on."""
+
+
+def test_a_page_says_that_it_is_old_while_the_api_is_away_and_goes_on_after():
+    async def told() -> None:
+        line = Line()
+        async with (
+            serving(line=line) as site,
+            site.browser("admin-token") as browser,
+            following(browser, "/ui/jobs") as events,
+        ):
+            await events.next("whole")
+            line.is_cut = True
+            await make_job(site, "unseen")
+            assert "shows what was known before" in (await events.next("trouble"))["text"]
+            late = (await browser.get("/ui/jobs")).text
+            assert "shows what was known before" in late
+            assert "unseen" not in late
+            async with following(browser, "/ui/jobs") as later:  # opened meanwhile
+                assert "Connection refused" in (await later.next("trouble"))["text"]
+            line.is_cut = False
+            assert "unseen" in (await events.next("whole"))["html"]
+            assert "shows what was known before" not in (await browser.get("/ui/jobs")).text
 
     asyncio.run(told())
 

@@ -40,3 +40,13 @@ def short_user(name: str) -> str:
 def is_user(wanted: str, name: str) -> bool:
     """Return whether a user has this name, in its whole or its short form."""
     return wanted in (name, short_user(name))
+
+
+def find_home_namespace(name: str) -> str:
+    """Return the namespace of a service account, or "" for another user.
+
+    The jobs of a user of Muster are not where the account is, so there is none for such a user either.
+    """
+    namespace, colon, _ = name.removeprefix(_ACCOUNTS).partition(":")
+    is_account = name.startswith(_ACCOUNTS) and bool(colon)
+    return namespace if is_account and namespace != USERS_NAMESPACE else ""

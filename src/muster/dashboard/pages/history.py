@@ -22,7 +22,7 @@ _FILTERS = ("namespace", "user", "queue", "state")
 async def view_history(visit: Visit) -> Mapping[str, Any]:
     """Return the runs that the filters leave, added up and the newest ones."""
     unseen: list[str] = []
-    runs, is_cut = await history(visit.viewer.client, read_query(visit), _MOST_COUNTED, unseen.append)
+    runs, is_cut = await history(visit.copy, read_query(visit), _MOST_COUNTED, unseen.append)
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     days, by = _read_days(visit), _read_grouping(visit)
     return {
@@ -45,7 +45,7 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
 
 async def answer_csv(visit: Visit) -> Response:
     """Return the runs that the filters leave, as `muster history -o csv` prints them."""
-    runs, _ = await history(visit.viewer.client, read_query(visit), _MOST_IN_FILE, lambda _: None)
+    runs, _ = await history(visit.copy, read_query(visit), _MOST_IN_FILE, lambda _: None)
     headers = {"content-disposition": 'attachment; filename="history.csv"'}
     return Response(200, format_csv([row(run) for run in reversed(runs)]).encode(), "text/csv; charset=utf-8", headers)
 

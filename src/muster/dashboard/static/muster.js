@@ -7,8 +7,10 @@ const SILENT_MS = 15000; // the server says every 5 s that it is there
 let stream = null;
 let heard = Date.now();
 let skew = 0;
+let saysSilence = false;
 
-function say(text) {
+function say(text, isSilence = false) {
+  saysSilence = isSilence;
   trouble.textContent = text;
   trouble.hidden = !text;
 }
@@ -25,7 +27,10 @@ function follow() {
     return;
   }
   stream = new EventSource("/ui/live?at=" + encodeURIComponent(main.dataset.live));
-  stream.addEventListener("alive", hear);
+  stream.addEventListener("alive", () => {
+    heard = Date.now();
+    if (saysSilence) say(""); // what else is the matter holds until the next change
+  });
   stream.addEventListener("trouble", (event) => {
     heard = Date.now();
     say(JSON.parse(event.data).text);
@@ -64,7 +69,7 @@ function tellSilence() {
   const at = new Date(heard).toLocaleTimeString();
   const lost = !stream || stream.readyState !== EventSource.OPEN;
   if (lost || Date.now() - heard > SILENT_MS) {
-    say(`The server does not answer. What you see is of ${at}, ${seconds} s ago; the page goes on by itself once it does.`);
+    say(`The server does not answer. What you see is of ${at}, ${seconds} s ago; the page goes on by itself once it does.`, true);
   }
 }
 

@@ -32,6 +32,7 @@ IDLE_SECONDS = 60.0
 _REFUSED_SECONDS = 10.0
 _MOST_FOLLOWED = 100
 _MOST_MEMOS = 10
+AWAY = "The API server does not answer, so this page shows what was known before; it goes on by itself."
 
 
 class _Key(NamedTuple):
@@ -56,6 +57,7 @@ class Copy(Client):
     """A client of one viewer whose lists come from memory. `close` ends all watches.
 
     revision: grows with every change of a list that is followed.
+    trouble: what to tell the viewer while the API server does not answer; "" while it does.
     answers: to what no watch keeps up to date.
     """
 
@@ -169,7 +171,7 @@ class Copy(Client):
 
     def _hear(self, followed: _Followed, key: _Key, error: ApiError | TransportError | None) -> None:
         """Note that a watch began (None) or ended. A list that is refused is dropped, to be asked for anew later."""
-        self.trouble = "" if error is None else str(error)
+        self.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
         refused = isinstance(error, ApiError) and error.code in (401, 403, 404, 405)
         if refused or (error is not None and not followed.settled.is_set()):
             followed.error = error

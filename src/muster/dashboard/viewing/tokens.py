@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from muster.api.ours.users import find_home_namespace
 from muster.api.status import unauthorized
 from muster.dashboard.viewing.hosts import Proof, Viewer
 from muster.runtime.client import Client
@@ -55,12 +56,6 @@ class TokenHost:
         self._known.pop(key, None)
         while len(self._known) >= _MOST_KNOWN:
             await self._known.pop(next(iter(self._known))).viewer.client.transport.close()
-        viewer = Viewer(name, key, client, _find_namespace(name, self._namespace), client.transport)
+        viewer = Viewer(name, key, client, find_home_namespace(name) or self._namespace, client.transport)
         self._known[key] = _Known(viewer, now + TRUSTED_SECONDS)
         return viewer
-
-
-def _find_namespace(name: str, usual: str) -> str:
-    """Return the namespace of a service account; for anybody else the usual one."""
-    account = name.removeprefix("system:serviceaccount:").split(":")
-    return account[0] if name.startswith("system:serviceaccount:") and len(account) == 2 else usual
