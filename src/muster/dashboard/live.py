@@ -85,11 +85,7 @@ class Screen:
             began = self._clock.monotonic()
             revision = max(revision, self._copy.revision)
             try:
-                html = await self._render()
-                if self._copy.trouble:
-                    self._say_trouble(self._copy.trouble)
-                else:
-                    self._publish(html)
+                self._publish(await self._render(), self._copy.trouble)
             except PageError as error:
                 self._say_trouble(f"{error.title}. {error.text}")
             except (ApiError, TransportError) as error:
@@ -105,13 +101,17 @@ class Screen:
             except TimeoutError:
                 continue
 
-    def _publish(self, html: str) -> None:
-        self._shown, changed = find_changes(None if self._trouble else self._shown, html)
-        self._trouble = b""
-        if changed == {}:
-            return
-        self._whole = _encode("whole", {"html": html})
-        self._send(self._whole if changed is None else _encode("pieces", {"html": changed}))
+    def _publish(self, html: str, trouble: str) -> None:
+        """Send what changed. trouble: what is the matter nevertheless; "" for nothing."""
+        is_over = bool(self._trouble) and not trouble
+        self._shown, changed = find_changes(None if is_over else self._shown, html)
+        event = _encode("trouble", {"text": trouble}) if trouble else b""
+        is_new, self._trouble = event != self._trouble, event
+        if changed != {}:
+            self._whole = _encode("whole", {"html": html})
+            self._send(self._whole if changed is None else _encode("pieces", {"html": changed}))
+        if event and (is_new or changed != {}):  # a page takes any change for the end of a trouble
+            self._send(event)
 
     def _say_trouble(self, text: str) -> None:
         self._trouble = _encode("trouble", {"text": text})
