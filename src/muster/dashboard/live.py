@@ -74,10 +74,7 @@ class Screen:
         try:
             async with asyncio.timeout(_RENDER_SECONDS):
                 html = await self._render()
-            if trouble := self._find_trouble():
-                self._say_trouble(trouble)
-            else:
-                self._publish(html)
+            self._publish(html, self._find_trouble())
         except TimeoutError:
             self._say_trouble(f"The API server has not answered within {_RENDER_SECONDS:.0f} s.")
         except PageError as error:
@@ -88,13 +85,17 @@ class Screen:
             log.exception("a page of the dashboard cannot be rendered")
             self._say_trouble("This page cannot be shown: the server's log says why.")
 
-    def _publish(self, html: str) -> None:
-        self._shown, changed = find_changes(None if self._trouble else self._shown, html)
-        self._trouble = b""
-        if changed == {}:
-            return
-        self._whole = _encode("whole", {"html": html})
-        self._send(self._whole if changed is None else _encode("pieces", {"html": changed}))
+    def _publish(self, html: str, trouble: str) -> None:
+        """Send what changed. trouble: what is the matter nevertheless; "" for nothing."""
+        is_over = bool(self._trouble) and not trouble
+        self._shown, changed = find_changes(None if is_over else self._shown, html)
+        event = _encode("trouble", {"text": trouble}) if trouble else b""
+        is_new, self._trouble = event != self._trouble, event
+        if changed != {}:
+            self._whole = _encode("whole", {"html": html})
+            self._send(self._whole if changed is None else _encode("pieces", {"html": changed}))
+        if event and (is_new or changed != {}):  # a page takes any change for the end of a trouble
+            self._send(event)
 
     def _say_trouble(self, text: str) -> None:
         self._trouble = _encode("trouble", {"text": text})

@@ -48,6 +48,7 @@ class _Followed:
 
     def __init__(self, now: float) -> None:
         self.used = now
+        self.trouble = ""  # why the watch is down, if the server is away
         self.error: ApiError | TransportError | None = None
         self.settled = asyncio.Event()  # the first list is here, or was refused
         self.task: asyncio.Task[None] | None = None
@@ -57,7 +58,6 @@ class Copy(Client):
     """A client of one viewer whose lists come from memory. `close` ends all watches.
 
     revision: grows with every change of a list that is followed.
-    trouble: what to tell the viewer while the API server does not answer; "" while it does.
     answers: to what no watch keeps up to date.
     """
 
@@ -69,7 +69,6 @@ class Copy(Client):
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
         super().__init__(client.transport, field_manager="muster-dashboard")
         self.revision = 0
-        self.trouble = ""
         self._clock = clock
         self._random = random
         self._followed: dict[_Key, _Followed] = {}
@@ -98,6 +97,11 @@ class Copy(Client):
             raise followed.error
         metadata = ListMeta(resource_version=followed.informer.version)
         return Page(metadata=metadata, items=followed.informer.all())
+
+    @property
+    def trouble(self) -> str:
+        """What to tell the viewer while the API server does not answer; "" while it does."""
+        return next((one.trouble for one in self._followed.values() if one.trouble), "")
 
     def memo(self, namespace: str) -> Memo:
         """Return what was decided before about the jobs of a namespace ("": of all)."""
@@ -171,7 +175,7 @@ class Copy(Client):
 
     def _hear(self, followed: _Followed, key: _Key, error: ApiError | TransportError | None) -> None:
         """Note that a watch began (None) or ended. A list that is refused is dropped, to be asked for anew later."""
-        self.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
+        followed.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
         refused = isinstance(error, ApiError) and error.code in (401, 403, 404, 405)
         if refused or (error is not None and not followed.settled.is_set()):
             followed.error = error
