@@ -11,10 +11,11 @@ process, without the client's. The aims are 300 ms and 100 KB for a first view, 
 import argparse
 import asyncio
 import statistics
+import sys
 import time
 import zlib
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -225,17 +226,8 @@ async def change(plane: ControlPlane, session: aiohttp.ClientSession) -> None:
         for number in range(10):
             await asyncio.sleep(1.5)
             start = time.perf_counter()
-            await client.patch(JOB, "train-4999", {"spec": {"suspend": bool(number % 2)}}, NAMESPACE)
-            await client.patch(JOB, "train-4999", {"metadata": {"labels": {"step": str(number)}}}, NAMESPACE)
-            ready = {"ready": number % 2, "active": number % 2}
-            await client.patch(JOB, "train-4999", {"status": ready}, NAMESPACE, subresource="status")
-            await client.patch(
-                WORKLOAD,
-                "job-train-4999",
-                {"status": _status("queue-99", runs=not number % 2)},
-                NAMESPACE,
-                subresource="status",
-            )
+            status = _status("queue-99", runs=not number % 2)
+            await client.patch(WORKLOAD, "job-train-4999", {"status": status}, NAMESPACE, subresource="status")
             await _next_event(events)
             delays.append(time.perf_counter() - start)
     print(f"\na change is shown after {statistics.median(delays):.2f} s, at most {max(delays):.2f} s")
@@ -248,41 +240,42 @@ async def _next_event(events: aiohttp.StreamReader) -> None:
 
 
 async def open_pages(plane: ControlPlane, session: aiohttp.ClientSession, pages: int, seconds: float) -> None:
-    """Print what open pages cost while jobs change 20 times a second."""
+    """Print what open pages cost while jobs change 20 times a second. Another process has them open."""
+    url = str(session._base_url)  # noqa: SLF001
+    cookies = "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)
     for count in (0, pages):
-        async with AsyncExitStack() as stack:
-            readers = []
-            for number in range(count):
-                paths = [
-                    f"/ui/jobs?page={number % 10 + 1}",
-                    "/ui/",
-                    "/ui/queues",
-                    f"/ui/jobs/{NAMESPACE}/train-{number}",
-                ]
-                answer = await stack.enter_async_context(
-                    session.get(
-                        "/ui/live", params={"at": paths[number % len(paths)]}, timeout=aiohttp.ClientTimeout(None)
-                    )
-                )
-                readers.append(asyncio.create_task(_drain(answer.content)))
-            await asyncio.sleep(5)
+        command = [sys.executable, __file__, "--open", str(count), "--url", url, "--cookies", cookies]
+        reader = await asyncio.create_subprocess_exec(*command)
+        try:
+            await asyncio.sleep(8)
             before, start = time.process_time(), time.perf_counter()
             number = 0
             while (now := time.perf_counter() - start) < seconds:
-                name = f"train-{number * 7 % 1_000}"
                 patch = {"metadata": {"labels": {"step": str(number)}}}
-                await plane.client().patch(JOB, name, patch, NAMESPACE)
+                await plane.client().patch(JOB, f"train-{number * 7 % 1_000}", patch, NAMESPACE)
                 number += 1
                 await asyncio.sleep(max(0.0, number / 20 - now))
             share = (time.process_time() - before) / (time.perf_counter() - start)
             print(f"{count:4} open pages, {number / seconds:.0f} changes a second: {share:.1%} of a core", flush=True)
-            for reader in readers:
-                reader.cancel()
+        finally:
+            reader.terminate()
+            await reader.wait()
 
 
-async def _drain(events: aiohttp.StreamReader) -> None:
-    while await events.readany():
-        continue
+async def keep_open(url: str, cookies: str, count: int) -> None:
+    """Have so many pages open, and read what comes."""
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(url, connector=connector, headers={"Cookie": cookies}) as session:
+        await asyncio.gather(*(_read_page(session, number) for number in range(count)))
+        await asyncio.Event().wait()
+
+
+async def _read_page(session: aiohttp.ClientSession, number: int) -> None:
+    paths = (f"/ui/jobs?page={number % 10 + 1}", "/ui/", "/ui/queues", f"/ui/jobs/{NAMESPACE}/train-{number}")
+    parameters = {"at": paths[number % len(paths)]}
+    async with session.get("/ui/live", params=parameters, timeout=aiohttp.ClientTimeout(None)) as answer:
+        while await answer.content.readany():
+            continue
 
 
 async def run(size: Size, pages: int, seconds: float) -> None:
@@ -301,7 +294,13 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=100)
     parser.add_argument("--pages", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--open", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--url", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--cookies", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.open is not None:
+        asyncio.run(keep_open(options.url, options.cookies, options.open))
+        return
     asyncio.run(run(Size(options.jobs, options.nodes, options.queues), options.pages, options.seconds))
 
 

@@ -1,7 +1,7 @@
 """Keeps, for each viewer, the live copy and the open pages, for as long as the viewer has a page open.
 
-The pages of all viewers are rendered in rounds. The work is bounded: a round takes what has changed since the last one,
-and rounds take a tenth of the time at most, however much changes and however many pages are open.
+The pages of all viewers are rendered in rounds, each with the pages that are due. The work is bounded: the open pages
+share a tenth of the time evenly, however much changes, so a page that takes long is rendered less often.
 """
 
 import asyncio
@@ -15,10 +15,11 @@ from muster.runtime.tasks import cancel
 
 # At most so many viewers have a copy at a time; the one who was away for longest makes room.
 _MOST_BOARDS = 200
-# The shortest time between two rounds, and how many times as long as a round took.
+# The shortest time between two renderings of a page; or so many times as long as one took, for each open page.
 _PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 9.0
-# A cluster that answers slowly does not keep its pages still for longer.
-_MOST_PAUSE_SECONDS = 5.0
+# A page that takes long, or whose cluster answers slowly, is not kept still for longer.
+_MOST_PAUSE_SECONDS = 30.0
+_ROUND_SECONDS = 0.1  # the shortest time between two rounds
 # From the request for the changes of a page to its stream.
 _OPENING_SECONDS = 60.0
 # A page is rendered anew after this time without a change, for what depends on the time alone.
@@ -34,8 +35,6 @@ class Board:
         self._clock = clock
         self._news = news
         self._screens: dict[str, Screen] = {}
-        self._revision = -1  # of the copy, as the last round had it
-        self._rendered = clock.monotonic()
 
     def screen(self, address: str, render: Render) -> Screen:
         """Return the screen of an address, which renders once for all who have it open."""
@@ -49,22 +48,28 @@ class Board:
         return self._screens[address]
 
     @property
-    def is_watched(self) -> bool:
-        """Whether the viewer has a page open."""
-        return any(one.is_watched for one in self._screens.values())
+    def watched(self) -> list[Screen]:
+        """The screens that somebody has open."""
+        return [one for one in self._screens.values() if one.is_watched]
 
-    async def refresh(self) -> None:
-        """Render the open pages that may have changed since the last time."""
-        revision, now = self.copy.revision, self._clock.monotonic()
-        has_changed = revision != self._revision or now - self._rendered > _STILL_SECONDS
-        screens = [one for one in self._screens.values() if one.is_watched and (has_changed or one.is_fresh)]
-        if not screens:
-            return
-        if has_changed:
-            self._revision, self._rendered = revision, now
+    async def refresh(self, share: int) -> float:
+        """Render the open pages that have changed and are due; return when the next one is, on the clock.
+
+        share: among how many pages of all viewers the time is shared.
+        """
+        now, revision = self._clock.monotonic(), self.copy.revision
+        changed = [one for one in self.watched if one.revision != revision or now - one.rendered >= _STILL_SECONDS]
+        due = [one for one in changed if one.due <= now]
+        if due:
             self.copy.begin_round()
-        for screen in screens:
+        for screen in due:
+            began = self._clock.monotonic()
             await screen.refresh()
+            ended = self._clock.monotonic()
+            pause = (ended - began) * _PAUSE_FACTOR * share
+            screen.revision, screen.rendered = revision, ended
+            screen.due = ended + min(max(_PAUSE_SECONDS, pause), _MOST_PAUSE_SECONDS)
+        return min((one.due for one in changed if one not in due), default=now + _STILL_SECONDS)
 
     async def close(self) -> None:
         """End everything that the board follows."""
@@ -101,21 +106,23 @@ class Boards:
         self._boards.clear()
 
     async def _render(self) -> None:
-        """Render in rounds, whenever something has changed."""
+        """Render in rounds: whenever something has changed, or a page is due that changed before."""
+        next_due = self._clock.monotonic() + _STILL_SECONDS
         while True:
             try:
-                async with asyncio.timeout(_STILL_SECONDS):
+                async with asyncio.timeout(max(next_due - self._clock.monotonic(), _ROUND_SECONDS)):
                     await self._news.wait()
             except TimeoutError:
-                pass  # ages and forecasts go on without a change
+                pass  # a page is due, or is rendered anew for what depends on the time alone
             self._news.clear()
-            began = self._clock.monotonic()
-            await asyncio.gather(*(board.refresh() for board in self._boards.values()))
-            took = self._clock.monotonic() - began
-            await self._clock.sleep(min(max(_PAUSE_SECONDS, took * _PAUSE_FACTOR), _MOST_PAUSE_SECONDS))
+            boards = [*self._boards.values()]
+            share = sum(len(board.watched) for board in boards)
+            times = await asyncio.gather(*(board.refresh(share) for board in boards))
+            next_due = min(times, default=self._clock.monotonic() + _STILL_SECONDS)
+            await self._clock.sleep(_ROUND_SECONDS)
 
     def _make_room(self) -> None:
-        idle = [key for key, board in self._boards.items() if not board.is_watched]
+        idle = [key for key, board in self._boards.items() if not board.watched]
         if len(self._boards) >= _MOST_BOARDS and idle:
             oldest = self._boards.pop(min(idle, key=lambda key: self._boards[key].used))
             asyncio.get_running_loop().create_task(oldest.close())
@@ -125,6 +132,6 @@ class Boards:
             await self._clock.sleep(IDLE_SECONDS / 2)
             for key, board in [*self._boards.items()]:
                 follows = await board.copy.drop_idle()
-                if not follows and not board.is_watched and self._clock.monotonic() - board.used > IDLE_SECONDS:
+                if not follows and not board.watched and self._clock.monotonic() - board.used > IDLE_SECONDS:
                     del self._boards[key]
                     await board.close()

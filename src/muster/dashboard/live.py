@@ -29,10 +29,12 @@ class Screen:
 
     find_trouble: returns what keeps the page from being up to date; "" for nothing.
     made: when it was first asked for, on the clock of the boards.
+    revision: of the copy when it was rendered last. rendered: when that was. due: when it may be rendered again.
     """
 
     def __init__(self, render: Render, find_trouble: Callable[[], str], began: Callable[[], None], made: float) -> None:
-        self.made = made
+        self.made = self.rendered = self.due = made
+        self.revision = -1
         self._find_trouble = find_trouble
         self._render = render
         self._began = began
@@ -40,7 +42,6 @@ class Screen:
         self._shown: Shown | None = None
         self._whole = b""
         self._trouble = b""  # the event by which the pages say that something is the matter
-        self.is_fresh = True  # nobody has seen it yet
 
     @property
     def is_watched(self) -> bool:
@@ -70,7 +71,6 @@ class Screen:
 
     async def refresh(self) -> None:
         """Render the page, and send what changed."""
-        self.is_fresh = False
         try:
             async with asyncio.timeout(_RENDER_SECONDS):
                 html = await self._render()

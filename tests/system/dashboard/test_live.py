@@ -166,7 +166,7 @@ def test_viewers_of_one_page_share_what_is_rendered_and_the_last_one_ends_it():
                 assert (await one.next("whole")) == (await two.next("whole"))
             (board,) = site.dashboard._boards._boards.values()
             async with asyncio.timeout(30):
-                while board.is_watched:
+                while board.watched:
                     await RealClock().sleep(0.02)
 
     asyncio.run(told())

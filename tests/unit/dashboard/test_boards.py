@@ -90,8 +90,7 @@ def test_rounds_take_a_tenth_of_the_time_at_most_however_many_pages_there_are():
             await clock.sleep(0.05)
             for name in ("v0", "v1"):
                 kept.find(viewer(name)).copy._tell()
-        took = 0.02 * 5  # the boards of two viewers side by side
-        expected = 30 / (took * (1 + boards._PAUSE_FACTOR))
+        expected = 30 / (0.02 * (1 + boards._PAUSE_FACTOR * 10) + boards._ROUND_SECONDS / 2)
         assert all(expected * 0.8 <= len(page.rendered) <= expected * 1.2 for page in pages)
         await cancel(readers)
 
