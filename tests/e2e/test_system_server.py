@@ -478,7 +478,7 @@ def test_pods_go_on_while_the_server_is_killed(world: World) -> None:
     world.ada.run_pod("survivor", "sleep 1; id -u; sleep 60", wait=False)
     world.muster("restart", "--yes")
     assert world.ada.wait_for_pod("survivor", "Running")["status"]["containerStatuses"][0]["restartCount"] == 0
-    assert world.ada.output_of("survivor").strip() == str(world.ada.uid)
+    assert until(lambda: world.ada.output_of("survivor").strip()) == str(world.ada.uid)
 
 
 def test_a_user_with_a_former_users_id_gets_nothing_of_that_users(world: World) -> None:

@@ -229,7 +229,7 @@ def test_workers_of_a_jobset_share_a_directory_and_nobody_else_gets_it(tmp_path)
 
             await client.delete(JOB_SET, "s", "default", propagation="Background")
             async with asyncio.timeout(50):
-                while directory.exists():
+                while directory.exists() or len((await client.list(POD)).items) > 1:
                     await asyncio.sleep(0.1)
             (still,) = (await client.list(POD)).items
             assert (still.metadata.name, still.status.phase) == ("thief", "Pending")
