@@ -217,8 +217,13 @@ def show(found: dict[str, tuple[Rates, Rates]]) -> None:
     """Print a table in Markdown."""
     print("\n| | Muster | Kubernetes | ratio | least to most | by CPU |\n|---|---:|---:|---:|---:|---:|")
     for title, (ours, theirs) in found.items():
-        ratios = [mine / other for mine, other in zip(ours.by_time, theirs.by_time, strict=True)]
-        by_cpu = statistics.median(mine / other for mine, other in zip(ours.by_cpu, theirs.by_cpu, strict=True))
+        # A server that ends all watches early has no rate: that turn says nothing.
+        ratios = [mine / other for mine, other in zip(ours.by_time, theirs.by_time, strict=True) if other]
+        shares = [mine / other for mine, other in zip(ours.by_cpu, theirs.by_cpu, strict=True) if other]
+        if not ratios:
+            print(f"| {title} | {statistics.median(ours.by_time):,.0f} | none | | | |")
+            continue
+        by_cpu = statistics.median(shares)
         middle = (f"{statistics.median(rates.by_time):,.0f}" for rates in (ours, theirs))
         spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
         print(f"| {title} | {' | '.join(middle)} | {statistics.median(ratios):.2f} | {spread} | {by_cpu:.2f} |")
