@@ -95,7 +95,14 @@ def test_a_life_is_told_while_the_job_is_there_after_it_was_deleted_and_after_a_
             return await read_life(h.client, "default", "next")
 
     before, after = asyncio.run(first()), asyncio.run(second())
-    assert [one.what for one in before.moments] == ["Submitted", "Waiting", "QuotaReserved", "Placed", "Started", "Ended"]
+    assert [one.what for one in before.moments] == [
+        "Submitted",
+        "Waiting",
+        "QuotaReserved",
+        "Placed",
+        "Started",
+        "Ended",
+    ]
     assert before.moments[-1].text == "completed"
     assert before.moments[1].decision.amounts[0].available == 0
     assert before.moments[3].decision.nodes == {"sim-0": 1}

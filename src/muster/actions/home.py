@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -50,12 +51,15 @@ class Home:
     def is_reached_by_socket(self) -> bool:
         """Return whether the server's socket leads to the same server, user and namespace as the kubeconfig.
 
-        That is so until somebody changes the kubeconfig.
+        That is so until somebody changes the kubeconfig. A socket of another user, who had a way into this home once,
+        is not the server's.
         """
         from muster.api.ours.writtenconfig import is_unchanged
 
         try:
-            return self.socket.is_socket() and is_unchanged(self.kubeconfig.read_bytes())
+            status = self.socket.lstat()
+            is_ours = stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
+            return is_ours and is_unchanged(self.kubeconfig.read_bytes())
         except OSError:
             return False
 

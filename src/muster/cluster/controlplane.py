@@ -216,7 +216,7 @@ async def control_plane(
             judging=(
                 require_readable(configuration, integrations),
                 require_team(queued, settings_of(configuration)),
-                refuse_forged_parts(queued),
+                refuse_forged_parts(queued, access.rbac.require),
                 require_bounds_of_pods,
                 require_limits_kept,
                 require_overhead_of_class,

@@ -25,7 +25,7 @@ from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, url, variables
-from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, LocalSocket
+from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, LocalSocket
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
@@ -155,10 +155,14 @@ async def find_owner(uid: int) -> User:
 def bind_in_home(home: Path) -> LocalSocket | None:
     """Bind the socket by which the user's own commands come; None where the system allows none.
 
+    Raises `AddressForeign` if another user has put a socket there.
+
     The commands then come over TLS: the path of a socket has at most 107 bytes, and some file systems have no sockets.
     """
     try:
         return LocalSocket.bind(home / HOME_SOCKET, FOR_OWNER)
+    except AddressForeign:
+        raise
     except AddressUnusable as error:
         log.info("commands come over TLS: %s", error)
         return None

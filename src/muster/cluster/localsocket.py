@@ -15,6 +15,11 @@ from muster.runtime.process.ownership import NotOursError, require_way
 
 log = logging.getLogger(__name__)
 
+
+class AddressForeign(AddressUnusable):
+    """A path at which another user has put a socket; the text says whose it is."""
+
+
 # All users may connect: the kernel says who each of them is.
 FOR_ALL = 0o666
 # Only the user of the server may connect.
@@ -94,8 +99,11 @@ def _require_free(path: Path) -> None:
     """Refuse a path that is in use. Raises `AddressTaken`, `AddressUnusable`, OSError."""
     if not os.path.lexists(path):
         return
-    if not stat.S_ISSOCK(path.lstat().st_mode):
+    status = path.lstat()
+    if not stat.S_ISSOCK(status.st_mode):
         raise AddressUnusable(f"cannot listen on {path}: it is no socket; remove it")
+    if status.st_uid != os.geteuid():
+        raise AddressForeign(f"{path} is a socket of the user with the id {status.st_uid}: find out why, and remove it")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         try:
             client.connect(str(path))

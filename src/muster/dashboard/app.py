@@ -5,7 +5,8 @@ of the pages and the way in.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Mapping
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -26,7 +27,7 @@ from muster.dashboard.rendering import Renderer
 from muster.dashboard.root import ROOT
 from muster.dashboard.statics import PREFIX, answer_static
 from muster.dashboard.viewing.hosts import Host, Proof, Viewer
-from muster.dashboard.viewing.sessions import SESSION_LIFETIME, Session, Sessions, is_form_key
+from muster.dashboard.viewing.sessions import SESSION_LIFETIME, Link, Session, Sessions, is_form_key
 from muster.dashboard.visits import Deed, Download, Page, PageError, Route, Router, Visit, address
 from muster.operator.routes import InboundRequest
 from muster.runtime.clock import Clock
@@ -37,6 +38,8 @@ LINKS = f"{ROOT}/links"
 """Where a user of the API asks for a link that opens the dashboard once."""
 
 _FORM_BYTES = 256 * 1024
+# Open pages and outputs of one viewer. A browser opens six to one server at a time.
+_MOST_STREAMS = 100
 _HTML = "text/html; charset=utf-8"
 _EVENTS = "text/event-stream"
 _CALM = ("GET", "HEAD")
@@ -78,14 +81,15 @@ class Dashboard:
         self._address = address
         self._cookie = f"{name}-session"
         self._read_only = read_only
+        self._streams: Counter[str] = Counter()  # that are open, by the key of the viewer
 
     async def close(self) -> None:
         """End all that is followed for viewers."""
         await self._boards.close()
 
-    def make_link(self, proof: Proof) -> str:
-        """Return the path that opens the dashboard once, for whoever has this proof."""
-        return f"{ROOT}/enter?link={self._sessions.make_link(proof)}"
+    def make_link(self, proof: Proof, user: str = "") -> str:
+        """Return the path that opens the dashboard once, for whoever has this proof. user: the viewer's name."""
+        return f"{ROOT}/enter?link={self._sessions.make_link(user, proof)}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -154,8 +158,11 @@ class Dashboard:
             return await self._act(route, visit, await self._read_form(request, session), session)
         if request.method not in _CALM:
             raise PageError("A page takes no such request", f"{request.method} is not served here.", 405)
+        if isinstance(route, Deed) and self._read_only:
+            raise PageError("Nothing can be changed here", "This dashboard was started with --read-only.", 403)
         if isinstance(route, Download):
-            return await route.answer(visit)
+            answer = await route.answer(visit)
+            return self._count_stream(viewer, session, answer) if isinstance(answer, Stream) else answer
         return await self._show(route, visit, session)
 
     # The way in and out.
@@ -163,8 +170,8 @@ class Dashboard:
     async def _hand_out_link(self, request: InboundRequest, caller: Caller) -> Response:
         """Answer a user of the API with a link. Raises `ApiError` (401, 403)."""
         proof = Proof(caller.user, request.header("authorization"), caller.slot.peer)
-        await self._host.recognize(proof)
-        return Response(201, msgspec.json.encode({"url": self._address + self.make_link(proof)}))
+        viewer = await self._host.recognize(proof)
+        return Response(201, msgspec.json.encode({"url": self._address + self.make_link(proof, viewer.name)}))
 
     async def _enter(self, request: InboundRequest) -> Response:
         """Turn a link, or a token from the page that asks for one, into a session."""
@@ -174,20 +181,23 @@ class Dashboard:
             ):
                 raise PageError("This form comes from elsewhere", "Open the page, and send the form from there.", 403)
             token = dict(parse_qsl((await request.read(_FORM_BYTES)).decode("utf-8", "replace"))).get("token", "")
-            proof: Proof | None = Proof(authorization=f"Bearer {token.strip()}")
-            assert proof is not None
-            await self._host.recognize(proof)
+            proof = Proof(authorization=f"Bearer {token.strip()}")
+            try:
+                link: Link | None = Link((await self._host.recognize(proof)).name, proof, self._clock.now())
+            except ApiError as error:
+                if error.code != 401:
+                    raise
+                return self._html("signin.html", {"takes_tokens": True, "to": "", "refused": True}, 401)
         elif request.method == "GET":
-            proof = self._sessions.use_link(request.query.get("link", ""))
+            link = self._sessions.use_link(request.query.get("link", ""))
         else:
             raise PageError("A page takes no such request", f"{request.method} is not served here.", 405)
-        if proof is None:
+        if link is None:
             raise PageError(
                 "This link has been used, or is older than a minute", "Ask for another: muster dashboard", 403
             )
-        return _redirect(
-            _own_path(request.query.get("to", "")), self._write_cookie(self._sessions.open(proof), request)
-        )
+        cookie = self._sessions.open(link.user, link.proof)
+        return _redirect(_own_path(request.query.get("to", "")), self._write_cookie(cookie, request))
 
     async def _sign_in_by_proxy(self, request: InboundRequest) -> Response | None:
         """Turn the token that a proxy in front hands over into a session; None without one.
@@ -198,14 +208,15 @@ class Dashboard:
         if not token or request.method != "GET":
             return None
         proof = Proof(authorization=f"Bearer {token.removeprefix('Bearer ')}")
-        await self._host.recognize(proof)
-        return _redirect(_own_path(request.path), self._write_cookie(self._sessions.open(proof), request))
+        cookie = self._sessions.open((await self._host.recognize(proof)).name, proof)
+        return _redirect(_own_path(request.path), self._write_cookie(cookie, request))
 
     def _ask_to_sign_in(self, request: InboundRequest) -> Response:
         if request.method == "GET" and request.header("sec-fetch-site") == "cross-site":
             # A browser keeps the cookie back from a link of another site, and sends it when the page asks by itself.
             return self._html("again.html", {})
-        values = {"takes_tokens": self._host.takes_tokens, "to": request.path if request.method == "GET" else ""}
+        to = request.path if request.method == "GET" else ""
+        values = {"takes_tokens": self._host.takes_tokens, "to": to, "refused": False}
         return self._html("signin.html", values, 401)
 
     def _read_cookie(self, request: InboundRequest) -> str:
@@ -233,6 +244,7 @@ class Dashboard:
         return route, Visit(viewer, board.copy, path, query, self._clock.now(), names, self._read_only)
 
     async def _show(self, route: Page | Deed, visit: Visit, session: Session) -> Response:
+        await visit.copy.check_rights()
         visit.copy.begin_round()
         values = self._values(route, visit, await route.view(visit))
         frame = {
@@ -255,7 +267,30 @@ class Dashboard:
         if not isinstance(route, Page) or not route.live:
             raise PageError("This page does not change", "Reload it to see it anew.")
         screen = self._boards.find(viewer).screen(at, partial(self._render_again, session, route, visit))
-        return Stream(screen.follow(), _EVENTS, headers={"cache-control": "no-store"}, is_endless=True)
+        headers = {"cache-control": "no-store"}
+        return self._count_stream(viewer, session, Stream(screen.follow(), _EVENTS, headers=headers, is_endless=True))
+
+    def _count_stream(self, viewer: Viewer, session: Session, stream: Stream) -> Stream:
+        """Return a stream that counts among those of its viewer, and that ends with the session.
+
+        Raises `PageError` for too many.
+        """
+        if self._streams[viewer.key] >= _MOST_STREAMS:
+            raise PageError("Too many pages are open", f"Close some of your {_MOST_STREAMS} open pages.", 429)
+
+        async def pass_on() -> AsyncIterator[bytes]:
+            self._streams[viewer.key] += 1
+            try:
+                async for chunk in stream.chunks:
+                    if not self._sessions.is_open(session):
+                        return
+                    yield chunk
+            finally:
+                self._streams[viewer.key] -= 1
+                self._streams += Counter()  # forgets whoever has none
+                await stream.close()
+
+        return msgspec.structs.replace(stream, chunks=pass_on())
 
     async def _render_again(self, session: Session, route: Page, visit: Visit) -> str:
         """Return the main part of a page, as its viewer may see it now. Raises what the view raises."""

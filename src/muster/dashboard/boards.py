@@ -1,7 +1,7 @@
 """Keeps, for each viewer, the live copy and the open pages, for as long as the viewer has a page open.
 
-The pages of all viewers are rendered in rounds, each with the pages that are due. The work is bounded: the open pages
-share a tenth of the time evenly, however much changes, so a page that takes long is rendered less often.
+The pages of all viewers are rendered in rounds, each with the pages that are due. The work is bounded: the viewers
+share a tenth of the time evenly, and so do the open pages of each. A page that takes long is rendered less often.
 """
 
 import asyncio
@@ -55,12 +55,13 @@ class Board:
     async def refresh(self, share: int) -> float:
         """Render the open pages that have changed and are due; return when the next one is, on the clock.
 
-        share: among how many pages of all viewers the time is shared.
+        share: the part of the time that a page has is one of so many.
         """
         now, revision = self._clock.monotonic(), self.copy.revision
         changed = [one for one in self.watched if one.revision != revision or now - one.rendered >= _STILL_SECONDS]
         due = [one for one in changed if one.due <= now]
         if due:
+            await self.copy.check_rights()
             self.copy.begin_round()
         for screen in due:
             began = self._clock.monotonic()
@@ -116,8 +117,8 @@ class Boards:
                 pass  # a page is due, or is rendered anew for what depends on the time alone
             self._news.clear()
             boards = [*self._boards.values()]
-            share = sum(len(board.watched) for board in boards)
-            times = await asyncio.gather(*(board.refresh(share) for board in boards))
+            viewers = sum(bool(board.watched) for board in boards)
+            times = await asyncio.gather(*(board.refresh(viewers * len(board.watched)) for board in boards))
             next_due = min(times, default=self._clock.monotonic() + _STILL_SECONDS)
             await self._clock.sleep(_ROUND_SECONDS)
 
@@ -133,5 +134,6 @@ class Boards:
             for key, board in [*self._boards.items()]:
                 follows = await board.copy.drop_idle()
                 if not follows and not board.watched and self._clock.monotonic() - board.used > IDLE_SECONDS:
-                    del self._boards[key]
+                    if self._boards.get(key) is board:
+                        del self._boards[key]
                     await board.close()

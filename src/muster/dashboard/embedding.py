@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from muster.dashboard.app import Dashboard
     from muster.dashboard.viewing.hosts import Proof
 
+_PEER_SECONDS = 10.0
+
 SESSIONS = "dashboard-sessions.json"
 """The file in a home that lets open pages go on when the server starts again."""
 SIMULATIONS = "simulations"
@@ -42,6 +44,7 @@ class _Embedded:
         self._home, self._plane = home, plane
         self._identify, self._names, self._address = identify, names, address
         self._dashboard: Dashboard | None = None
+        self._peers: dict[int, tuple[float, User]] = {}  # by the id of a Unix user: until when, and who it is
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -77,7 +80,17 @@ class _Embedded:
         return Dashboard(host, sessions, clock, random, hosts=self._names, name=name, address=self._address)
 
     async def _find_user(self, proof: "Proof") -> User:
-        return await self._identify(proof.certificate, proof.authorization, proof.peer)
+        """Return the user with a proof.
+
+        Who a Unix user is counts for some seconds, as it takes a thread to find out. Raises `ApiError` (401, 403).
+        """
+        now = self._plane.inputs.clock.monotonic()
+        if proof.peer is not None and proof.peer in self._peers and self._peers[proof.peer][0] > now:
+            return self._peers[proof.peer][1]
+        user = await self._identify(proof.certificate, proof.authorization, proof.peer)
+        if proof.peer is not None:
+            self._peers[proof.peer] = now + _PEER_SECONDS, user
+        return user
 
 
 def find_namespace(user: User) -> str:

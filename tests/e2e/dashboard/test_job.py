@@ -69,7 +69,7 @@ def test_output_is_followed_searched_and_downloaded(cluster: Muster, visit: Visi
 
 def test_a_job_that_waits_has_written_nothing_yet(cluster: Muster, visit: Visit) -> None:
     page = visit(cluster).open("/ui/jobs/default/waits/output")
-    page.get_by_text("Nothing has been written yet.").wait_for()
+    page.get_by_text("No line is here yet").wait_for()
     page.get_by_text("Queued").wait_for()
 
 

@@ -129,6 +129,26 @@ def test_there_is_no_way_around():
     story()
 
 
+def test_a_job_that_says_that_another_runs_it_lends_no_quota_either():
+    @api
+    async def story(api):
+        box = await Box(api).start()
+        await box.team("vision", "ada")
+        rule = {"apiGroups": ["", "batch"], "resources": ["pods", "jobs"], "verbs": ["*"]}
+        await api.merge(f"{RBAC}/clusterroles/r", {"rules": [rule]})
+        foreign = job("vision", name="small")
+        foreign["spec"]["managedBy"] = "example.com/mine"
+        made = await api.made(JOBS, foreign, user=ADA)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "small", "uid": made["metadata"]["uid"]}
+        meta = {"name": "p", "labels": {QUEUE: "vision"}, "ownerReferences": [owner | {"controller": True}]}
+        answer = await api.call("POST", PODS, {"metadata": meta, "spec": POD}, user=ADA)
+        assert answer.status == 403
+        assert "cannot be its controller" in answer.message
+        await api.made(PODS, {"metadata": meta, "spec": POD})  # whoever may decide on quota
+
+    story()
+
+
 @pytest.mark.parametrize("kind", ["Job", "JobSet"])
 def test_no_pod_runs_on_the_quota_of_a_job_that_it_is_no_part_of(kind):
     @api

@@ -54,7 +54,7 @@ class Site:
     async def browser(self, token: str = "") -> AsyncIterator["Browser"]:
         """Open a browser; with a token, signed in."""
         jar = aiohttp.CookieJar(unsafe=True)  # it keeps those of addresses, too
-        async with aiohttp.ClientSession(self.url, cookie_jar=jar) as session:
+        async with aiohttp.ClientSession(self.url, cookie_jar=jar, connector=aiohttp.TCPConnector(limit=0)) as session:
             browser = Browser(session, self.url)
             if token:
                 await browser.get(self.make_link(token), final=True)

@@ -71,7 +71,7 @@ async def test_a_job_that_waits_shows_what_is_missing_and_what_can_be_done(world
         assert "Position 1 of 1" in text
         assert "starts cannot say: " in text
         page = await viewer.page("/jobs/default/second")
-        for name in ("hold", "cancel", "priority"):
+        for name in ("hold", "cancel"):
             assert f'href="/ui/jobs/default/second/{name}"' in page
         assert 'href="/ui/jobs/default/second/release"' not in page
 
@@ -239,12 +239,14 @@ async def test_a_job_is_scaled_within_its_bounds(world: World) -> None:
 async def test_the_priority_of_a_job_is_changed(world: World) -> None:
     await begin(world, gang("first", 4), gang("second", 2))
     async with viewing(world) as viewer:
+        assert 'href="/ui/jobs/default/second/priority"' not in await viewer.page("/jobs/default/second")
         with pytest.raises(PageError, match="There is no priority to choose"):
             await viewer.page("/jobs/default/second/priority")
         for name, value in (("low", 1), ("high", 100)):
             made = msgspec.convert({"metadata": {"name": name}, "value": value}, WorkloadPriorityClass)
             await world.client.create(WORKLOAD_PRIORITY_CLASS, made)
         await world.settle(5)
+        assert 'href="/ui/jobs/default/second/priority"' in await viewer.page("/jobs/default/second")
         asked = await viewer.text("/jobs/default/second/priority")
         assert "Its priority is 0 now. It waits at position 1 of 1" in asked
         assert "high is 100, low is 1" in asked

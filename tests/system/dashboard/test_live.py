@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
 from tests.system.dashboard.site import Browser, serving
 
 from muster.api.batch import JOB, Job
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ClusterRole
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.runtime.clock import RealClock
 from muster.runtime.transport import Request, Response, Transport, TransportError
 
@@ -145,6 +147,52 @@ def test_a_page_says_that_it_is_old_while_the_api_is_away_and_goes_on_after():
             line.is_cut = False
             assert "unseen" in (await events.next("whole"))["html"]
             assert "shows what was known before" not in (await browser.get("/ui/jobs")).text
+
+    asyncio.run(told())
+
+
+async def refuse_stream(browser: Browser) -> bool:
+    """Tell whether the dashboard refuses one more stream, and close it again."""
+    async with browser.session.get("/ui/live", params={"at": "/ui/jobs"}) as answer:
+        return answer.status == 429
+
+
+def test_one_viewer_has_a_bounded_number_of_pages_open():
+    async def told() -> None:
+        async with serving() as site, site.browser("admin-token") as browser, AsyncExitStack() as opened:
+            for number in range(100):
+                await opened.enter_async_context(following(browser, f"/ui/jobs?text={number}"))
+            assert (await browser.get("/ui/live?at=/ui/jobs")).status == 429
+            await opened.aclose()
+            async with asyncio.timeout(30):
+                while await refuse_stream(browser):
+                    await RealClock().sleep(0.05)
+
+    asyncio.run(told())
+
+
+def test_a_right_that_is_lost_ends_what_is_shown():
+    async def told() -> None:
+        async with serving() as site:
+            eve = User("eve", frozenset({AUTHENTICATED}))
+            site.users["eve-token"] = eve
+            client = site.plane.client()
+            rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+            role = msgspec.convert({"metadata": {"name": "looks"}, "rules": [rule]}, ClusterRole)
+            await client.create(CLUSTER_ROLE, role)
+            subject = {"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}
+            reference = {"kind": "ClusterRole", "name": "looks", "apiGroup": "rbac.authorization.k8s.io"}
+            binding = {"metadata": {"name": "looks"}, "roleRef": reference, "subjects": [subject]}
+            await client.create(CLUSTER_ROLE_BINDING, msgspec.convert(binding, CLUSTER_ROLE_BINDING.type))
+            await make_job(site, "seen")
+            async with site.browser("eve-token") as browser:
+                assert "seen" in (await browser.get("/ui/jobs")).text
+                await client.delete(CLUSTER_ROLE_BINDING, "looks")
+                for board in site.dashboard._boards._boards.values():
+                    board.copy._checked -= 60
+                await make_job(site, "unseen")
+                answer = await browser.get("/ui/jobs")
+                assert "unseen" not in answer.text
 
     asyncio.run(told())
 

@@ -96,6 +96,34 @@ def test_a_token_that_the_cluster_does_not_know_opens_nothing() -> None:
     play(told)
 
 
+def test_what_was_opened_for_a_refused_token_is_closed() -> None:
+    class Counted:
+        closed = False
+
+        async def request(self, _: Request) -> Response:
+            return Response(401, b'{"kind":"Status","code":401,"reason":"Unauthorized","message":"Unauthorized"}')
+
+        async def close(self) -> None:
+            """Note it."""
+            self.closed = True
+
+    opened: list[Counted] = []
+
+    def connect(_: str) -> Client:
+        opened.append(Counted())
+        return Client(opened[-1])  # type: ignore[arg-type]
+
+    async def told() -> None:
+        host = TokenHost(connect, RealClock())
+        for number in range(50):
+            with pytest.raises(ApiError):
+                await host.recognize(Proof(authorization=f"Bearer wrong-{number}"))
+
+    asyncio.run(told())
+    assert len(opened) == 50
+    assert all(one.closed for one in opened)
+
+
 def test_a_token_from_a_form_elsewhere_opens_nothing() -> None:
     async def told(browser: Browser, _users: dict[str, User], _: Dashboard) -> None:
         answer = await browser.post(
@@ -153,6 +181,9 @@ def test_a_cluster_that_does_not_answer_is_named() -> None:
         class Silent:
             async def request(self, _: Request) -> Response:
                 raise TransportError("connection refused by 10.0.0.1")
+
+            async def close(self) -> None:
+                """Do nothing."""
 
         dashboard._host._connect = lambda _: Client(Silent())  # type: ignore[attr-defined,arg-type]
         answer = await browser.post("/ui/enter", {"token": "any"})

@@ -36,5 +36,9 @@ def test_the_socket_counts_while_the_kubeconfig_is_as_it_was_written(tmp_path):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(home.socket))
     assert home.is_reached_by_socket()
+    if os.geteuid() == 0:
+        os.chown(home.socket, 12345, 12345)
+        assert not home.is_reached_by_socket(), "another user has put it there"
+        os.chown(home.socket, 0, 0)
     home.kubeconfig.write_bytes(mark(b"kind: Config\n").replace(b"Config", b"Confih"))
     assert not home.is_reached_by_socket()

@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from muster.api.status import ApiError
+from muster.cluster.apiserver.front.listener import AddressUnusable
 from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.entrance import bind_in_home, find_owner
 
@@ -25,6 +27,16 @@ def test_only_the_owner_may_connect(tmp_path: Path) -> None:
     assert local.path.stat().st_mode & 0o777 == 0o600
     local.close()
     assert not local.path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_a_socket_of_another_user_in_the_home_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "server.sock"))
+        os.chown(tmp_path / "server.sock", 12345, 12345)
+        with pytest.raises(AddressUnusable, match="is a socket of the user with the id 12345"):
+            bind_in_home(tmp_path)
 
 
 def test_a_home_that_can_have_no_socket_has_none(tmp_path: Path) -> None:

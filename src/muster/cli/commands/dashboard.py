@@ -57,7 +57,9 @@ def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **optio
         raise click.UsageError("--listen and --token-header need --sign-in: without it every viewer would act as you")
     is_own = not names_another(target, home) and (home.server_pid() is not None or is_of_system_server(target))
     if is_own and (port or read_only or sign_in):
-        raise click.UsageError("--port, --read-only and --sign-in are for another cluster, by --kubeconfig")
+        raise click.UsageError(
+            "--port, --read-only and --sign-in are for other clusters: that of this home serves its pages itself"
+        )
     if is_own:
         run(_open_own(target, browse=not no_browser))
     elif sign_in:
@@ -134,7 +136,9 @@ async def _serve_others(target: Target, listen: str, token_header: str, *, read_
         read_only=read_only,
         token_header=token_header,
     )
-    await _listen(dashboard, host, port, lambda bound_port: click.echo(f"serving at {host or '*'}:{bound_port}/ui/"))
+    await _listen(
+        dashboard, host, port, lambda bound_port: click.echo(f"serving at http://{host or '0.0.0.0'}:{bound_port}/ui/")
+    )
 
 
 async def _listen(dashboard: Any, host: str, port: int, ready: Callable[[int], None]) -> None:

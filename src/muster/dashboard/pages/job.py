@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.actions.choices import no_job
 from muster.actions.explaining import explain
-from muster.api.kueue import WORKLOAD
+from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from muster.api.server.metrics import PodMetrics
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_label, dns_subdomain
@@ -19,7 +19,7 @@ from muster.api.values.yaml_encode import dump_yaml
 from muster.charts.markup import Markup
 from muster.charts.scales import list_time_ticks
 from muster.charts.timeline import Span, draw_timeline
-from muster.dashboard.jobs.choices import list_choices, list_commands
+from muster.dashboard.jobs.choices import Choice, list_choices, list_commands
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Page, PageError, Visit
@@ -70,7 +70,7 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         "facts": _list_facts(readings, visit.now),
         "levels": [(one, group_details(one)) for one in levels] if not readings.state.finished else (),
         "sentences": _list_sentences(readings),
-        "choices": list_choices(readings, visit.now),
+        "choices": await _find_choices(visit, readings),
         "commands": list_commands(readings),
         "has_output": readings.job is not None,
         "manifest": await _render_manifest(visit, readings),
@@ -114,6 +114,14 @@ def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
     submitted = workload.metadata.creation_timestamp if workload is not None else None
     ended = quota.since if quota is not None and quota.finished else None
     return about | {"owner": "", "submitted": submitted, "started": None, "ended": ended, "runSeconds": None}
+
+
+async def _find_choices(visit: Visit, readings: JobReadings) -> list[Choice]:
+    """Return the changes that apply, without that of the priority where there is none to choose."""
+    choices = list_choices(readings, visit.now)
+    if any(one.name == "priority" for one in choices) and not await list_or_none(visit.copy, WORKLOAD_PRIORITY_CLASS):
+        return [one for one in choices if one.name != "priority"]
+    return choices
 
 
 def _find_priority_class(readings: JobReadings) -> str:

@@ -30,6 +30,7 @@ T = TypeVar("T")
 IDLE_SECONDS = 60.0
 # A list that the server refused is asked for again after this time.
 _REFUSED_SECONDS = 10.0
+_RIGHTS_SECONDS = 10.0
 _MOST_FOLLOWED = 100
 _MOST_MEMOS = 10
 AWAY = "The API server does not answer, so this page shows what was known before; it goes on by itself."
@@ -53,6 +54,12 @@ class _Followed:
         self.settled = asyncio.Event()  # the first list is here, or was refused
         self.task: asyncio.Task[None] | None = None
 
+    def give_up(self) -> None:
+        """Let whoever still waits for the list know that it is no longer followed."""
+        if not self.settled.is_set():
+            self.error = TransportError("too many lists are asked for at once: try again in a moment")
+            self.settled.set()
+
 
 class Copy(Client):
     """A client of one viewer whose lists come from memory. `close` ends all watches.
@@ -72,6 +79,7 @@ class Copy(Client):
         self._clock = clock
         self._random = random
         self._followed: dict[_Key, _Followed] = {}
+        self._checked = clock.monotonic()
         self._changed = changed
         self._outage = Outage()
         self.answers = Answers(clock, self._tell)
@@ -113,6 +121,24 @@ class Copy(Client):
         """Forget what pages shared until now: the next ones are about what is there now."""
         self._shared.clear()
 
+    async def check_rights(self) -> None:
+        """Drop the lists that the viewer may no longer see, for which a watch goes on for minutes.
+
+        The server is asked at most once in ten seconds.
+        """
+        now = self._clock.monotonic()
+        if now - self._checked < _RIGHTS_SECONDS:
+            return
+        self._checked = now
+        for key, followed in [*self._followed.items()]:
+            if followed.settled.is_set() and followed.error is None:
+                try:
+                    await super().page(key.kind, key.namespace, labels=key.labels, limit=1)
+                except ApiError as error:
+                    self._hear(followed, key, error)
+                except TransportError:
+                    return  # what is shown is told to be old
+
     async def share(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what `make` returns, which the pages of one round make once. Raises what it raises."""
         task = self._shared.get(key)
@@ -138,6 +164,10 @@ class Copy(Client):
         whole = self._followed.get(_Key(kind, namespace, ""))
         return whole is not None and whole.settled.is_set() and whole.error is None
 
+    def _rank_for_eviction(self, key: _Key) -> tuple[bool, float]:
+        followed = self._followed[key]
+        return not followed.settled.is_set(), followed.used
+
     def _follow(self, key: _Key) -> _Followed:
         now = self._clock.monotonic()
         followed = self._followed.get(key)
@@ -145,7 +175,10 @@ class Copy(Client):
             followed.used = now
             return followed
         while len(self._followed) >= _MOST_FOLLOWED:
-            oldest = min(self._followed, key=lambda one: self._followed[one].used)
+            # One that is not here yet is evicted last: a page waits for it.
+            oldest = min(
+                self._followed, key=lambda one: (not self._followed[one].settled.is_set(), self._followed[one].used)
+            )
             self._end(oldest)
         followed = _Followed(now)
         followed.informer = Informer(
@@ -191,12 +224,15 @@ class Copy(Client):
 
     def _end(self, key: _Key) -> None:
         followed = self._followed.pop(key)
+        followed.give_up()
         if followed.task is not None:
             followed.task.cancel()
 
     async def _drop(self, keys: Iterable[_Key]) -> None:
-        ended = [self._followed.pop(key).task for key in keys]
-        await cancel([task for task in ended if task is not None])
+        ended = [self._followed.pop(key) for key in keys]
+        for followed in ended:
+            followed.give_up()
+        await cancel([followed.task for followed in ended if followed.task is not None])
 
     def _tell(self) -> None:
         self.revision += 1

@@ -1,7 +1,8 @@
 """Defines where the dashboard is served, and how a viewer is recognized there.
 
 A viewer proves who they are once, by a credential of the API. The proof is checked again for every request of a page,
-so that whoever loses the right to the API loses the pages at the same moment.
+so that whoever loses the right to the API loses the pages at the same moment. What a viewer may list is asked for again
+every ten seconds.
 """
 
 from collections.abc import Callable
@@ -101,4 +102,6 @@ class EmbeddedHost:
         user = await self._identify(proof)
         client = self._connect(user)
         simulations = self._simulations if MASTERS in user.groups else None
-        return Viewer(user.name, user.name, client, self._place(user), client.transport, simulations)
+        # Other groups are other rights, which an open page of before must not lend.
+        key = "\0".join((user.name, user.uid, *sorted(user.groups)))
+        return Viewer(user.name, key, client, self._place(user), client.transport, simulations)

@@ -1,7 +1,7 @@
 """Keeps the sessions of viewers: a link that is valid once becomes a cookie that is valid for twelve hours.
 
 Of a link and of a cookie only the hash is kept. The sessions are kept in a file, so that a page that is open while the
-server starts again goes on.
+server starts again goes on. The file holds the tokens of viewers who have one, and only the server's user may read it.
 """
 
 import logging
@@ -21,8 +21,10 @@ from muster.runtime.process.privatefiles import write_private
 
 LINK_LIFETIME = timedelta(minutes=1)
 SESSION_LIFETIME = timedelta(hours=12)
-# The most of each that are kept: the oldest make room.
-_MOST_LINKS, _MOST_SESSIONS = 200, 1_000
+# The most of each that are kept, of one user and in all. The oldest of the same user make room first, so that nobody
+# signs others out.
+_MOST_LINKS_EACH, _MOST_LINKS = 10, 2_000
+_MOST_SESSIONS_EACH, _MOST_SESSIONS = 20, 2_000
 
 log = logging.getLogger(__name__)
 
@@ -30,16 +32,21 @@ log = logging.getLogger(__name__)
 class Session(Struct, frozen=True):
     """A viewer who has signed in.
 
-    id: the hash of the cookie. form_key: what every form of the viewer's pages carries, and nobody else can know.
+    id: the hash of the cookie. user: the name of the viewer.
+    form_key: what every form of the viewer's pages carries, and nobody else can know.
     """
 
     id: str
+    user: str
     proof: Proof
     form_key: str
     expires: datetime
 
 
-class _Link(Struct, frozen=True):
+class Link(Struct, frozen=True):
+    """A way in that works once. user: the name of whoever asked for it."""
+
+    user: str
     proof: Proof
     expires: datetime
 
@@ -51,29 +58,29 @@ class Sessions:
         self._clock = clock
         self._file = file
         self._draw = draw
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, Link] = {}
         self._sessions: dict[str, Session] = {one.id: one for one in self._load()}
         self._said: dict[str, str] = {}
 
-    def make_link(self, proof: Proof) -> str:
+    def make_link(self, user: str, proof: Proof) -> str:
         """Return a secret that opens one session within a minute."""
         secret, now = self._draw(), self._clock.now()
         self._links = {name: link for name, link in self._links.items() if link.expires > now}
-        _make_room(self._links, _MOST_LINKS)
-        self._links[_hash(secret)] = _Link(proof, now + LINK_LIFETIME)
+        _make_room(self._links, user, _MOST_LINKS_EACH, _MOST_LINKS)
+        self._links[_hash(secret)] = Link(user, proof, now + LINK_LIFETIME)
         return secret
 
-    def use_link(self, secret: str) -> Proof | None:
-        """Return whose link it is; None for one that is unknown, used or old."""
+    def use_link(self, secret: str) -> Link | None:
+        """Return a link, which is used then; None for one that is unknown, used or old."""
         link = self._links.pop(_hash(secret), None)
-        return link.proof if link is not None and link.expires > self._clock.now() else None
+        return link if link is not None and link.expires > self._clock.now() else None
 
-    def open(self, proof: Proof) -> str:
+    def open(self, user: str, proof: Proof) -> str:
         """Open a session, and return its cookie, which is new at every sign-in."""
         cookie, now = self._draw(), self._clock.now()
         self._sessions = {name: one for name, one in self._sessions.items() if one.expires > now}
-        _make_room(self._sessions, _MOST_SESSIONS)
-        session = Session(_hash(cookie), proof, self._draw(), now + SESSION_LIFETIME)
+        _make_room(self._sessions, user, _MOST_SESSIONS_EACH, _MOST_SESSIONS)
+        session = Session(_hash(cookie), user, proof, self._draw(), now + SESSION_LIFETIME)
         self._sessions[session.id] = session
         self._save()
         return cookie
@@ -130,6 +137,10 @@ def _hash(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _make_room(kept: dict[str, Session] | dict[str, _Link], most: int) -> None:
+def _make_room(kept: dict[str, Session] | dict[str, Link], user: str, most_each: int, most: int) -> None:
+    """Drop the oldest of a user, and then of all, so that one more of the user has room."""
+    own = [name for name, one in kept.items() if one.user == user]
+    for name in own[: max(0, len(own) - most_each + 1)]:
+        del kept[name]
     while len(kept) >= most:
         del kept[next(iter(kept))]

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from muster.api.ours.users import find_home_namespace
-from muster.api.status import unauthorized
+from muster.api.status import ApiError, unauthorized
 from muster.dashboard.viewing.hosts import Proof, Viewer
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
-from muster.runtime.transport import JSON, Request
+from muster.runtime.transport import JSON, Request, TransportError
 
 _REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _REVIEW = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
@@ -48,14 +48,30 @@ class TokenHost:
         if known is not None and known.until > now:
             return known.viewer
         client = known.viewer.client if known is not None else self._connect(token)
-        answer = await client.raw(Request("POST", _REVIEWS, body=_REVIEW, content_type=JSON))
-        user: Any = msgspec.json.decode(answer.body).get("status", {}).get("userInfo", {})
-        name = str(user.get("username", ""))
-        if not name or "system:unauthenticated" in (user.get("groups") or ()):
-            raise unauthorized()
-        self._known.pop(key, None)
+        try:
+            name = await _find_name(client)
+        except (ApiError, TransportError) as error:
+            is_refused = isinstance(error, ApiError) and error.code in (401, 403)
+            if known is None or is_refused:
+                self._known.pop(key, None)
+                await client.transport.close()
+            raise
+        meanwhile = self._known.pop(key, None)
+        if known is None and meanwhile is not None:  # another request asked at the same time
+            await client.transport.close()
+            client = meanwhile.viewer.client
         while len(self._known) >= _MOST_KNOWN:
             await self._known.pop(next(iter(self._known))).viewer.client.transport.close()
         viewer = Viewer(name, key, client, find_home_namespace(name) or self._namespace, client.transport)
         self._known[key] = _Known(viewer, now + TRUSTED_SECONDS)
         return viewer
+
+
+async def _find_name(client: Client) -> str:
+    """Return the name of the user of a client. Raises `ApiError` (401 for nobody), `TransportError`."""
+    answer = await client.raw(Request("POST", _REVIEWS, body=_REVIEW, content_type=JSON))
+    user: Any = msgspec.json.decode(answer.body).get("status", {}).get("userInfo", {})
+    name = str(user.get("username", ""))
+    if not name or "system:unauthenticated" in (user.get("groups") or ()):
+        raise unauthorized()
+    return name

@@ -8,6 +8,7 @@ from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
+from muster.api.ours.trials import MOST_TRIALS
 from muster.api.pods import is_finished, is_ready, why_unplaced
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.failures import (
@@ -148,7 +149,7 @@ def parse_rank(job: JobRecord, rank: str) -> str:
 
 
 def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
-    """Return the ranks in a list such as `0,2-3`. Raises `ValueError` as `parse_rank` does."""
+    """Return the ranks in a list such as `0,2-3`. Raises `ValueError` as `parse_rank` does, and for too many."""
     ranks: set[str] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -156,6 +157,8 @@ def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
             low, high = int(parse_rank(job, first)), int(parse_rank(job, last))
             if low > high:
                 raise ValueError(f"{part}: the first rank of it is higher than the last")
+            if len(ranks) + high - low >= MOST_TRIALS:
+                raise ValueError(f"{part}: more than {MOST_TRIALS} ranks; name fewer, or none for all")
             ranks |= {str(rank) for rank in range(low, high + 1)}
         else:
             ranks.add(parse_rank(job, part))

@@ -32,22 +32,22 @@ def sessions(clock):
 
 
 def test_a_link_opens_once(sessions):
-    link = sessions.make_link(ADA)
-    assert sessions.use_link(link) == ADA
+    link = sessions.make_link("ADA", ADA)
+    assert sessions.use_link(link).proof == ADA
     assert sessions.use_link(link) is None
     assert sessions.use_link("") is None
 
 
 def test_a_link_is_valid_for_a_minute(sessions, clock):
-    early, late = sessions.make_link(ADA), sessions.make_link(BOB)
+    early, late = sessions.make_link("ADA", ADA), sessions.make_link("BOB", BOB)
     clock.time += timedelta(seconds=59)
-    assert sessions.use_link(early) == ADA
+    assert sessions.use_link(early).proof == ADA
     clock.time += timedelta(seconds=1)
     assert sessions.use_link(late) is None
 
 
 def test_a_session_is_valid_for_twelve_hours_and_until_it_is_closed(sessions, clock):
-    cookie = sessions.open(ADA)
+    cookie = sessions.open("ADA", ADA)
     found = sessions.find(cookie)
     assert found is not None
     assert found.proof == ADA
@@ -55,7 +55,7 @@ def test_a_session_is_valid_for_twelve_hours_and_until_it_is_closed(sessions, cl
     clock.time += timedelta(hours=12)
     assert sessions.find(cookie) is None
     assert not sessions.is_open(found)
-    other = sessions.open(BOB)
+    other = sessions.open("BOB", BOB)
     closed = sessions.find(other)
     sessions.close(closed)
     assert sessions.find(other) is None
@@ -63,7 +63,7 @@ def test_a_session_is_valid_for_twelve_hours_and_until_it_is_closed(sessions, cl
 
 
 def test_every_sign_in_has_a_cookie_and_a_form_key_of_its_own(sessions):
-    first, second = sessions.find(sessions.open(ADA)), sessions.find(sessions.open(ADA))
+    first, second = sessions.find(sessions.open("ADA", ADA)), sessions.find(sessions.open("ADA", ADA))
     assert first.id != second.id
     assert is_form_key(first, first.form_key)
     assert not is_form_key(first, second.form_key)
@@ -71,25 +71,32 @@ def test_every_sign_in_has_a_cookie_and_a_form_key_of_its_own(sessions):
 
 
 def test_no_cookie_that_somebody_chose_is_a_session(sessions):
-    sessions.open(ADA)
+    sessions.open("ADA", ADA)
     for cookie in ("", "x", sessions.find("secret-0") and sessions.find("secret-0").id):
         assert sessions.find(cookie) is None
 
 
-def test_what_is_kept_is_bounded(sessions):
-    first = sessions.open(ADA)
-    link = sessions.make_link(ADA)
-    for _ in range(1_000):
-        sessions.open(BOB)
-        sessions.make_link(BOB)
+def test_what_is_kept_of_a_user_is_bounded_and_signs_nobody_else_out(sessions):
+    other, link = sessions.open("ADA", ADA), sessions.make_link("ADA", ADA)
+    first = sessions.open("BOB", BOB)
+    cookies = [sessions.open("BOB", BOB) for _ in range(5_000)]
+    for _ in range(5_000):
+        sessions.make_link("BOB", BOB)
     assert sessions.find(first) is None
-    assert sessions.use_link(link) is None
+    assert sum(sessions.find(cookie) is not None for cookie in cookies) == 20
+    assert sessions.find(other) is not None
+    assert sessions.use_link(link).proof == ADA
+
+
+def test_what_is_kept_in_all_is_bounded(sessions):
+    cookies = [sessions.open(f"user-{number}", ADA) for number in range(3_000)]
+    assert sum(sessions.find(cookie) is not None for cookie in cookies) == 2_000
 
 
 def test_sessions_outlive_the_process_and_links_do_not(clock, tmp_path):
     file = tmp_path / "sessions.json"
     before = Sessions(clock, file)
-    cookie, link = before.open(BOB), before.make_link(ADA)
+    cookie, link = before.open("BOB", BOB), before.make_link("ADA", ADA)
     after = Sessions(clock, file)
     found = after.find(cookie)
     assert found is not None
@@ -104,11 +111,11 @@ def test_a_damaged_file_means_that_viewers_sign_in_anew(clock, tmp_path, content
     file = tmp_path / "sessions.json"
     file.write_bytes(content)
     sessions = Sessions(clock, file)
-    assert sessions.find(sessions.open(ADA)) is not None
+    assert sessions.find(sessions.open("ADA", ADA)) is not None
 
 
 def test_a_sentence_for_the_next_page_is_said_once(sessions):
-    session = sessions.find(sessions.open(ADA))
+    session = sessions.find(sessions.open("ADA", ADA))
     sessions.say_later(session, "Cancelled.")
     assert sessions.take_said(session) == "Cancelled."
     assert sessions.take_said(session) == ""

@@ -342,4 +342,10 @@ def test_ranks_that_are_listed():
             parse_ranks(subject, text)
     with pytest.raises(ValueError, match="3-1: the first rank of it is higher"):
         parse_ranks(subject, "3-1")
+    spec = {"completions": 2**31 - 1, "completionMode": "Indexed"}
+    endless = record_of(msgspec.convert({"metadata": {"name": "j"}, "spec": spec}, Job))
+    for text in ("0-2147483646", "0-99998,200000-200001", "0-60000,70000-130000"):
+        with pytest.raises(ValueError, match="more than 100000 ranks; name fewer"):
+            parse_ranks(endless, text)
+    assert len(parse_ranks(endless, "0-99999")) == 100_000
     assert parse_ranks(job(), "x7k2p,ab") == {"x7k2p", "ab"}

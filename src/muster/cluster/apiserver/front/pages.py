@@ -44,6 +44,11 @@ class PlainFront:
         if self._pages.has(scope["path"]):
             await self._pages.app(scope, receive, send)
             return
+        if scope["path"] == "/":  # somebody has typed the address into a browser
+            fields = [(b"location", f"{self._pages.root}/".encode()), (b"content-length", b"0")]
+            await send({"type": "http.response.start", "status": 303, "headers": fields})
+            await send({"type": "http.response.body", "body": b""})
+            return
         fields = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
         fields.append((b"content-length", str(len(_NEEDS_TLS)).encode()))
         await send({"type": "http.response.start", "status": 400, "headers": fields})

@@ -15,10 +15,12 @@ from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.api.status import ApiError
 from muster.api.volcano import VOLCANO_JOB
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.plugins.userwrites import access_to_quota
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.identity.users import MASTERS
+from muster.cluster.apiserver.identity.users import MASTERS, Authorizer
 from muster.cluster.store import Key, Store
 
 # The kinds that the server's own controllers run, and the `managedBy` that says so.
@@ -29,10 +31,11 @@ _OWN: Final[tuple[tuple[Kind[Any], str], ...]] = (
 )
 
 
-def refuse_forged_parts(kinds: Iterable[str]) -> Plugin:
+def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
     """Return the judging plugin for pods and for jobs of these kinds.
 
-    Members of `system:masters` pass, as the controllers are.
+    Members of `system:masters` pass, as the controllers are. The controller of a `managedBy` that is not the server's
+    passes if it may write the status of Workloads: anybody may write such a name into the own job.
     """
     concerned = frozenset({*kinds, POD.resource})
 
@@ -44,20 +47,30 @@ def refuse_forged_parts(kinds: Iterable[str]) -> Plugin:
         if attempt.old is not None and _find_controller(attempt.old) == owner:
             return
         for kind, manager in _OWN:
-            if owner.get("kind") == kind.kind and _runs(store, kind, manager, attempt.namespace, owner):
+            if owner.get("kind") != kind.kind:
+                continue
+            runs = _find_runner(store, kind, manager, attempt.namespace, owner)
+            if runs is not None and (runs or not _may_decide_on_quota(attempt)):
                 raise attempt.refused(
                     f"{kind.kind} {owner['name']} cannot be its controller: the server alone makes the parts of that "
                     f"{kind.kind}, on its quota"
                 )
 
+    def _may_decide_on_quota(attempt: Attempt) -> bool:
+        try:
+            authorizer(access_to_quota(attempt))
+        except ApiError:
+            return False
+        return True
+
     return judge
 
 
-def _runs(store: Store, kind: Kind[Any], manager: str, namespace: str, owner: Mapping[str, Any]) -> bool:
-    """Return whether the owner is there, and one of the server's own controllers runs it."""
+def _find_runner(store: Store, kind: Kind[Any], manager: str, namespace: str, owner: Mapping[str, Any]) -> bool | None:
+    """Return whether one of the server's own controllers runs the owner; None if the owner is not there."""
     entry = store.latest(Key(kind.resource, namespace, str(owner.get("name", ""))))
     if entry is None or entry.header.uid != owner.get("uid"):
-        return False
+        return None
     spec = msgspec.json.decode(entry.body).get("spec") or {}
     return (spec.get("managedBy") or manager) in (manager, MULTI_KUEUE_CONTROLLER)
 

@@ -30,7 +30,7 @@ def limit_user_writes(authorizer: Authorizer) -> Plugin:
             return
         if why := _find_objection(attempt, attempt.old):
             try:
-                authorizer(_write_of_quota(attempt))
+                authorizer(access_to_quota(attempt))
             except ApiError:
                 raise attempt.refused(why) from None
 
@@ -85,5 +85,6 @@ def _without(status: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in status.items() if name not in names}
 
 
-def _write_of_quota(attempt: Attempt) -> Access:
+def access_to_quota(attempt: Attempt) -> Access:
+    """Return the right to write the status of Workloads, which whoever decides on quota has."""
     return Access(attempt.user, "update", WORKLOAD.group, f"{WORKLOAD.plural}/status", attempt.namespace, attempt.name)
