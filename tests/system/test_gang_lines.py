@@ -19,8 +19,8 @@ from muster.api.pods import why_unplaced
 from muster.api.status import ApiError, Status
 from muster.api.values.durations import SECOND
 from muster.controllers.integrations.table import gang_sources
-from muster.controllers.scheduler.halves import REST_SECONDS
 from muster.controllers.scheduler.scheduler import Scheduler
+from muster.controllers.scheduler.state import REST_SECONDS
 from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual

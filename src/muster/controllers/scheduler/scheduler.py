@@ -11,8 +11,9 @@ A gang of several pods is bound by several writes. Each write records the intent
 places any other pod. If the rest no longer fits, or the gang's carrier is deleted, the bound pods are deleted
 (`halves`). So finally a gang is bound whole or not at all.
 
-This module is the loop: it handles events, takes the next gang (`agenda`), and places it. `shortage` handles gangs that
-find no room.
+This module is the loop: it handles events, takes the next gang (`agenda`), and places it. All that is known is the
+`SchedulerState`. Its decisions are functions: `deciding`, `shortage`, `halves`, `recovery`, `lacking`. `Executor` does
+what they decide about gangs that wait, and this module what they decide about a gang that starts.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -29,7 +30,7 @@ from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import SCHEDULERS, Due, Gang, GangSource, Turn, is_counted, shrunk_to
 from muster.controllers.intents import read_intent
-from muster.controllers.scheduler.agenda import SHRINK_SECONDS, SWEEP_SECONDS, Agenda, Look
+from muster.controllers.scheduler.agenda import SHRINK_SECONDS, Agenda, Look
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.binding import Binder
 from muster.controllers.scheduler.capacityrequest import CapacityRequests
@@ -37,14 +38,15 @@ from muster.controllers.scheduler.carrier import Carrier, Carriers
 from muster.controllers.scheduler.deciding import Kept, decide_start
 from muster.controllers.scheduler.decisions import PlacementRecorder
 from muster.controllers.scheduler.donejobs import DoneJobs
-from muster.controllers.scheduler.halves import Halves
+from muster.controllers.scheduler.evicting import Evictor
+from muster.controllers.scheduler.executing import Executor
+from muster.controllers.scheduler.lacking import decide_report
 from muster.controllers.scheduler.metrics import SchedulerMetrics
 from muster.controllers.scheduler.pending import PendingGangs
-from muster.controllers.scheduler.preemption import Preemptor
-from muster.controllers.scheduler.recovery import Recovery
 from muster.controllers.scheduler.roster import Roster
-from muster.controllers.scheduler.shortage import Shortage
+from muster.controllers.scheduler.state import Rules, SchedulerState
 from muster.controllers.scheduler.telling import Teller
+from muster.controllers.scheduler.victims import Victims
 from muster.gang.demands import Demand
 from muster.gang.elastic import Waiting
 from muster.gang.nodes.capacity import Strategy
@@ -65,8 +67,6 @@ WORKERS = 16
 # The maximum number of nodes to exclude, one after the other, because their devices do not suit a gang.
 MOST_REPLACEMENTS = 32
 
-# A gang that lacks pods for this many seconds is reported.
-LACKING_SECONDS = 1.0
 
 _DEFAULT = Scheduling()
 
@@ -97,33 +97,30 @@ class Scheduler(Reconciler):
         decisions: DecisionLog | None = None,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
-        self._records = PlacementRecorder(DecisionLog() if decisions is None else decisions, manager.clock)
-        # By gang: since when it lacks pods, which, and the published reason.
-        self._lacking: dict[str, tuple[float, str, str]] = {}
-        self._shrunk: set[str] = set()  # gangs with fewer members than their carriers record
-        self._roster = roster = Roster(sources, names, Strategy(settings.scoring_strategy), matches)
+        roster = Roster(sources, names, Strategy(settings.scoring_strategy), matches)
+        self._done = DoneJobs(manager, sources)
+        carriers = Carriers(self._find_carrier, self._done.of)
+        pending = PendingGangs(roster, partial(roster.running, carried=carriers.end), settings.overtakings)
+        self._sizes = Sizes(manager, recorder, names)
+        self._state = state = SchedulerState(
+            roster, carriers, pending,
+            Victims(roster, carriers.needs, settings.minimum_run_time / SECOND),
+            manager.informer(POD_DISRUPTION_BUDGET, optional=True).all,
+            Agenda(self._controller.queue, roster, pending, lambda: self._sizes.active),
+            Rules(settings.recovery_timeout, queues_recover),
+        )  # fmt: skip
         self._binder = Binder(self._client, self._clock, roster)
         self._teller = Teller(self._client, recorder, self._clock)
-        self._done = DoneJobs(manager, sources)
-        self._said = Carriers(self._find_carrier, self._done.of)
-        self._pending = PendingGangs(roster, partial(roster.running, carried=self._said.end), settings.overtakings)
-        self._metrics = SchedulerMetrics(manager.registry, lambda: len(self._pending))
-        self._sizes = Sizes(manager, recorder, names)
-        self._agenda = Agenda(self._controller.queue, roster, self._pending, lambda: self._sizes.active)
-        least = settings.minimum_run_time / SECOND
-        self._preemptor = Preemptor(manager, recorder, roster, self._said.needs, least, runs_jobs=runs_jobs)
-        self._halves = Halves(roster, self._pending, self._said, self._agenda, self._binder, self._teller, self._clock)
-        self._recovery = Recovery(
-            self._pending, self._agenda, self._preemptor, self._teller, self._records, self._clock,
-            settings.recovery_timeout, queues_recover=queues_recover,
-        )  # fmt: skip
+        self._records = PlacementRecorder(DecisionLog() if decisions is None else decisions, manager.clock)
+        self._metrics = SchedulerMetrics(manager.registry, lambda: len(pending))
+        self._evictor = Evictor(self._client, recorder, state.displaced, runs_jobs=runs_jobs)
         self._requests: CapacityRequests | None = None
         if settings.provisioning_class_name:
-            self._requests = CapacityRequests(manager, recorder, settings.provisioning_class_name, self._is_waiting)
+            self._requests = CapacityRequests(manager, recorder, settings.provisioning_class_name, state.is_waiting)
             manager.add(self._requests)
-        self._shortage = Shortage(
-            roster, self._pending, self._agenda, self._preemptor, self._halves, self._recovery, self._teller,
-            self._sizes, self._requests, self._metrics, self._records, self._clock,
+        self._executor = Executor(
+            state, self._binder, self._evictor, self._teller, self._records, self._metrics, self._sizes,
+            self._requests, self._clock,
         )  # fmt: skip
         self._carriers = [
             (one, kind, manager.informer(kind, optional=one.optional)) for one in sources for kind in one.kinds
@@ -132,7 +129,7 @@ class Scheduler(Reconciler):
 
     def _follow(self, manager: Manager) -> None:
         """Register handlers for the events of the cluster."""
-        around, roster = self._on_surroundings, self._roster
+        around, roster = self._on_surroundings, self._state.roster
         manager.informer(POD_DISRUPTION_BUDGET, optional=True).on_change(self._on_budget)
         manager.informer(NODE).on_change(self._on_node)
         manager.informer(NAMESPACE).on_change(partial(around, roster.namespace_changed))
@@ -144,144 +141,108 @@ class Scheduler(Reconciler):
         manager.informer(RESOURCE_CLAIM, optional=True).on_change(partial(around, roster.resource_claim_changed))
         manager.informer(POD).on_change(self._on_pod)
         self._done.on_change(self._on_members_done)
-        self._sizes.on_change(self._agenda.sizes)
+        self._sizes.on_change(self._state.agenda.sizes)
         for source, _, carriers in self._carriers:
             carriers.on_change(partial(self._on_carrier, source))
 
     async def run(self) -> None:
         """Finish the unfinished work of an earlier scheduler, then schedule."""
-        for key, gang in self._roster.gangs.items():
-            if self._said.half_bound(key, gang):
-                self._agenda.repair(key)
-        if self._preemptor.resume():
-            self._agenda.evict()
+        self._state.resume()
         await super().run()
 
     # Events of the cluster.
 
-    def _retry_waiting(self) -> None:
-        """Retry waiting gangs, after room became free or another change that could help."""
-        self._pending.freed()
-        self._agenda.sweep()
-
     def _on_node(self, old: Node | None, new: Node | None) -> None:
-        if self._roster.node_changed(old, new) or new is None:  # the head may never fit without that node
-            self._halves.node_changed((new if new is not None else old).metadata.name)  # type: ignore[union-attr]
-            self._retry_waiting()
+        state = self._state
+        if state.roster.node_changed(old, new) or new is None:  # the head may never fit without that node
+            state.half_bound.open_node((new if new is not None else old).metadata.name)  # type: ignore[union-attr]
+            state.retry_waiting()
 
     def _on_surroundings(self, changed: Callable[[Any, Any], bool], old: Any | None, new: Any | None) -> None:
         if changed(old, new):
-            self._retry_waiting()
+            self._state.retry_waiting()
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        change = self._roster.pod_changed(old, new)
+        state = self._state
+        change = state.roster.pod_changed(old, new)
         if new is None and old is not None:
-            self._halves.forget_pod(old.metadata.uid)
+            state.half_bound.closed.pop(old.metadata.uid, None)
             self._binder.forget(old.metadata.uid)
         if change.freed:
-            self._retry_waiting()
-        elif change.moved and self._pending.met_others():
-            self._agenda.sweep()
+            state.retry_waiting()
+        elif change.moved and state.pending.met_others():
+            state.agenda.sweep()
         for key in {change.before, change.key}:
-            gang = self._roster.gangs.get(key)
-            if gang is None or not gang.unbound:
+            if not state.is_waiting(key):
                 self._forget(key)
-        gang = self._roster.gangs.get(change.key)
-        if gang is not None and gang.unbound and change.due:
-            self._agenda.changed(change.key, gang)
+        if change.due and state.is_waiting(change.key):
+            state.agenda.changed(change.key, state.roster.gangs[change.key])
 
     def _on_budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
         allowed = new.status.disruptions_allowed if new is not None else None
         if old is not None and (allowed is None or allowed > old.status.disruptions_allowed):
-            self._pending.try_again()
-            self._agenda.sweep()
+            self._state.pending.try_again()
+            self._state.agenda.sweep()
 
     def _on_carrier(self, source: GangSource[Any], old: Any | None, new: Any | None) -> None:
-        key = source.key_of(new if new is not None else old)
-        self._roster.carrier_changed(key)
-        gang = self._roster.gangs.get(key)
+        state, key = self._state, source.key_of(new if new is not None else old)
+        state.roster.carrier_changed(key)
+        gang = state.roster.gangs.get(key)
         if gang is None:
-            self._shrunk.discard(key)
+            state.shrunk.discard(key)
             return
         if new is not None and shrunk_to(source, new) is not None:
-            self._shrunk.add(key)
-        if gang.unbound or key in self._shrunk:
-            self._agenda.changed(key, gang)
+            state.shrunk.add(key)
+        if gang.unbound or key in state.shrunk:
+            state.agenda.changed(key, gang)
 
     def _on_members_done(self, key: str) -> None:
-        gang = self._roster.gangs.get(key)
-        if gang is not None and gang.unbound:
-            self._agenda.changed(key, gang)
+        if self._state.is_waiting(key):
+            self._state.agenda.changed(key, self._state.roster.gangs[key])
 
     def _forget(self, key: str) -> None:
-        """Forget the state of a gang that no longer waits."""
-        self._lacking.pop(key, None)
-        self._halves.forget(key)
-        self._recovery.forget(key)
+        """Forget a gang that no longer waits."""
         if self._requests is not None:
             self._requests.forget(key)
-        self._stop_waiting(key)
-
-    def _stop_waiting(self, key: str) -> None:
-        """Remove from the waiting gangs a gang that starts, or that waits for something other than room.
-
-        Spare its victims.
-        """
-        if self._pending.forget(key):
-            self._agenda.sweep()
-            self._agenda.sizes()
-        if self._preemptor.spare(key):
-            self._agenda.evict()
-
-    def _is_waiting(self, key: str) -> bool:
-        gang = self._roster.gangs.get(key)
-        return gang is not None and bool(gang.unbound)
+        self._state.forget(key)
 
     # Reconciliation.
 
     async def _reconcile(self, key: str) -> Result:
+        state = self._state
         match key:
             case Look.SWEEP:
-                self._sweep()
+                state.sweep()
             case Look.EVICT:
-                await self._preemptor.evict()
+                await self._evictor.evict()
             case Look.LATER:
-                self._pending.try_again()
-                self._agenda.sweep()
+                state.pending.try_again()
+                state.agenda.sweep()
             case Look.SHRINK | Look.GROW:
                 return await self._reconcile_sizes(grow=key == Look.GROW)
-            case _ if key in self._roster.gangs:
+            case _ if key in state.roster.gangs:
                 return await self._reconcile_gang(key)
         return None
 
-    def _sweep(self) -> None:
-        """Queue the first gang of each class again."""
-        for key in self._pending.sweep():
-            self._agenda.gang(key)
-        self._agenda.sizes()
-
     async def _reconcile_gang(self, key: str) -> Result:
         """Place the pods of a gang that are due."""
-        rest = self._halves.rest(key)
-        if rest > 0:
-            self._stop_waiting(key)
-            return rest
-        if self._preemptor.goes(key):  # its running pods are being evicted
-            self._stop_waiting(key)
-            return SWEEP_SECONDS
-        gang = self._roster.gangs[key]
+        state = self._state
+        if (pause := state.find_pause(key, self._clock.monotonic())) > 0:
+            state.stop_waiting(key)
+            return pause
+        gang = state.roster.gangs[key]
         await self._binder.settle(gang.unbound)
-        if key in self._shrunk:
+        if key in state.shrunk:
             await self._record_shrink(key, gang)
-        carrier, due = self._said.due(key, self._roster)
+        carrier, due = state.carriers.due(key, state.roster)
         if not any(turn.repairs for turn in due.turns):
-            self._recovery.forget(key)
+            state.broken.pop(key, None)
         if not due.turns:
-            self._stop_waiting(key)
+            state.stop_waiting(key)
             if due.lacking or carrier is None:
-                await self._halves.look_at(key, carrier, due.lacking, may_change=True)
+                await self._executor.take_back_half(key, carrier, due.lacking, may_change=True)
             return self._report_lacking(key, due.lacking, carrier)
-        self._lacking.pop(key, None)
+        state.lacking.pop(key, None)
         refused: set[Hashable] = set()
         broken = False
         for turn in self._split_turns(due):
@@ -297,16 +258,16 @@ class Scheduler(Reconciler):
 
     async def _record_shrink(self, key: str, gang: Gang) -> None:
         """Record on the carrier of a gang how many members remain."""
-        carrier = self._said.of(key, gang)
+        carrier = self._state.carriers.of(key, gang)
         most = shrunk_to(gang.source, carrier.object) if gang.source is not None and carrier is not None else None
         if carrier is not None and most is not None:
             await self._binder.record_held(carrier, most)
-        self._shrunk.discard(key)
+        self._state.shrunk.discard(key)
 
     def _split_turns(self, due: Due) -> Iterator[Turn]:
         """Yield the turns of a gang. While nodes are reserved, each pod of a next wave has its own turn."""
         for turn in due.turns:
-            yield from turn.one_by_one() if self._pending.keeps_nodes else (turn,)
+            yield from turn.one_by_one() if self._state.pending.keeps_nodes else (turn,)
 
     def _find_carrier(self, source: GangSource[Any], key: str) -> Carrier | None:
         for one, kind, carriers in self._carriers:
@@ -316,47 +277,38 @@ class Scheduler(Reconciler):
 
     def _report_lacking(self, key: str, sentence: str, carrier: Carrier | None) -> Result:
         """Report that a gang lacks pods, or its carrier, once it has lacked the same for a while."""
-        gang, now = self._roster.gangs.get(key), self._clock.monotonic()
-        if not sentence or gang is None or not gang.unbound:
-            self._lacking.pop(key, None)
-            return None
-        since, last_sentence, published = self._lacking.get(key, (now, sentence, ""))
-        if last_sentence != sentence:
-            since = now
-        is_waiting = sentence != published and since + LACKING_SECONDS > now
-        self._lacking[key] = since, sentence, published if is_waiting else sentence
-        if is_waiting:
-            return since + LACKING_SECONDS - now
-        if sentence != published:
-            self._teller.warn("Unschedulable", next(iter(gang.unbound.values())), carrier, sentence)
+        decision = decide_report(self._state, key, sentence, self._clock.monotonic())
+        if not isinstance(decision, Pod):
+            return decision
+        self._teller.warn("Unschedulable", decision, carrier, sentence)
         return None
 
     async def _reconcile_sizes(self, *, grow: bool) -> Result:
         waiting = []
-        for key in self._pending.in_order():
-            carrier, due = self._said.due(key, self._roster)
+        for key in self._state.pending.in_order():
+            carrier, due = self._state.carriers.due(key, self._state.roster)
             if due.turns:
                 first = due.turns[0]
                 alike = sum(turn.demand is first.demand for turn in due.turns)
                 pods, count = (first.pods[:1], len(first.pods)) if first.demand is Demand.WAVE else (first.pods, alike)
                 name = key_of(carrier.object if carrier is not None else pods[0])
-                priority = self._roster.gangs[key].priority
-                shapes = count_shapes(pods, self._roster.capacity.watched, self._roster.devices.ask)
+                priority = self._state.roster.gangs[key].priority
+                shapes = count_shapes(pods, self._state.roster.capacity.watched, self._state.roster.devices.ask)
                 waiting.append(Waiting(key, name, priority, shapes, count))
-        roster = self._roster
+        roster = self._state.roster
         around = roster.capacity, roster.gangs, roster.leaving
         again = await self._sizes.look(*around, waiting, grow=grow, asking=roster.devices.ask)
         return SHRINK_SECONDS if again else None
 
     def _make_ask(self, key: str, turn: Turn, carrier: Carrier | None) -> Ask | None:
         """Return the request of a turn; None if its pods need not be placed any more, which the next event handles."""
-        capacity, gang = self._roster.capacity, self._roster.gangs.get(key)
+        capacity, gang = self._state.roster.capacity, self._state.roster.gangs.get(key)
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
             return None
-        if sum(self._roster.unassume(pod.metadata.uid) for pod in turn.pods):  # left by an interrupted attempt
-            self._pending.freed()
-        closed = self._halves.closed(turn.pods)
-        return Ask.of(key, gang, turn, carrier, capacity, closed, self._roster.devices.ask)
+        if sum(self._state.roster.unassume(pod.metadata.uid) for pod in turn.pods):  # left by an interrupted attempt
+            self._state.pending.freed()
+        closed = self._state.half_bound.find_closed(turn.pods, self._clock.monotonic())
+        return Ask.of(key, gang, turn, carrier, capacity, closed, self._state.roster.devices.ask)
 
     async def _place(self, ask: Ask) -> bool:
         """Bind the pods of a turn together if they may start; return whether they did.
@@ -364,17 +316,17 @@ class Scheduler(Reconciler):
         No other task runs between the decision and the assignment.
         """
         now, began = self._clock.now().timestamp(), self._clock.monotonic()
-        outcome = decide_start(self._pending, ask, self._roster.capacity, now)
+        outcome = decide_start(self._state.pending, ask, self._state.roster.capacity, now)
         self._metrics.decided(self._clock.monotonic() - began)
         if isinstance(outcome, Refusal):
-            await self._shortage.no_room(ask, outcome, now)
+            await self._executor.wait_for_room(ask, outcome, now)
             return False
         if isinstance(outcome, Kept):
-            await self._shortage.kept_for(outcome.head, ask, now)
+            await self._executor.wait_for_head(ask, outcome.head, now)
             return False
         chosen = self._pick_devices(ask, outcome)
         if chosen is None:
-            await self._shortage.devices_differ(ask)
+            await self._executor.wait_for_devices(ask)
             return False
         return await self._start(ask, chosen)
 
@@ -382,13 +334,13 @@ class Scheduler(Reconciler):
         """Pick the devices that the pods claim. If a node has too few, place the gang without that node."""
         if not any(pod.spec.resource_claims for pod in ask.turn.pods):
             return chosen
-        nominated = self._pending.kept_for_others(ask.key, ask.standing)
+        nominated = self._state.pending.kept_for_others(ask.key, ask.standing)
         for _ in range(MOST_REPLACEMENTS):
-            lacking = self._roster.devices.pick(ask.bindings(chosen))
+            lacking = self._state.roster.devices.pick(ask.bindings(chosen))
             if not lacking:
                 return chosen
             ask = ask.without_node(lacking)
-            outcome = ask.place(self._roster.capacity, nominated)
+            outcome = ask.place(self._state.roster.capacity, nominated)
             if isinstance(outcome, Refusal):
                 return None
             chosen = outcome
@@ -397,17 +349,17 @@ class Scheduler(Reconciler):
     async def _start(self, ask: Ask, chosen: Chosen) -> bool:
         """Bind pods to their chosen nodes; they use the nodes' room from now on."""
         bindings = ask.bindings(chosen)
-        self._stop_waiting(ask.key)
+        self._state.stop_waiting(ask.key)
         if ask.turn.repairs:
-            self._recovery.forget(ask.key)
+            self._state.broken.pop(ask.key, None)
         if self._requests is not None:
             self._requests.forget(ask.key)
         for pod, node in bindings:
-            self._roster.assume(pod, node)
-        if self._pending.met_others():
-            self._agenda.sweep()
+            self._state.roster.assume(pod, node)
+        if self._state.pending.met_others():
+            self._state.agenda.sweep()
         pods = [pod for pod, _ in bindings]
-        intent = ask.intent(pods, self._roster.others(ask.key))
+        intent = ask.intent(pods, self._state.roster.others(ask.key))
         under_way = intent if intent is not None and intent.leaves else None
         try:
             if ask.carrier is not None:
@@ -420,12 +372,12 @@ class Scheduler(Reconciler):
         except (ApiError, TransportError):
             self._unassume(ask.key, bindings)
             raise
-        self._agenda.sizes()
-        if (alike := self._pending.next_alike(ask.alike)) is not None:
-            self._agenda.gang(alike)
+        self._state.agenda.sizes()
+        if (alike := self._state.pending.next_alike(ask.alike)) is not None:
+            self._state.agenda.gang(alike)
         if refusals:
             self._metrics.attempted("error", len(refusals))
-            await self._halves.replan(ask, refusals)
+            await self._executor.replan(ask, refusals)
             return False
         self._metrics.attempted("scheduled", len(bindings))
         self._teller.bound(bindings, ask.carrier)
@@ -433,14 +385,14 @@ class Scheduler(Reconciler):
         if ask.carrier is not None and (under_way or (ask.turn.repairs and read_intent(ask.carrier.meta))):
             await self._binder.forget_intent(ask.carrier)
         if len(bindings) < len(ask.turn.pods):  # pods above the minimum wait alone
-            self._agenda.gang(ask.key)
+            self._state.agenda.gang(ask.key)
         return True
 
     def _unassume(self, key: str, bindings: Sequence[tuple[Pod, str]]) -> None:
         """Release the room of pods that were certainly not bound."""
-        gang = self._roster.gangs.get(key)
+        gang = self._state.roster.gangs.get(key)
         for pod, _ in bindings:
             uid = pod.metadata.uid
             if gang is not None and uid in gang.unbound and not self._binder.may_be_bound(uid):
-                self._roster.unassume(uid)
-        self._retry_waiting()
+                self._state.roster.unassume(uid)
+        self._state.retry_waiting()

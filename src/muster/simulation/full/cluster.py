@@ -21,7 +21,7 @@ from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import keep_compacted
 from muster.controllers.engine import Part
-from muster.controllers.scheduler.preemption import make_eviction
+from muster.controllers.scheduler.evicting import make_eviction
 from muster.runtime.clock import VirtualClock
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random

@@ -1,0 +1,29 @@
+"""Decide when users are told that a gang lacks pods, or its carrier."""
+
+from muster.api.core import Pod
+from muster.controllers.scheduler.state import Lack, SchedulerState
+
+# A gang that lacks pods for this many seconds is reported.
+LACKING_SECONDS = 1.0
+
+
+def decide_report(state: SchedulerState, key: str, sentence: str, now: float) -> Pod | float | None:
+    """Return the pod on which a lack is reported now, the seconds until it would be, or None.
+
+    sentence: what the gang lacks, for users; "" if nothing.
+    now: monotonic.
+    """
+    gang = state.roster.gangs.get(key)
+    if not sentence or gang is None or not gang.unbound:
+        state.lacking.pop(key, None)
+        return None
+    last = state.lacking.get(key, Lack(now, sentence, ""))
+    since = last.since if last.sentence == sentence else now
+    if sentence == last.published:
+        state.lacking[key] = Lack(since, sentence, sentence)
+        return None
+    if since + LACKING_SECONDS > now:
+        state.lacking[key] = Lack(since, sentence, last.published)
+        return since + LACKING_SECONDS - now
+    state.lacking[key] = Lack(since, sentence, sentence)
+    return next(iter(gang.unbound.values()))
