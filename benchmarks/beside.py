@@ -8,9 +8,12 @@ Muster's rate to the peer's. More than 1 is better, and noise that lasts longer 
 divide by what all processes of a side took. The machine's speed is a fixed loop.
 
 - creates, gets, status: requests over 32 connections of HTTP/1.1, and over one of HTTP/2 with 32 at once.
-- watch: events to 200 watches, and each sees all.
+- watch: events to 200 watches, and each sees all. A watch that the server ends goes on from its last change.
 - bound: a Job of so many pods, from its creation to the last binding.
 - prompt: commands on a cluster that runs, and from cold; multiples of `python -c pass`, and no peer.
+
+Requests and watches are those of a client in Go where `go` is on the PATH, or where MUSTER_GO names it. Elsewhere they
+are of a client in Python: it takes a core, and a watch that the server ends does not go on.
 """
 
 import argparse
@@ -30,7 +33,8 @@ from functools import partial
 from pathlib import Path
 
 from clients import Ask, Times, at_once
-from protocols import CONNECTIONS, DESCRIPTORS, ROWS, Result, Row, Server
+from goclient import built_client, rows_by
+from protocols import CONNECTIONS, DESCRIPTORS, ROWS, WATCHES, Result, Row, Server
 from tests.kubeplane import kube_plane
 
 from muster.runtime.kube import kubeconfig_files
@@ -167,24 +171,27 @@ async def _make_nodes(ask: Ask) -> None:
         await ask("PATCH", f"/api/v1/nodes/{name}", b'{"spec":{"taints":null}}')
 
 
-def choose_rows(names: Sequence[str], pods: int) -> dict[str, Row]:
-    """Return the rows that were asked for, by their titles."""
-    titles = {
-        "creates": [one for one in ROWS if one.startswith("creates") and f"{CONNECTIONS} " in one],
-        "gets": [one for one in ROWS if one.startswith("gets") and f"{CONNECTIONS} " in one],
-        "watch": [one for one in ROWS if one.startswith("events")],
+def choose_rows(names: Sequence[str], pods: int, client: Path | None) -> dict[str, Row]:
+    """Return the rows that were asked for, by their titles.
+
+    client: the client in Go; without it the client in Python asks.
+    """
+    known = ROWS | {
+        f"status patches/s, HTTP/1.1, {CONNECTIONS} connections": statuses("1.1"),
+        f"status patches/s, one HTTP/2 connection, {CONNECTIONS} at once": statuses("2"),
     }
-    rows: dict[str, Row] = {}
-    for name in names:
-        rows |= {title: ROWS[title] for title in titles.get(name, ())}
-        if name == "status":
-            rows |= {
-                f"status patches/s, HTTP/1.1, {CONNECTIONS} connections": statuses("1.1"),
-                f"status patches/s, one HTTP/2 connection, {CONNECTIONS} at once": statuses("2"),
-            }
-        elif name == "bound":
-            rows[f"pods/s, a Job of {pods:,}, created to bound"] = bound(pods)
-    return rows
+    if client is not None:
+        known = rows_by(client)
+    known[f"pods/s, a Job of {pods:,}, created to bound"] = bound(pods)
+    begins = {"creates": "creates", "gets": "gets", "status": "status", "watch": "events", "bound": "pods"}
+    sizes = (f"{CONNECTIONS} ", f"{WATCHES} ", f"{pods:,}")
+    return {
+        title: row
+        for name in names
+        if name in begins
+        for title, row in known.items()
+        if title.startswith(begins[name]) and any(size in title for size in sizes)
+    }
 
 
 def compare(rows: dict[str, Row], turns: int, seconds: float) -> dict[str, tuple[Rates, Rates]]:
@@ -203,7 +210,8 @@ def compare(rows: dict[str, Row], turns: int, seconds: float) -> dict[str, tuple
                     rates = found[title][which]
                     rates.by_time.append(result.rate)
                     rates.by_cpu.append(result.rate * took / max(side.cpu() - before, 1e-9))
-                    print(f"  turn {turn + 1}  {side.server.name:<8}{title:<66}{result.rate:>10,.0f}", flush=True)
+                    line = f"  turn {turn + 1}  {side.server.name:<8}{title:<66}{result.rate:>10,.0f}  {result.note}"
+                    print(line.rstrip(), flush=True)
     return found
 
 
@@ -291,8 +299,9 @@ def main() -> None:
     allow_descriptors(DESCRIPTORS)
     print(f"load {os.getloadavg()[0]:.1f}; a loop of 10,000,000 takes {_time_loop():.2f} s of CPU")
     names = options.rows.split(",")
-    if rows := choose_rows(names, options.pods):
-        show(compare(rows, options.turns, options.seconds))
+    with built_client() as client:
+        if rows := choose_rows(names, options.pods, client):
+            show(compare(rows, options.turns, options.seconds))
     if "prompt" in names:
         prompt(options.turns)
 

@@ -1,0 +1,3 @@
+module muster.dev/benchmarks/client
+
+go 1.22
