@@ -5,10 +5,13 @@ system can be replayed.
 """
 
 import random
-import uuid
 
 # The letters of generated names: no vowels and no look-alikes, so that no word appears by accident.
 SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+# The bits of a UUID that are not random, and their values in one of version 4 (RFC 9562).
+_FIXED = 0xF000 << 64 | 0xC000 << 48
+_VERSION_4 = 0x4000 << 64 | 0x8000 << 48
 
 
 class Random:
@@ -34,7 +37,9 @@ class Ids:
 
     def uid(self) -> str:
         """Return a version 4 UUID in its text form."""
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        # Every request and every object needs one, and `uuid.UUID` takes half as long again.
+        digits = f"{self._random.getrandbits(128) & ~_FIXED | _VERSION_4:032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     def suffix(self, length: int = 5) -> str:
         """Return random letters for the end of a generated name."""

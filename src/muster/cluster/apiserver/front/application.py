@@ -6,7 +6,6 @@ It bounds the time and the seats of each request. The pipeline decides what is a
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import ExitStack
 from functools import partial
 from urllib.parse import parse_qsl
 
@@ -17,8 +16,10 @@ from muster.cluster.apiserver.answers import Answer, refusal
 from muster.cluster.apiserver.decode import ReadAhead, takes_long
 from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
+from muster.cluster.apiserver.front.deadlines import Deadlines
 from muster.cluster.apiserver.front.flow import Flow, Shares, room_for, seats_for
 from muster.cluster.apiserver.front.incoming import Body
+from muster.cluster.apiserver.front.loans import Loans
 from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.front.revocation import RevocableStreams
 from muster.cluster.apiserver.front.sending import respond
@@ -43,6 +44,7 @@ class Application:
 
     def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow, pages: Pages | None = None) -> None:
         self.streams = RevocableStreams()
+        self._deadlines = Deadlines()
         self._server = server
         self._authenticator = authenticator
         self._flow = flow
@@ -58,7 +60,7 @@ class Application:
         headers[AUDIT_ID] = headers.get(AUDIT_ID, b"")[:MAX_AUDIT_ID_BYTES] or self._server.ids.uid().encode()
         body = Body(scope["method"], headers, receive)
         # `taken` ends before the answer is sent: a client that reads slowly holds no seat.
-        with ExitStack() as opened:
+        with Loans() as opened:
             try:
                 request = _request(scope, headers, caller)
                 user = await self._find_user(caller, request, headers)
@@ -67,7 +69,7 @@ class Application:
                 if is_long_running(request.method, request.path, request.query):
                     authenticate = partial(self._authenticator.user, caller.user, text(headers, b"authorization"))
                     opened.callback(self.streams.enter(user.name, authenticate, caller.break_off))
-                with ExitStack() as taken:
+                with Loans() as taken:
                     answer = await self._answer(exchange, body, caller, taken, opened)
             except ApiError as error:
                 answer = _refused(error)
@@ -99,9 +101,7 @@ class Application:
             self._server.not_known(request)
             raise
 
-    async def _answer(
-        self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack, opened: ExitStack
-    ) -> Answer:
+    async def _answer(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> Answer:
         if exchange.refused is not None:
             return exchange.refused
         try:
@@ -114,14 +114,12 @@ class Application:
         if seconds is None:
             return await self._server.answer(exchange)
         try:
-            async with asyncio.timeout(seconds):
+            with self._deadlines.within(seconds):
                 return await self._server.answer(exchange)
         except TimeoutError:
             return refusal(_timeout("request did not complete within the allotted timeout"))
 
-    async def _admit(
-        self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack, opened: ExitStack
-    ) -> float | None:
+    async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
         """Read the body, wait for a seat, and return the seconds that the answer may take (None for no bound).
 
         Leaving `taken` gives back the seats and the room. Leaving `opened` gives back the place of a stream or a list.
@@ -138,7 +136,7 @@ class Application:
             seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
         if size:
             await _take(flow.room, user, room_for(size), caller, taken)
-            content = await body.read()
+            content = await (body.read_received() if caller.is_received else body.read())
             if takes_long(content, request.content_type):
                 content = await self._read_ahead(content, exchange, caller)
             exchange.body_came(content)
@@ -153,12 +151,12 @@ class Application:
 
         The readers are lent to users in turn, one by default. Raises `ApiError` (429).
         """
-        with ExitStack() as taken:
+        with Loans() as taken:
             await _take(self._flow.readers, exchange.user, 1, caller, taken)
             return await asyncio.to_thread(ReadAhead.of, content, exchange.request.content_type)
 
 
-async def _take(shares: Shares, user: str, count: int, caller: Caller, taken: ExitStack) -> None:
+async def _take(shares: Shares, user: str, count: int, caller: Caller, taken: Loans) -> None:
     """Borrow `count` of the shares until `taken` is left. Raises `ApiError` (429)."""
     lent = shares.take_at_once(user, count)
     if not lent:

@@ -50,6 +50,15 @@ class Caller(Protocol):
         """Whether no answer can reach the client any more."""
         ...
 
+    @property
+    def is_received(self) -> bool:
+        """Whether the whole request has arrived, with its body."""
+        ...
+
+    async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a whole answer at once; its body is short."""
+        ...
+
     def break_off(self) -> None:
         """Send what is written so far, and let the client see that the answer is incomplete."""
         ...

@@ -57,6 +57,12 @@ class CorkedTransport:
         if self._size > CORKED_BYTES:
             self.flush()
 
+    def write_now(self, data: bytes) -> None:
+        """Write data with all that waits."""
+        self._pieces.append(data)
+        self._size += len(data)
+        self.flush()
+
     def flush(self) -> None:
         """Write what waits."""
         if self._pieces:

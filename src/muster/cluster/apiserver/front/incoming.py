@@ -55,20 +55,27 @@ class Body:
         disconnects.
         """
         seconds = BODY_SECONDS if seconds is None else seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.read_received(most)
+        except TimeoutError:
+            message = f"the body did not arrive within {seconds:g} s"
+            raise ApiError(Status(status="Failure", code=408, reason="Timeout", message=message)) from None
+
+    async def read_received(self, most: int = MAX_BODY_BYTES) -> bytes:
+        """Return the whole body, which has arrived: the wait for it is not bounded.
+
+        Raises `ApiError`: 413 if it is longer than `most`, 400 if the client disconnects.
+        """
         if self._length > most:
             raise _over_limit(most)
         chunks: list[bytes] = []
         size = 0
-        try:
-            async with asyncio.timeout(seconds):
-                while self._is_awaited:
-                    chunks.append(await self._next())
-                    size += len(chunks[-1])
-                    if size > most:
-                        raise _over_limit(most)
-        except TimeoutError:
-            message = f"the body did not arrive within {seconds:g} s"
-            raise ApiError(Status(status="Failure", code=408, reason="Timeout", message=message)) from None
+        while self._is_awaited:
+            chunks.append(await self._next())
+            size += len(chunks[-1])
+            if size > most:
+                raise _over_limit(most)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     @property

@@ -21,6 +21,7 @@ SHORT_BYTES = 16 * 1024  # a watch rests after a piece shorter than this
 PIECE_BYTES = 64 * 1024  # given to the connection at a time, which keeps it, encrypted, while the client is slow
 
 Rest = Callable[[], Awaitable[None]]
+Field = tuple[bytes, bytes]
 
 
 async def respond(
@@ -37,7 +38,11 @@ async def respond(
     if isinstance(answer, Stream):
         await _stream(answer, headers, caller, send, rest)
     elif body.is_over or not caller.is_alone:
-        await _whole(answer, headers, caller, send)
+        status, fields, content = await _prepared(answer, headers)
+        if len(content) <= PIECE_BYTES:
+            await caller.answer(status, fields, content)
+        else:
+            await _whole(status, fields, content, caller, send)
     else:
         await _respond_early(answer, headers, body, caller, send)
 
@@ -48,7 +53,7 @@ async def _respond_early(
     """Answer a client that is still sending its body."""
     if body.is_short:
         await body.skip()
-        await _whole(answer if body.is_over else _last(answer), headers, caller, send)
+        await _whole(*await _prepared(answer if body.is_over else _last(answer), headers), caller, send)
         return
 
     async def send_and_wait(message: Message) -> None:
@@ -62,7 +67,7 @@ async def _respond_early(
             message = {"type": "http.response.body", "body": b""}
         await send(message)
 
-    await _whole(_last(answer), headers, caller, send_and_wait)
+    await _whole(*await _prepared(_last(answer), headers), caller, send_and_wait)
 
 
 def _last(answer: Response) -> Response:
@@ -70,7 +75,8 @@ def _last(answer: Response) -> Response:
     return replace(answer, headers={**answer.headers, "connection": "close"})
 
 
-async def _whole(answer: Response, headers: Mapping[bytes, bytes], caller: Caller, send: Send) -> None:
+async def _prepared(answer: Response, headers: Mapping[bytes, bytes]) -> tuple[int, list[Field], bytes]:
+    """Return the status, the headers and the body of an answer, as the client takes it."""
     body, status = answer.body, answer.status
     fields = _common(answer.content_type, headers)
     fields += [(name.encode("latin-1"), value.encode()) for name, value in answer.headers.items()]
@@ -84,11 +90,15 @@ async def _whole(answer: Response, headers: Mapping[bytes, bytes], caller: Calle
     if "cache-control" not in answer.headers:
         fields.append((b"cache-control", b"no-cache, private"))
     fields.append((b"content-length", str(len(body)).encode()))
+    return status, fields, body
+
+
+async def _whole(status: int, fields: list[Field], body: bytes, caller: Caller, send: Send) -> None:
     await send({"type": "http.response.start", "status": status, "headers": fields})
     await _in_pieces(body, caller, send, has_more=False)
 
 
-def _common(content_type: str, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+def _common(content_type: str, headers: Mapping[bytes, bytes]) -> list[Field]:
     """Return the headers of every answer: the content type, and the audit ID if the request has one."""
     fields = [(b"content-type", content_type.encode("latin-1"))]
     if AUDIT_ID in headers:

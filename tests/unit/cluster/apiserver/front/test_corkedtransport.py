@@ -42,3 +42,16 @@ def test_writes(written, sizes):
         assert told == [sum(written)]
 
     asyncio.run(body())
+
+
+def test_what_is_written_now_takes_all_before_along():
+    async def body():
+        transport = Transport()
+        corked = CorkedTransport(transport, lambda _: None)
+        corked.write(b"100 Continue, ")
+        corked.write_now(b"200 OK")
+        assert transport.written == [b"100 Continue, 200 OK"]
+        await asyncio.sleep(0)
+        assert len(transport.written) == 1
+
+    asyncio.run(body())

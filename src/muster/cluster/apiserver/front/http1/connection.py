@@ -307,6 +307,10 @@ class Connection(asyncio.Protocol):
         """Send data, together with all other output of this turn of the loop."""
         self._corked.write(data)
 
+    def write_last(self, data: bytes) -> None:
+        """Send the end of an answer, and all output before it."""
+        self._corked.write_now(data)
+
     async def drained(self) -> None:
         """Wait until little is left to send."""
         while not self._is_writable.is_set():

@@ -35,6 +35,10 @@ class Carrier(Protocol):
         """Send data, or keep it for sending."""
         ...
 
+    def write_last(self, data: bytes) -> None:
+        """Send the end of an answer, and all that was kept."""
+        ...
+
     async def drained(self) -> None:
         """Wait until little is left to send."""
         ...
@@ -150,7 +154,26 @@ class Exchange:
         else:
             self._continue(message["body"], is_last=not message.get("more_body", False))
 
+    async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
+        """Send a whole answer at once; its body is short."""
+        await self._carrier.drained()
+        if self.is_gone:
+            return
+        head = self._head(status, headers)
+        if self.scope["method"] == "HEAD":
+            body = b""
+        assert self._bytes_left == len(body), "an answer has another length than it says"
+        self.has_begun = True
+        self._carrier.write_last(head + body)
+        self._end()
+
     def _begin(self, status: int, headers: list[Field]) -> None:
+        head = self._head(status, headers)
+        self.has_begun = True
+        self._carrier.write(head)
+
+    def _head(self, status: int, headers: list[Field]) -> bytes:
+        """Return the head of the answer, and learn from it how the answer ends."""
         lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         says_close = False
         for name, value in headers:
@@ -171,8 +194,7 @@ class Exchange:
         head = b"".join(lines)
         if not head.count(b"\r") == head.count(b"\n") == len(lines) or b"\0" in head:
             raise ValueError("a header of an answer has a line end in it")
-        self.has_begun = True
-        self._carrier.write(head + b"\r\n")
+        return head + b"\r\n"
 
     def _continue(self, body: bytes, *, is_last: bool) -> None:
         if self.scope["method"] == "HEAD":
@@ -191,11 +213,20 @@ class Exchange:
             if body:
                 self._carrier.write(body)
         if is_last:
-            self.has_ended = True
-            self._pieces.clear()  # the application does not read the rest of the body
-            self.unread = 0
-            self._tell()
-            self._carrier.finish()
+            self._end()
+
+    def _end(self) -> None:
+        """Go on after a complete answer."""
+        self.has_ended = True
+        self._pieces.clear()  # the application does not read the rest of the body
+        self.unread = 0
+        self._tell()
+        self._carrier.finish()
+
+    @property
+    def is_received(self) -> bool:
+        """Whether the whole request has arrived, with its body."""
+        return self.is_read
 
     @property
     def is_gone(self) -> bool:

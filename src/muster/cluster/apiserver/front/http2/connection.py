@@ -18,7 +18,11 @@ from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SEC
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, TLS_BYTES
 from muster.cluster.apiserver.identity.users import User
 
-TURN_BYTES = 4 * 1024  # of input processed in one turn of the loop
+PART_BYTES = 4 * 1024  # of input processed at a time
+# What one turn of the loop processes: input up to this size, until this many requests have begun. Writes that begin in
+# the same turn go to the disk together.
+TURN_BYTES = 64 * 1024
+TURN_REQUESTS = 32
 PIECE_BYTES = 64 * 1024  # of output written at a time: TLS keeps a buffer as big as the biggest write
 MAX_BEHIND_BYTES = 1 << 20  # of unsent heads and acknowledgements, after which a client that reads nothing is cut off
 
@@ -78,7 +82,7 @@ class Connection(asyncio.Protocol):
         self.transport = GONE
 
     def data_received(self, data: bytes) -> None:
-        """Process bytes from the client, a few in each turn of the loop: they may hold thousands of requests."""
+        """Process bytes from the client, some in each turn of the loop: they may hold thousands of requests."""
         if self._unread:
             self._unread += data
             return
@@ -93,10 +97,14 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _process(self, data: bytes) -> bool:
-        """Process the first `TURN_BYTES`, keep the rest for the next turn, and return whether there is a rest."""
-        for event in self.session.receive(data[:TURN_BYTES], self._loop.time()):
-            self._handle_event(event)
-        self._unread = data[TURN_BYTES:]
+        """Process the input of one turn, keep the rest for the next one, and return whether there is a rest."""
+        now, end, processed, begun = self._loop.time(), min(len(data), TURN_BYTES), 0, 0
+        while processed < end and begun < TURN_REQUESTS:
+            for event in self.session.receive(data[processed : processed + PART_BYTES], now):
+                begun += isinstance(event, RequestReceived)
+                self._handle_event(event)
+            processed += PART_BYTES
+        self._unread = data[processed:]
         if self._unread:
             self._loop.call_soon(self._process_unread)
         self._expect_headers()

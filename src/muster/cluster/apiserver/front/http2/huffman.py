@@ -18,30 +18,34 @@ class HuffmanError(Exception):
 
 
 class _Node:
-    """A node in the tree of codes, with its two successors by the next bit: each is a node or a decoded byte."""
+    """A node in the tree of codes, with its two successors by the next bit: each is a node or a decoded byte.
 
-    __slots__ = ("accepts", "next")
+    steps: for each byte that eight bits make, the bytes that they complete and the node that they lead to. A step is
+    found once it is needed.
+    """
+
+    __slots__ = ("accepts", "next", "steps")
 
     def __init__(self) -> None:
         self.next: list[_Node | int] = [_END, _END]
         self.accepts = False  # whether a text may end here: the bits since the last byte are padding
+        self.steps: dict[int, tuple[bytes, _Node]] = {}
 
 
 def decode(data: bytes) -> bytes:
     """Return the decoded text. Raises `HuffmanError`."""
     node, text = _root(), []
     for byte in data:
-        node, piece = _step(node, byte)
+        piece, node = node.steps.get(byte) or _find_step(node, byte)
         text.append(piece)
     if not node.accepts:
         raise HuffmanError("the padding is wrong")
     return b"".join(text)
 
 
-@cache  # of 256 nodes and 256 bytes
-def _step(node: _Node, byte: int) -> tuple[_Node, bytes]:
-    """Return the node that eight bits lead to, and the bytes that they complete. Raises `HuffmanError`."""
-    decoded = bytearray()
+def _find_step(node: _Node, byte: int) -> tuple[bytes, _Node]:
+    """Return the bytes that eight bits complete, and the node that they lead to. Raises `HuffmanError`."""
+    decoded, start = bytearray(), node
     for shift in range(7, -1, -1):
         following = node.next[byte >> shift & 1]
         if isinstance(following, int):
@@ -50,7 +54,8 @@ def _step(node: _Node, byte: int) -> tuple[_Node, bytes]:
             decoded.append(following)
             following = _root()
         node = following
-    return node, bytes(decoded)
+    start.steps[byte] = step = bytes(decoded), node
+    return step
 
 
 @cache

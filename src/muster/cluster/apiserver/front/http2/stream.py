@@ -64,7 +64,7 @@ class Stream:
         self._carrier = carrier
         self._head = request.head
         self._has_body = not request.is_over
-        self._is_over = request.is_over  # whether the whole body has arrived
+        self.is_received = request.is_over  # the whole request has arrived
         self._received: deque[bytes] = deque()
         self._is_read = False
         self._has_begun = False  # whether the answer has begun
@@ -102,11 +102,11 @@ class Stream:
         if not self._is_read:
             self._is_read = True
             session.read(self.number)
-            is_awaited = not (self._received or self._is_over or self.is_gone)
+            is_awaited = not (self._received or self.is_received or self.is_gone)
             if is_awaited and (b"expect", b"100-continue") in self._head.headers:
                 session.answer(self.number, 100, [])
             self._carrier.write_soon()
-        while not (self._received or self._is_over or self.is_gone):
+        while not (self._received or self.is_received or self.is_gone):
             await self._wait()
         if self.is_gone:
             return {"type": "http.disconnect"}
@@ -114,7 +114,7 @@ class Stream:
         self._received.clear()
         session.taken(self.number, len(data))
         self._carrier.write_soon()
-        return {"type": "http.request", "body": data, "more_body": not self._is_over}
+        return {"type": "http.request", "body": data, "more_body": not self.is_received}
 
     async def send(self, message: Message) -> None:
         """Send the next part of the answer, once the client has taken most of the parts before."""
@@ -133,6 +133,17 @@ class Stream:
                 self.progressed_at = asyncio.get_running_loop().time()  # the client has taken all before
             self._unsent = session.send(self.number, body, ends=self._has_ended)
             self._carrier.write_soon(self.number)
+
+    async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
+        """Send a whole answer at once; its body is short."""
+        if self.is_gone:
+            return
+        session = self._carrier.session
+        self._has_begun = self._has_ended = True
+        session.answer(self.number, status, fields_of(headers))
+        self.progressed_at = asyncio.get_running_loop().time()  # nothing was to be taken before
+        self._unsent = session.send(self.number, b"" if self._head.method == "HEAD" else body, ends=True)
+        self._carrier.write_soon(self.number)
 
     async def drained(self) -> None:
         """Wait until little is left to send."""
@@ -163,7 +174,7 @@ class Stream:
 
     def add_body(self, data: bytes, *, is_over: bool) -> None:
         """Keep a part of the body for the application. `is_over`: it is the last part."""
-        self._is_over = is_over
+        self.is_received = is_over
         if self.is_done:
             self._carrier.session.taken(self.number, len(data))
         elif data:

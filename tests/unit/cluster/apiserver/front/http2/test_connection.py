@@ -9,7 +9,7 @@ from tests.unit.cluster.apiserver.front.http2.test_session import GET, asked, fr
 
 from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.http2 import frames
-from muster.cluster.apiserver.front.http2.connection import Connection
+from muster.cluster.apiserver.front.http2.connection import PART_BYTES, TURN_REQUESTS, Connection
 from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, Frame, next_frame
 from muster.cluster.apiserver.front.shared import HEADER_SECONDS, Shared
 from muster.cluster.apiserver.front.unsent import STALLED_SECONDS, TLS_BYTES, Unsent
@@ -39,6 +39,12 @@ class Transport(asyncio.Transport):
 
     def write(self, data: Any) -> None:
         self.written += data
+
+    def pause_reading(self) -> None:
+        """Nothing comes by itself."""
+
+    def resume_reading(self) -> None:
+        """Nothing comes by itself."""
 
     def abort(self) -> None:
         if not self.is_closed:
@@ -234,3 +240,37 @@ async def test_long_headers_one_after_the_other(client):
     assert not client.transport.is_closed
     await asyncio.sleep(1.1 * HEADER_SECONDS)
     assert client.transport.is_closed
+
+
+BURSTS = {
+    "creates of 1 KB": (32, b"x" * 1000, 32),
+    "more creates than a turn takes": (100, b"x" * 1000, TURN_REQUESTS + PART_BYTES // 1000),
+    "requests without a body": (2000, b"", TURN_REQUESTS + PART_BYTES // 20),
+}
+
+
+@pytest.mark.parametrize("burst", BURSTS)
+def test_a_burst_begins_in_one_turn_as_far_as_its_bound_goes(burst):
+    """Writes that begin together go to the disk together, and no turn gets long."""
+    requests, body, most = BURSTS[burst]
+    begun: list[int] = []
+
+    async def count(scope, receive, send):
+        begun.append(1)
+        await answering(scope, receive, send)
+
+    @talking(count)
+    async def run(client):
+        ends = 0 if body else frames.END_STREAM
+        data = frame(frames.DATA, frames.END_STREAM, 1, body) if body else b""
+        pieces = [
+            asked(stream, flags=frames.END_HEADERS | ends) + data.replace(number(1), number(stream), 1)
+            for stream in range(1, 2 * requests, 2)
+        ]
+        client.transport.protocol.data_received(b"".join(pieces))
+        await asyncio.sleep(0)
+        assert min(requests, TURN_REQUESTS) <= len(begun) <= most
+        while len(begun) < requests:
+            await asyncio.sleep(0)
+
+    run()

@@ -1,0 +1,78 @@
+"""Bounds on the time of requests, with one timer for all of them.
+
+`asyncio.timeout` starts and cancels a timer of the loop for each request, which costs as much as authenticating its
+user. Nearly every request ends long before its bound, so here a request only adds its bound and removes it again.
+"""
+
+import asyncio
+from types import TracebackType
+
+
+class Deadlines:
+    """The ends of the requests under way on one loop."""
+
+    def __init__(self) -> None:
+        self._ends: dict[_Deadline, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def within(self, seconds: float) -> "_Deadline":
+        """Return a context that the current task must leave within so many seconds; else it raises `TimeoutError`."""
+        return _Deadline(self, seconds)
+
+    def add(self, deadline: "_Deadline", seconds: float) -> None:
+        """Begin to watch a deadline."""
+        loop = asyncio.get_running_loop()
+        end = self._ends[deadline] = loop.time() + seconds
+        if self._timer is None or end < self._timer.when():
+            self._look_at(loop, end)
+
+    def remove(self, deadline: "_Deadline") -> None:
+        """Watch a deadline no more. The timer stays: it looks again at the end of another request, or finds none."""
+        self._ends.pop(deadline, None)
+
+    def _look_at(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(when, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for deadline in [deadline for deadline, end in self._ends.items() if end <= now]:
+            del self._ends[deadline]
+            deadline.expire()
+        if self._ends:
+            self._look_at(loop, min(self._ends.values()))
+
+
+class _Deadline:
+    """The bound of one task's work, as a context."""
+
+    __slots__ = ("_cancelled_before", "_deadlines", "_has_expired", "_seconds", "_task")
+
+    _task: "asyncio.Task[object]"
+
+    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
+        self._deadlines = deadlines
+        self._seconds = seconds
+        self._has_expired = False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a request is a task"
+        self._task, self._cancelled_before = task, task.cancelling()
+        self._deadlines.add(self, self._seconds)
+
+    def expire(self) -> None:
+        """Cancel the work, which is late."""
+        self._has_expired = True
+        self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._deadlines.remove(self)
+        # A cancellation that another caller asked for as well stays one, as with `asyncio.timeout`.
+        if self._has_expired and self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
+            raise TimeoutError from error
