@@ -270,7 +270,7 @@ async def test_long_bursts_come_in_pieces(api):
     for n in range(40):
         await api.made(MAPS, config_map(f"m{n:02}", data={"a": big}))
     from muster.cluster.apiserver.inprocess import InProcessTransport
-    from muster.cluster.apiserver.verbs.watch import PIECE_BYTES
+    from muster.cluster.apiserver.verbs.watchpieces import PIECE_BYTES
     from muster.runtime.transport import Request
 
     transport = InProcessTransport(api.server)

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
-from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -25,6 +24,7 @@ from muster.cluster.apiserver.request.paging import too_large_revision
 from muster.cluster.apiserver.request.representation import Form, Presentation
 from muster.cluster.apiserver.request.requestinfo import ListOptions, revision
 from muster.cluster.apiserver.request.selection import Selection, selection
+from muster.cluster.apiserver.verbs.watchpieces import Batches, Pieces, PiecesOfChanges, SharedPieces
 from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
 from muster.cluster.store.values import watch_line
 from muster.runtime.clock import Clock
@@ -35,8 +35,6 @@ BOOKMARK_SECONDS = 60.0
 # A watch without a timeout gets a random one from here to twice as long, as upstream's min-request-timeout has it.
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
-PIECE_BYTES = 64 * 1024  # of a piece at most: the connection of a slow client keeps one
-BATCH = 64  # events of a batch at most: a follower in this process handles it before the next one is made
 CHANGES_AT_ONCE = 1000  # taken from the store's history at a time
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -44,6 +42,7 @@ _NOTHING: Sequence[Entry] = ()
 _REMEMBERED_BYTES = 64 * 1024  # a bigger object is encoded anew for each watch
 
 _encode = msgspec.json.encode
+_AnyPieces: TypeAlias = Pieces | Batches | PiecesOfChanges
 
 
 class Watcher:
@@ -54,6 +53,7 @@ class Watcher:
         self._clock = clock
         self._random = random
         self._fair_queue = fair_queue
+        self._shared_pieces = SharedPieces()
         self._open: dict[Watch, Resource] = {}
         self._stopped = False
 
@@ -120,7 +120,7 @@ class Watcher:
             if initial and options.bookmarks:
                 yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
-                async for piece in self._changes(flow, resource, watch, options, lines):
+                async for piece in self._changes(flow, resource, namespace, watch, options, lines):
                     yield piece
         except ApiError as error:
             yield lines.error(error)  # a conversion webhook failed
@@ -129,7 +129,7 @@ class Watcher:
             watch.close()
 
     async def _changes(
-        self, flow: Flow, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
+        self, flow: Flow, resource: Resource, namespace: str, watch: Watch, options: ListOptions, lines: "_Lines"
     ) -> AsyncIterator[Any]:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
@@ -147,8 +147,12 @@ class Watcher:
                     bookmark = loop.time() + BOOKMARK_SECONDS
                     timer = loop.call_at(min(end, bookmark), watch.nudge)
                     continue
-                changes = await loaded_changes(resource, stored_changes)
-                pieces = lines.pieces(lines.changes(changes, self._clock.now()))
+                pieces: _AnyPieces
+                if lines.are_stored and resource.storage is None:
+                    pieces = PiecesOfChanges(self._shared_pieces, namespace, stored_changes)
+                else:
+                    changes = await loaded_changes(resource, stored_changes)
+                    pieces = lines.pieces(lines.changes(changes, self._clock.now()))
                 while pieces.are_left():
                     await self._fair_queue.take(flow)
                     yield pieces.make()
@@ -174,7 +178,12 @@ class _Lines:
         self._is_first = True
         self._wire = wire
 
-    def pieces(self, fragments: Iterator[Any]) -> "_Pieces | _Batches":
+    @property
+    def are_stored(self) -> bool:
+        """Whether the client gets a line of each change, just as the object is stored."""
+        return self._wire is _TEXT and self._presentation.plain and not self.chosen
+
+    def pieces(self, fragments: Iterator[Any]) -> Pieces | Batches:
         """Return the maker of the pieces that the client gets."""
         return self._wire.pieces(fragments)
 
@@ -221,57 +230,6 @@ class _Lines:
         return self._wire.event(type_, shown)
 
 
-class _Pieces:
-    """Fragments of lines, cut and joined to pieces of bounded size.
-
-    A piece is made on request and not kept here. While a slow client takes it, the server keeps only the connection's
-    copy, and fragments that the store holds in any case.
-    """
-
-    def __init__(self, fragments: Iterator[bytes]) -> None:
-        self._fragments = fragments
-        self._rest: bytes | memoryview = b""  # of a fragment
-
-    def are_left(self) -> bool:
-        """Return whether there is another piece."""
-        while not self._rest:
-            if (fragment := next(self._fragments, None)) is None:
-                return False
-            self._rest = fragment
-        return True
-
-    def make(self) -> bytes:
-        """Make the next piece."""
-        parts: list[bytes | memoryview] = []
-        room = PIECE_BYTES
-        while room and self.are_left():
-            part, self._rest = self._rest, b""
-            if len(part) > room:
-                view = memoryview(part)
-                part, self._rest = view[:room], view[room:]
-            parts.append(part)
-            room -= len(part)
-        return b"".join(parts)
-
-
-class _Batches:
-    """Events for a caller in this process, in batches."""
-
-    def __init__(self, events: Iterator[RawEvent]) -> None:
-        self._events = events
-        self._batch: Sequence[RawEvent] = ()
-
-    def are_left(self) -> bool:
-        """Return whether there is another batch."""
-        self._batch = self._batch or tuple(islice(self._events, BATCH))
-        return bool(self._batch)
-
-    def make(self) -> Sequence[RawEvent]:
-        """Return the next batch."""
-        batch, self._batch = self._batch, ()
-        return batch
-
-
 class _Wire(NamedTuple):
     """The form in which a client gets events.
 
@@ -284,15 +242,15 @@ class _Wire(NamedTuple):
     event: Callable[[EventType, bytes], Iterable[Any]]
     stored: Callable[[Change], Iterable[Any]]
     joined: Callable[[Iterable[Any]], Any]
-    pieces: Callable[[Iterator[Any]], _Pieces | _Batches]
+    pieces: Callable[[Iterator[Any]], Pieces | Batches]
 
 
-_TEXT = _Wire(watch_line, attrgetter("line"), b"".join, _Pieces)
+_TEXT = _Wire(watch_line, attrgetter("line"), b"".join, Pieces)
 _EVENTS = _Wire(
     lambda type_, body: (RawEvent(type_, body),),
     lambda change: (RawEvent(change.type, change.entry.body),),
     tuple,
-    _Batches,
+    Batches,
 )
 
 
