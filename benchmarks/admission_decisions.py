@@ -195,7 +195,7 @@ class Play:
         self.cycles += 1
         self.admitted += len(outcome.admitted)
         self.preempted += sum(len(preemption.victims) for preemption in outcome.preemptions)
-        self.looks += outcome.looks
+        self.looks += outcome.nominations
         self.decisions += len(outcome.admitted) + len(outcome.pending)
 
 

@@ -36,6 +36,14 @@ def test_a_gang_larger_than_the_machine_starts(usual):
     assert done.stdout.count("begun") == 5
 
 
+def test_the_printed_manifest_of_such_a_gang_starts_too(usual, tmp_path):
+    manifest = tmp_path / "train.yaml"
+    manifest.write_text(usual("run", "--dry-run", "--name", "train", "-w", "5", "--", "echo", "begun").stdout)
+    assert "cpu: 600m" in manifest.read_text()
+    usual("apply", "-f", manifest, "--wait")
+    assert usual("logs", "train").stdout.count("begun") == 5
+
+
 FUNCTIONS = """
 import time, muster
 for _ in range(4):

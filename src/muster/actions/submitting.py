@@ -45,7 +45,7 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
     """
     if named:
         await _check_name(client, gang)
-    gang = await _fit_cluster(client, gang)
+    gang = await fit_cluster(client, gang)
     if not gang.mpi:
         return await _create(client, gang, say)
     is_new = await _create_identity(client, gang)
@@ -64,7 +64,7 @@ async def require_acceptable(client: Client, gang: Gang) -> None:
 
     Only a refusal of a malformed job counts (400, 422): the job that has the name now may cause any other refusal.
     """
-    gang = await _fit_cluster(client, gang)
+    gang = await fit_cluster(client, gang)
     other = replace(gang, name=f"{gang.name[: max(len(gang.name) - _SUFFIX, 1)]}{Ids().suffix(_SUFFIX)}")
     kind, manifest = (JOB, job(other)) if gang.is_job else (JOB_SET, jobset(other))
     try:
@@ -80,7 +80,7 @@ async def submit_cron_job(client: Client, gang: Gang) -> None:
     Raises as `submit`.
     """
     await _check_name(client, gang)
-    gang = await _fit_cluster(client, gang)
+    gang = await fit_cluster(client, gang)
     try:
         created = await client.create(CRON_JOB.seen_as(dict), signed(cron_job(gang)), gang.namespace)
         if gang.sweep is None:
@@ -89,7 +89,7 @@ async def submit_cron_job(client: Client, gang: Gang) -> None:
         raise _choose_error(error, _describe_taken_cron_job(gang)) from None
 
 
-async def _fit_cluster(client: Client, gang: Gang) -> Gang:
+async def fit_cluster(client: Client, gang: Gang) -> Gang:
     """Return the gang adapted to the cluster: its controllers, its GPU resource, and default CPUs.
 
     Raises `UserError` for an invalid setting.

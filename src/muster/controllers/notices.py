@@ -43,16 +43,18 @@ _BY_JOB = "notice-job"
 class NoticeController(Reconciler):
     """The reconciler of notices; a key means the jobs of a name, of any kind.
 
-    muster: the shell words by which a pod calls Muster.
+    muster_command: the shell words by which a pod calls Muster.
     """
 
     name = "notice-controller"
 
-    def __init__(self, manager: Manager, recorder: Recorder, muster: str) -> None:
+    def __init__(self, manager: Manager, recorder: Recorder, muster_command: str) -> None:
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
-        self._muster = muster
-        self._recorded: dict[str, set[tuple[str, str]]] = {}  # by key, (UID, event): what a cached job may lack
+        self._muster_command = muster_command
+        self._recorded: dict[
+            str, set[tuple[str, str]]
+        ] = {}  # by key: (UID, event) that we recorded, which the cached job may not show yet
         self._informers: dict[Kind[Any], Informer[Any]] = {
             JOB: manager.informer(JOB),
             JOB_SET: manager.informer(JOB_SET, optional=True),
@@ -98,7 +100,7 @@ class NoticeController(Reconciler):
                 await self._conclude(kind, job, notice.event, pod)
 
     async def _send(self, kind: Kind[Any], job: Job | JobSet, notice: Notice, targets: tuple[str, ...]) -> None:
-        pod = make_notice_pod(job, notice, targets, self._muster)
+        pod = make_notice_pod(job, notice, targets, self._muster_command)
         try:
             with ignoring("AlreadyExists"):
                 await self._client.create(POD.seen_as(dict), pod, job.metadata.namespace)

@@ -100,7 +100,7 @@ class Fleet:
         self._on_standing.append(handler)
 
     def on_queues(self, handler: Callable[[], None]) -> None:
-        """Register a handler that is called when followed queues change or are first read."""
+        """Register a handler that is called when followed queues of worker clusters change, or are first read."""
         self._on_queues.append(handler)
 
     def get_or_add(self, name: str) -> RemoteCluster:

@@ -58,8 +58,8 @@ class Definition(Struct):
 _DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
-class Told(NamedTuple):
-    """An object that holds the bundle.
+class BundleTarget(NamedTuple):
+    """An object that holds the bundle of our authorities.
 
     edits: returns the JSON patch of the object for a bundle and our host names. weaker: the warning to
     log while no object with the same warning exists; "" for none.
@@ -114,13 +114,13 @@ def _put(path: str, bundle: bytes) -> dict[str, Any]:
     return {"op": "add", "path": f"{path}/caBundle", "value": b64encode(bundle).decode()}
 
 
-WEBHOOKS: Final[Sequence[Told]] = (
-    Told(MUTATING_WEBHOOK_CONFIGURATION, MUTATING_CONFIGURATION, of_configuration, WEAKER),
-    Told(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_CONFIGURATION, of_configuration, WEAKER),
-    *(Told(_DEFINITION, kind.resource, of_definition) for kind in KUEUE_KINDS),
+WEBHOOKS: Final[Sequence[BundleTarget]] = (
+    BundleTarget(MUTATING_WEBHOOK_CONFIGURATION, MUTATING_CONFIGURATION, of_configuration, WEAKER),
+    BundleTarget(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_CONFIGURATION, of_configuration, WEAKER),
+    *(BundleTarget(_DEFINITION, kind.resource, of_definition) for kind in KUEUE_KINDS),
 )
-VISIBILITY: Final[Sequence[Told]] = tuple(
-    Told(API_SERVICE, f"{version}.{VISIBILITY_GROUP}", of_service) for version in VISIBILITY_VERSIONS
+VISIBILITY: Final[Sequence[BundleTarget]] = tuple(
+    BundleTarget(API_SERVICE, f"{version}.{VISIBILITY_GROUP}", of_service) for version in VISIBILITY_VERSIONS
 )
 
 
@@ -130,25 +130,25 @@ class Bundles:
     name = "certificate-bundles"
 
     def __init__(
-        self, manager: Manager, certificates: Certificates, began: asyncio.Event, told: Sequence[Told]
+        self, manager: Manager, certificates: Certificates, leads: asyncio.Event, targets: Sequence[BundleTarget]
     ) -> None:
-        """Follow the objects in `told`. began: set once this replica works, or is about to."""
+        """Follow the objects into which the bundle is written. leads: set once this replica leads, or is about to."""
         self._client, self._clock = manager.client, manager.clock
         self._certificates = certificates
-        self._began = began
-        self._told = [(each, manager.informer(each.kind, fields=f"metadata.name={each.name}")) for each in told]
+        self._leads = leads
+        self._targets = [(each, manager.informer(each.kind, fields=f"metadata.name={each.name}")) for each in targets]
         self._changed, self._stopping = asyncio.Event(), asyncio.Event()
         certificates.on_renewed(self._changed.set)
-        for _, informer in self._told:
+        for _, informer in self._targets:
             informer.on_change(lambda _old, _new: self._changed.set())
 
     async def run(self) -> None:
         """Write the bundle where it is missing."""
-        await first(self._began.wait(), self._stopping.wait())
+        await first(self._leads.wait(), self._stopping.wait())
         if self._stopping.is_set():
             return
-        for weaker in dict.fromkeys(each.weaker for each, _ in self._told if each.weaker):
-            if not any(informer.all() for each, informer in self._told if each.weaker == weaker):
+        for weaker in dict.fromkeys(each.weaker for each, _ in self._targets if each.weaker):
+            if not any(informer.all() for each, informer in self._targets if each.weaker == weaker):
                 log.warning(weaker)
         self._changed.set()
         while not self._stopping.is_set():
@@ -174,7 +174,7 @@ class Bundles:
                 log.debug("%s %s has the authority", kind.kind, obj.metadata.name)
 
     def _edits(self, bundle: bytes) -> Iterator[tuple[Kind[Any], Any, Operations]]:
-        for each, informer in self._told:
+        for each, informer in self._targets:
             for obj in informer.all():
                 if edits := each.edits(obj, bundle, self._certificates.names):
                     yield each.kind, obj, edits

@@ -43,7 +43,10 @@ Plan = Callable[[ClusterState], list[Step]]
 
 
 class Move:
-    """A takeover or handback of one cluster, which takes the steps of a plan."""
+    """The move of one cluster from Kueue to Muster, or back.
+
+    It takes the first step of the plan, reads the cluster, plans again, and so on until no step is left.
+    """
 
     def __init__(self, client: Client, inputs: ExternalInputs, options: Options, said: Callable[[str], None]) -> None:
         """Prepare the move. said: called with each step as it begins, and with the reason of a wait."""

@@ -102,7 +102,7 @@ class DaemonSet(Struct):
 
 
 class ControllerRevision(Struct):
-    """A past version of a controller's template."""
+    """A revision of a controller's template, present or past."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, Any] | None = None

@@ -101,8 +101,7 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
     if options["replace"]:
         _check_replacement(options)
     if options["dry_run"]:
-        classes = run(_find_priority_classes(options["priority"], target))
-        _print(arguments, options | classes, target)
+        _print(run(_plan_gang(arguments, options, target)), options["output"])
         return
     options |= {"stdin": _passes_stdin(options), "insists": options["stdin"] is True}
     sys.exit(run(_run(arguments, options, target)))
@@ -406,31 +405,39 @@ async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveL
     return ending
 
 
-async def _find_priority_classes(priority: str, target: Target) -> dict[str, str]:
-    """Return which kind of priority class is meant; without a cluster a PriorityClass, which every cluster has."""
+async def _plan_gang(arguments: Sequence[str], options: dict[str, Any], target: Target) -> "Gang":
+    """Return the gang that would be submitted to the cluster; without a cluster, one for a cluster with enough CPUs.
+
+    Without a cluster a priority means a PriorityClass, which every cluster has.
+    """
     from muster.actions.choices import priority_classes
-
-    if not priority or not has_cluster(target):
-        return {"priority": priority, "queue_priority": ""}
-    async with connect(target) as session:
-        return await priority_classes(session.client, priority)
-
-
-def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
     from muster.actions.defaultcpus import read_default, set_default_cpus
+    from muster.actions.submitting import fit_cluster
+
+    here = not options["image"]
+    if not has_cluster(target):
+        gang = _make_gang(
+            arguments, options | {"queue_priority": ""}, target.namespace or "default", on_this_machine=here
+        )
+        return set_default_cpus(gang, read_default(os.environ), ())
+    async with connect(target) as session:
+        classes = await priority_classes(session.client, options["priority"])
+        gang = _make_gang(arguments, options | classes, session.namespace, on_this_machine=here)
+        return await fit_cluster(session.client, gang)
+
+
+def _print(gang: "Gang", form: str) -> None:
     from muster.actions.manifests import cron_job, job, jobset, service
     from muster.actions.mpi import secret
     from muster.cli.terminal.output import dump
     from muster.mpi.identity import make_identity
     from muster.runtime.realclock import RealClock
 
-    gang = _make_gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
-    gang = set_default_cpus(gang, read_default(os.environ), ())
     names = [] if gang.sweep is not None else [service(gang)]
     secrets = [secret(gang, make_identity(RealClock().now()))] if gang.mpi else []
     make = cron_job if gang.schedule else job
     documents = secrets + ([*names, make(gang)] if gang.is_job else [jobset(gang)])
-    if options["output"] == "json":
+    if form == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": documents} if len(documents) > 1 else documents[0]
         click.echo(dump(whole, "json"))
     else:

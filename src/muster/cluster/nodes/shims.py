@@ -87,7 +87,7 @@ class Shim:
 
     @property
     def pidfd(self) -> int:
-        """The descriptor of the process, for passing on. Raises `ShimError` once the process has ended."""
+        """The pidfd of the shim's process, to give to another function. Raises `ShimError` once that has ended."""
         if self._pidfd is None:
             raise ShimError("the container has ended")
         return self._pidfd

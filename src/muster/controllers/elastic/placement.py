@@ -93,7 +93,7 @@ class Sizes:
         raised = cap_of(old.metadata.annotations) != cap_of(new.metadata.annotations)
         return raised or old.metadata.generation != new.metadata.generation
 
-    async def look(
+    async def resize(
         self,
         capacity: Capacity,
         gangs: Mapping[str, Gang],
@@ -103,8 +103,13 @@ class Sizes:
         grow: bool,
         asking: Asking = no_claims_known,
     ) -> bool:
-        """Resize Jobs; return whether the server refused a size, so that another decision may choose others.
+        """Resize the elastic Jobs whose size is wrong; return whether the server refused a size.
 
+        Then another decision may choose other sizes.
+
+        gangs: by key. leaving: the UIDs of pods that are being deleted and still hold their room.
+        waiting: the gangs without room, in the order of the queue.
+        grow: whether Jobs may grow, too.
         asking: returns the requests of pods' claims. Raises `ApiError` (Conflict) if a Job has changed meanwhile.
         """
         jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}

@@ -23,7 +23,7 @@ class _Pods(Struct):
     restarts: Counter[int] = field(default_factory=Counter)
 
 
-class _Said(Struct, frozen=True):
+class _PodRestarts(Struct, frozen=True):
     """The restarts that a pod reports. job: a UID."""
 
     jobset: _JobSetKey
@@ -42,45 +42,48 @@ class InPlaceRestarts:
 
     def standing(self, jobset: JobSet, jobs: Iterable[Job]) -> InPlaceStanding:
         """Return how many pods of these Jobs of a JobSet are in each attempt, and their highest restart count."""
-        said = self._jobsets.get((jobset.metadata.namespace, jobset.metadata.uid), {})
-        counted = [said[job.metadata.uid] for job in jobs if job.metadata.uid in said] if said else []
+        by_job = self._jobsets.get((jobset.metadata.namespace, jobset.metadata.uid), {})
+        counted = [by_job[job.metadata.uid] for job in jobs if job.metadata.uid in by_job] if by_job else []
         attempts = Counter[int]()
         for pods in counted:
             attempts.update(pods.attempts)
         return InPlaceStanding(attempts, max((most for pods in counted for most in pods.restarts), default=0))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        before, after = _said(old), _said(new)
+        before, after = _read_restarts(old), _read_restarts(new)
         if before == after:
             return
-        for said, by in ((before, -1), (after, 1)):
-            if said is not None:
-                self._count(said, by)
+        for restarts, by in ((before, -1), (after, 1)):
+            if restarts is not None:
+                self._count(restarts, by)
         pod = new if new is not None else old
         assert pod is not None
         self._wake(f"{pod.metadata.namespace}/{pod.metadata.labels.get(names.JOBSET_NAME, '')}", 0.0)
 
-    def _count(self, said: _Said, by: int) -> None:
-        jobs = self._jobsets.setdefault(said.jobset, {})
-        pods = jobs.setdefault(said.job, _Pods())
-        if said.attempt.attempt is not None:
-            _add(pods.attempts, said.attempt.attempt, by)
-        if said.attempt.restarts:
-            _add(pods.restarts, said.attempt.restarts, by)
+    def _count(self, restarts: _PodRestarts, by: int) -> None:
+        jobs = self._jobsets.setdefault(restarts.jobset, {})
+        pods = jobs.setdefault(restarts.job, _Pods())
+        if restarts.attempt.attempt is not None:
+            _add(pods.attempts, restarts.attempt.attempt, by)
+        if restarts.attempt.restarts:
+            _add(pods.restarts, restarts.attempt.restarts, by)
         if not pods.attempts and not pods.restarts:
-            del jobs[said.job]
+            del jobs[restarts.job]
         if not jobs:
-            del self._jobsets[said.jobset]
+            del self._jobsets[restarts.jobset]
 
 
-def _said(pod: Pod | None) -> _Said | None:
-    """Return the restarts that a pod reports; None if there is nothing to count."""
+def _read_restarts(pod: Pod | None) -> _PodRestarts | None:
+    """Return a pod's attempt, by its agent, and its highest restart count of a container.
+
+    None if the pod belongs to no JobSet, or has neither.
+    """
     uid = pod.metadata.labels.get(names.JOBSET_UID) if pod is not None else None
     job = job_reference(pod) if pod is not None else None
     if pod is None or uid is None or job is None:
         return None
     attempt = attempt_of(pod)
-    return _Said((pod.metadata.namespace, uid), job.uid, attempt) if attempt != _NONE else None
+    return _PodRestarts((pod.metadata.namespace, uid), job.uid, attempt) if attempt != _NONE else None
 
 
 def _add(counts: Counter[int], what: int, by: int) -> None:

@@ -224,7 +224,7 @@ class QueueingMetrics:
 
     def on_cycle(self, outcome: Outcome, seconds: float) -> None:
         """Count an admission cycle and its duration."""
-        if not outcome.looks:
+        if not outcome.nominations:
             return
         result = "success" if outcome.admitted else "inadmissible"
         self._attempts.labels(result, *ROLE).inc()

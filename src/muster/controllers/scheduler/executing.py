@@ -110,7 +110,8 @@ class Executor:
     async def take_back_half(self, key: str, carrier: Carrier | None, why: str, *, may_change: bool = False) -> None:
         """Delete the bound pods of a half-bound gang whose rest cannot be placed now, at once or after some time.
 
-        why, may_change: see `decide_take_back`.
+        why: the reason that the rest cannot be placed, for users.
+        may_change: missing pods of the gang may still be created, so the gang gets its patience first.
         """
         state = self.state
         decision = decide_take_back(state, key, why, self.clock.monotonic(), may_change=may_change)

@@ -146,7 +146,7 @@ class Scheduler(Reconciler):
             carriers.on_change(partial(self._on_carrier, source))
 
     async def run(self) -> None:
-        """Finish the unfinished work of an earlier scheduler, then schedule."""
+        """Queue what an earlier scheduler left, half-bound gangs first, then schedule."""
         self._state.resume()
         await super().run()
 
@@ -297,7 +297,7 @@ class Scheduler(Reconciler):
                 waiting.append(Waiting(key, name, priority, shapes, count))
         roster = self._state.roster
         around = roster.capacity, roster.gangs, roster.leaving
-        again = await self._sizes.look(*around, waiting, grow=grow, asking=roster.devices.ask)
+        again = await self._sizes.resize(*around, waiting, grow=grow, asking=roster.devices.ask)
         return SHRINK_SECONDS if again else None
 
     def _make_ask(self, key: str, turn: Turn, carrier: Carrier | None) -> Ask | None:

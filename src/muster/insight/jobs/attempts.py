@@ -1,7 +1,7 @@
-"""List the attempts of a job's workers in time order, including those of deleted pods. Pure.
+"""List the runs of the containers of a job's workers in time order, to find their logs. Pure.
 
-A worker has several attempts if it failed and was restarted, if it was preempted, or if its job shrank and grew. The
-workers of an Indexed Job are its indexes. A Job without indexes and with one pod at a time has one worker, whose pods
+Those of deleted pods are among them. A worker has several attempts if it failed and was restarted, if it was preempted,
+or if its job shrank and grew. The workers of an Indexed Job are its indexes. A Job without indexes and with one pod at a time has one worker, whose pods
 follow each other. In a Job with several such pods each pod is a worker, because nothing says which pod replaces which.
 """
 

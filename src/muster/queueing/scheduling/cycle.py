@@ -101,7 +101,7 @@ class Outcome(Struct):
     `admission_cycle_preemption_skips`).
     recomputed: the ClusterQueues whose heads had victims in common with heads served earlier (metric
     `preemption_target_recomputations_total`).
-    looks: the number of nominations.
+    nominations: how many heads got flavors nominated.
     """
 
     admitted: list[Admission] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Outcome(Struct):
     pending: list[Pending] = field(default_factory=list)
     skips: dict[str, int] = field(default_factory=dict)
     recomputed: list[tuple[str, Recomputation]] = field(default_factory=list)
-    looks: int = 0
+    nominations: int = 0
 
 
 def run(
@@ -179,7 +179,7 @@ class _Cycle:
 
     @property
     def _is_spent(self) -> bool:
-        return self._outcome.looks >= self._most
+        return self._outcome.nominations >= self._most
 
     def run(self, limit: float) -> Outcome:
         self._queues.advance(self._now)
@@ -194,7 +194,7 @@ class _Cycle:
                     self._enter(name)
             # The order is known only once all heads are known; without them, the next call goes on setting heads aside.
             if not self._is_spent:
-                self._most = self._outcome.looks + more
+                self._most = self._outcome.nominations + more
             while not self._is_spent and (nomination := self._heads.pop()) is not None:
                 self._serve(nomination)
         finally:
@@ -354,7 +354,7 @@ class _Cycle:
         return None
 
     def _nominate(self, node: Node, workload: WorkloadInfo) -> Nomination:
-        self._outcome.looks += 1
+        self._outcome.nominations += 1
         protected = self._queues.protected_from(workload.key)
         best = nominate(self._tree, workload, self._flavors, self._settings, protected)
         contender = Contender(node, workload, best.assignment.usage, self._queues.sticky(workload.key))

@@ -122,7 +122,7 @@ class Played:
         assert self.outcome.recomputed == list(wanted.items())
 
     def check_looks(self, wanted: int) -> None:
-        assert self.outcome.looks == wanted
+        assert self.outcome.nominations == wanted
 
 
 def _name(workload: WorkloadInfo) -> str:
@@ -328,7 +328,7 @@ def looks_in_pieces(queues: dict[str, str], waiting: dict[str, str], limit: int)
     lines = aw.queues((node.policy for node in tree.queues.values()), waiting)
     looks: list[int] = []
     while lines.untried:
-        looks.append(run(tree, lines, *WITH, START, limit=limit).looks)
+        looks.append(run(tree, lines, *WITH, START, limit=limit).nominations)
     assert len(lines) == sum(lines.counts(name)[1] for name in queues)
     return looks
 

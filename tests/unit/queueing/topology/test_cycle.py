@@ -195,7 +195,7 @@ def test_who_waits_for_a_place_is_woken_by_one_in_another_tree_and_who_waits_for
     assert queues.untried == []
     queues.flush_places()
     assert queues.untried == ["two"]
-    assert cycle(tree, queues).looks == 1
+    assert cycle(tree, queues).nominations == 1
 
 
 sizes = st.tuples(st.integers(1, 5), st.sampled_from(["block", "rack"]), st.booleans(), st.integers(0, 2))

@@ -60,7 +60,7 @@ def assignments(workload: Workload) -> Errors:
 
 
 def fits(new: Workload, old: Workload) -> Errors:
-    """Check the webhook's rules that the status fits the spec."""
+    """Check the rules of Kueue's webhook by which the status fits the spec."""
     if holds(new, QUOTA_RESERVED):
         yield from _admission(new, old)
     yield from _reclaimable(new, old)
@@ -71,7 +71,7 @@ def fits(new: Workload, old: Workload) -> Errors:
 
 
 def check_status_change(new: Workload, old: Workload) -> Errors:
-    """Check the webhook's rules of changes of the status."""
+    """Check the rules of Kueue's webhook for the change from the old status to the new one."""
     if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
         yield from _reclaimed(new, old)
     yield from _same_admission(new, old)

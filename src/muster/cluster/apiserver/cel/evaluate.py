@@ -94,7 +94,7 @@ def compile_expression(expression: Expression, variables: Mapping[str, Shape]) -
     scope = {name: _Variable(slot, shape) for slot, (name, shape) in enumerate(variables.items(), start=1)}
     compiler.slots = len(scope)
     run, shape = compiler.compile(expression.root, scope)
-    return Program(run, _weight(expression.root), compiler.slots, shape, compiler.cost)
+    return Program(run, _weight(expression.root), compiler.slots, shape, compiler.most_iterations)
 
 
 class _Variable(NamedTuple):
@@ -127,7 +127,7 @@ class _Compiler:
         self.slots = 0
         self.loops = 0  # how many loops surround the current node
         self.turns = 1  # the most iterations that the surrounding loops have together
-        self.cost = 0  # the most iterations of all loops compiled so far
+        self.most_iterations = 0  # of all loops compiled so far
 
     def compile(self, node: Node, scope: _Scope) -> _Part:
         match node:
@@ -246,6 +246,7 @@ class _Compiler:
         return self.slots
 
     def _comprehension(self, node: Comprehension, scope: _Scope) -> _Part:
+        """Compile the loop of a macro, and add its most iterations to those of all loops."""
         start = self.compile(node.start, scope)
         if isinstance(node.range, ListLiteral) and not node.range.elements:
             # `cel.bind(name, value, result)` expands to a loop without iterations.
@@ -264,7 +265,7 @@ class _Compiler:
         turns = self.turns
         self.loops += 1
         self.turns *= max(items.shape.most, 1)
-        self.cost += self.turns
+        self.most_iterations += self.turns
         if (quantified := _quantifier(node)) is not None:
             predicate, decided = quantified
             part = _Part(closures.quantification(loop, self.compile(predicate, inner).run, decided=decided))
