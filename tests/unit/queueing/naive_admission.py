@@ -145,7 +145,7 @@ class _Run:
         self.claimed: list[tuple[Node, Usage]] = []
         self.victims: list[WorkloadInfo] = []
         self.decisions = Decisions()
-        self.nominations: dict[str, Look] = {}
+        self.looks: dict[str, Look] = {}
         self.done: set[str] = set()
 
     def decide(self) -> Decisions:
@@ -186,13 +186,13 @@ class _Run:
     def heads(self, live: list[str]) -> dict[str, Look]:
         for name in live:
             while name not in self.done and (head := self.naive.head(name)) is not None:
-                look = self.nominations.get(name)
+                look = self.looks.get(name)
                 if look is None or look.workload is not head or look.fits:
-                    look = self.nominations[name] = self.look(head)
+                    look = self.looks[name] = self.look(head)
                 if self.possible(name, look):
                     break
                 self.refuse(name, look)
-        return {name: self.nominations[name] for name in live if name not in self.done and self.naive.head(name) is not None}
+        return {name: self.looks[name] for name in live if name not in self.done and self.naive.head(name) is not None}
 
     def look(self, workload: WorkloadInfo) -> Look:
         best = nominate(self.tree, workload, FLAVORS, self.naive.settings)
@@ -233,7 +233,7 @@ class _Run:
     def serve(self, look: Look) -> None:
         workload = look.workload
         if look.stale and not look.fits:
-            del self.nominations[workload.queue]
+            del self.looks[workload.queue]
             return
         if look.fits:
             self.serve_fitting(look)
@@ -246,7 +246,7 @@ class _Run:
                 self.tree.release(victim.workload)
         else:
             self.park(workload, self.reservation(look))
-        for other in self.nominations.values():
+        for other in self.looks.values():
             other.stale = True
 
     def serve_fitting(self, look: Look) -> None:

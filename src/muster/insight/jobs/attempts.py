@@ -1,8 +1,9 @@
 """List the runs of the containers of a job's workers in time order, to find their logs. Pure.
 
 Those of deleted pods are among them. A worker has several attempts if it failed and was restarted, if it was preempted,
-or if its job shrank and grew. The workers of an Indexed Job are its indexes. A Job without indexes and with one pod at a time has one worker, whose pods
-follow each other. In a Job with several such pods each pod is a worker, because nothing says which pod replaces which.
+or if its job shrank and grew. The workers of an Indexed Job are its indexes. A Job without indexes and with one pod at
+a time has one worker, whose pods follow each other. In a Job with several such pods each pod is a worker, because
+nothing says which pod replaces which.
 """
 
 from collections.abc import Iterable, Mapping
