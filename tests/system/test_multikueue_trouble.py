@@ -158,10 +158,11 @@ def test_it_ends_here_as_it_ended_there(exit_code: int, spec: Any, condition: st
 
 @dataclass(frozen=True, slots=True)
 class JobsBehind:
-    """A way to a server whose watches of Jobs are late."""
+    """A way to a server whose watches of Jobs are late, but for the first so many pieces of each."""
 
     transport: Transport
     seconds: float
+    prompt: int = 0
 
     async def request(self, request: Request) -> Response:
         return await self.transport.request(request)
@@ -172,30 +173,39 @@ class JobsBehind:
             yield self._late(chunks) if request.path.endswith("/jobs") else chunks
 
     async def _late(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        number = 0
         async for chunk in chunks:
-            await asyncio.sleep(self.seconds)
+            if number >= self.prompt:
+                await asyncio.sleep(self.seconds)
             yield chunk
+            number += 1
 
     async def close(self) -> None:
         await self.transport.close()
 
 
-async def with_late_watches_of_jobs(f: Federation) -> None:
+async def with_late_watches_of_jobs(f: Federation, prompt: int = 0) -> None:
     await f.queues()
     for line in f.lines.values():
-        line.server = JobsBehind(line.server, 100.0)
+        line.server = JobsBehind(line.server, 100.0, prompt)
         line.break_streams()
     await f.settle()
 
 
-@federated()
-async def test_it_ends_here_even_if_the_watch_of_jobs_is_behind(f: Federation) -> None:
-    await with_late_watches_of_jobs(f)
-    await f.job(workers=2, seconds=1.0)
-    for seconds in (30, 500):
-        await f.settle(seconds)
-        assert is_true((await f.here.now()).status.conditions, "Complete")
-        assert (await f.here.state())["Finished"] == "True Succeeded"
+@pytest.mark.parametrize("prompt", [0, 1, 2, 3, 4])
+def test_it_ends_here_even_if_the_watch_of_jobs_is_behind(prompt: int) -> None:
+    """Nothing of the job there is seen, or its creation alone, or its start, or that its pods have ended."""
+
+    @federated()
+    async def body(f: Federation) -> None:
+        await with_late_watches_of_jobs(f, prompt)
+        await f.job(workers=2, seconds=1.0)
+        for seconds in (30, 500):
+            await f.settle(seconds)
+            assert is_true((await f.here.now()).status.conditions, "Complete")
+            assert (await f.here.state())["Finished"] == "True Succeeded"
+
+    body()
 
 
 @federated()

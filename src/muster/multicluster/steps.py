@@ -30,7 +30,7 @@ from muster.queueing.elastic.growth import afforded
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Result
-from muster.runtime.objects import meta_of
+from muster.runtime.objects import NO_REVISION, Revision, meta_of, revision_of
 from muster.runtime.transport import TransportError
 
 GOING_SECONDS = 5.0  # until the step checks again whether a removed object is gone
@@ -53,14 +53,15 @@ class _Memory:
     made: when each object was created, by cluster, kind and name.
     barred: when to check again whether a foreign object has a copy's name, by cluster.
     unshown: by the name of a job, the resource version of the copy whose status the manager's server refuses.
-    missing: the names of jobs of which the home had no copy after the clone had finished.
+    last: by the name of a job, the revision of its copy that was read after the clone had finished;
+        `NO_REVISION` if there was none.
     """
 
     settled: datetime
     made: dict[tuple[str, str, str], datetime] = field(default_factory=dict)
     barred: dict[str, datetime] = field(default_factory=dict)
     unshown: dict[str, str] = field(default_factory=dict)
-    missing: set[str] = field(default_factory=set)
+    last: dict[str, Revision] = field(default_factory=dict)
 
 
 class Steps:
@@ -89,10 +90,22 @@ class Steps:
         memory, meta = self._memories.get(one.key), meta_of(copy)
         return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
 
-    def is_missing(self, one: Dispatched, name: str) -> bool:
-        """Return whether the home had no copy of the job after the clone had finished."""
+    def is_last(self, one: Dispatched, copy: Any) -> bool:
+        """Return whether a cached copy, whose clone has finished, can be the last state of the copy.
+
+        Clones and jobs come by watches of their own, and the watch of jobs may be behind.
+        """
+        if one.mirror is None or one.mirror.has_ended(copy):
+            return True
+        memory, name = self._memories.get(one.key), meta_of(copy).name
+        if memory is None:
+            return False
+        return self.is_unshown(one, copy) or (name in memory.last and memory.last[name] <= revision_of(copy))
+
+    def was_read(self, one: Dispatched, name: str) -> bool:
+        """Return whether the last state of a copy was read from its server and shown, or the server had none."""
         memory = self._memories.get(one.key)
-        return memory is not None and name in memory.missing
+        return memory is not None and name in memory.last
 
     def unsettled_seconds(self, one: Dispatched) -> float:
         """Return for how long an unanswered request may still create a job of the workload in any worker."""
@@ -162,7 +175,7 @@ class Steps:
         """Remove all objects of the workload from the worker."""
         memory = self._memory_of(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
-        memory.missing.clear()
+        memory.last.clear()
         return None if await worker.remove(one) else GOING_SECONDS
 
     async def mirror(self, worker: Worker, one: Dispatched) -> Result:
@@ -170,19 +183,20 @@ class Steps:
         copies, mirror = worker.list_copies(one), one.mirror
         if mirror is None:
             return None
+        clone = worker.there.workload(one.key)
+        has_finished = clone is not None and is_true(clone.status.conditions, FINISHED)
         steps: list[Awaitable[Result]] = []
         starting: list[Any] = []
         for job in one.jobs:
             copy = copies.own.pop(meta_of(job).name, None)
             if copy is not None and meta_of(job).deletion_timestamp is not None:
                 steps.append(remove_job(worker.there.client, mirror.kind, copy))
-            elif copy is not None:
+            elif copy is not None and (not has_finished or self.is_last(one, copy)):
                 steps.append(self._show_status(one, job, copy, mirror.status(job, copy)))
             elif meta_of(job).deletion_timestamp is None and not mirror.has_ended(job):
-                starting.append(job)
-        if (clone := worker.there.workload(one.key)) is not None and is_true(clone.status.conditions, FINISHED):
-            steps += (self._show_end(worker, one, job) for job in starting)
-        else:
+                steps += [self._show_end(worker, one, job)] if has_finished else []
+                starting += [] if has_finished else [job]
+        if starting:
             steps.append(self._start_all(worker, one, starting))
         others = [*((mirror.kind, copy) for copy in copies.own.values()), *copies.strays]
         steps += (self._remove_stale(worker, one, kind, copy) for kind, copy in others)
@@ -219,18 +233,16 @@ class Steps:
         return None
 
     async def _show_end(self, worker: Worker, one: Dispatched, job: Any) -> Result:
-        """Show the status of a copy that is not observed yet, though its clone has finished.
-
-        Clones and jobs come by watches of their own, and the watch of jobs may be behind.
-        """
+        """Read the copy, whose clone has finished, from its server, and show its status (`is_last`)."""
         name = meta_of(job).name
-        if one.mirror is None or self.is_missing(one, name):
+        if one.mirror is None or self.was_read(one, name):
             return None
         copy = await worker.find_copy(one, name)
-        if copy is None:
-            self._memory_of(one).missing.add(name)
-            return 0.0
-        return await self._show_status(one, job, copy, one.mirror.status(job, copy))
+        after = await self._show_status(one, job, copy, one.mirror.status(job, copy)) if copy is not None else None
+        if after is not None:
+            return after
+        self._memory_of(one).last[name] = revision_of(copy) if copy is not None else NO_REVISION
+        return 0.0
 
     async def _start_job(self, worker: Worker, one: Dispatched, job: Any) -> Result:
         assert one.mirror is not None

@@ -226,15 +226,15 @@ class DispatchController(Reconciler):
     def _is_shown(self, one: Dispatched, job: Any, copy: Any | None) -> bool:
         """Return whether a job here shows the end of its copy at home.
 
-        copy: None if no copy was observed, which says nothing: its watch may be behind.
+        copy: as observed. None, or a copy that runs, says nothing: its watch may be behind.
         """
         mirror, meta = one.mirror, meta_of(job)
         if mirror is None:
             return True
-        if copy is not None:
+        if copy is not None and self._steps.is_last(one, copy):
             return self._steps.is_unshown(one, copy) or mirror.status(job, copy) == {}
         is_going = meta.deletion_timestamp is not None
-        return is_going or mirror.has_ended(job) or self._steps.is_missing(one, meta.name)
+        return is_going or mirror.has_ended(job) or self._steps.was_read(one, meta.name)
 
     # Steps.
 
