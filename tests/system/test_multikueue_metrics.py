@@ -19,5 +19,8 @@ async def test_clones_that_are_made_and_admissions_that_count(f: Federation) -> 
     await f.job("k", 2)
     await f.settle()
     assert await f.where("j") == await f.where("k") == {"a": 2}
-    assert counted(f, "multikueue_workloads_dispatched_total") == {("cq", "a"): 2, ("cq", "b"): 2}
+    assert counted(f, "multikueue_workloads_dispatched_total") == {("cq", "a"): 2}
+    await f.job("l", 2)  # both are asked, for there is room in neither
+    await f.settle()
+    assert counted(f, "multikueue_workloads_dispatched_total") == {("cq", "a"): 3, ("cq", "b"): 1}
     assert counted(f, "multikueue_workloads_admitted_total") == {("cq", "a"): 2}

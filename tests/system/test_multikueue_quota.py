@@ -95,6 +95,7 @@ async def test_a_manager_that_begins_anew_changes_no_quota_before_it_knows_its_w
 async def test_a_cluster_that_does_not_show_its_queues_leaves_the_quota_as_it_is(f: Federation) -> None:
     await f.queues(a=4, b=3)
     f.lines["b"].spoil = lambda request: status(403, "Forbidden") if request.path.endswith("/clusterqueues") else None
+    await f.restart()
     await managed(f)
     assert (await quota(f), await said(f)) == ("100", 'UnsupportedConfiguration: worker cluster "b": Forbidden')
     await f.job("j", 2)

@@ -92,10 +92,13 @@ async def test_a_worker_without_the_namespace_is_passed_over_and_users_read_why(
     await f.here.job("x", 2)
     made = msgspec.to_builtins((await f.here.now("x")).spec.template.spec)
     metadata = {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "cq"}}
-    document = {"metadata": metadata, "spec": {"template": {"spec": made}}}
+    document: dict[str, Any] = {"metadata": metadata, "spec": {"template": {"spec": made}}}
     await f.here.client.create(JOB, msgspec.convert(document, Job), "team")
     await f.settle(60)
     assert {pod.status.phase for pod in (await f.workers["b"].client.list(POD, "team")).items} == {"Running"}
+    document |= {"metadata": metadata | {"name": "k"}, "spec": document["spec"] | {"parallelism": 4, "completions": 4}}
+    await f.here.client.create(JOB, msgspec.convert(document, Job), "team")  # "b" has no room, so all are asked
+    await f.settle(60)
     events = (await f.here.client.list(EVENT, "team")).items
     assert [event.count for event in events if event.message == 'Worker cluster "a": namespaces "team" not found'] == [
         1

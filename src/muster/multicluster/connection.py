@@ -105,6 +105,11 @@ class RemoteCluster:
         return self._seen is not None and await self._seen.is_itself()
 
     @property
+    def is_certain(self) -> bool:
+        """Whether all cached objects are from one cluster, which still answers."""
+        return self._seen is not None and self._seen.is_certain
+
+    @property
     def served(self) -> frozenset[Kind[Any]]:
         """The kinds of jobs that the worker serves to this manager."""
         return self._seen.served if self._seen is not None else frozenset()

@@ -1,11 +1,17 @@
-"""Estimate how long a workload would wait in each worker cluster, for the earliest-start dispatcher.
+"""Estimate how long a workload would wait in each worker cluster.
+
+The earliest-start dispatcher sorts the clusters by this time. The other dispatchers only need to know where there is
+room (0 s), so no run times are read for them.
 
 The estimates are computed from caches of the workers' queues and of the manager's own workloads. A computed load is
 kept for a moment, and workloads dispatched meanwhile are added to it. So of a thousand jobs at once, each counts those
 before it.
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from muster.api.conditions import find, is_true
 from muster.api.kueue import ClusterQueue, Workload
@@ -14,6 +20,8 @@ from muster.api.managed.dispatch import home_of
 from muster.api.values.quantity import QuantityError
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, size
+from muster.multicluster.dispatch.lead import HEAD_START, is_overdue
+from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead, Remote
 from muster.queueing.conditions import since
 from muster.queueing.scheduling import runtimes
 from muster.queueing.scheduling.estimate import RunTime, remaining
@@ -25,40 +33,84 @@ from muster.runtime.objects import key_of
 KEPT_SECONDS, KEPT_SECONDS_PER_WORKLOAD = 1.0, 0.0005
 # The assumed run time if none is known; then all workloads are assumed to run alike.
 UNKNOWN_SECONDS = 3600.0
+# A cluster that did not admit a workload within its head start is given none for this time.
+DOUBTED_SECONDS = 60.0
 
+_HOLDING = "multikueue-holding"
 _EMPTY = Load()
 
 
 class Prospects:
-    """The estimates for a manager's workloads in its fleet."""
+    """The estimates for a manager's workloads in its fleet, and the head starts that follow from them."""
 
-    def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock) -> None:
-        self._fleet, self._workloads, self._clock = fleet, workloads, clock
+    def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock, *, by_start: bool) -> None:
+        """Follow the queues of the fleet. by_start: whether the dispatcher needs run times."""
+        self._fleet, self._workloads, self._clock, self._by_start = fleet, workloads, clock, by_start
         self._past = runtimes.PastRuns()
+        self._leads: dict[str, Lead] = {}
+        self._doubted: dict[str, float] = {}  # clusters that were silent in a head start, and until when
         self._loads: dict[tuple[str, str], Load] = {}  # by cluster and the worker's ClusterQueue
         self._counted: set[tuple[str, str]] = set()  # by workload key and cluster
         self._good_until: float | None = None
+        workloads.add_index(_HOLDING, _index_holding)
         fleet.on_standing(self._follow)
 
-    def seconds(self, workload: Workload, cluster: str) -> float | None:
+    def _seconds(self, workload: Workload, cluster: str) -> float | None:
         """Return the seconds until a workload would start in a cluster if it went there now; None if unknown."""
+        if self._doubted.get(cluster, 0.0) > self._clock.monotonic() and not self._by_start:
+            return None
         queue = self._find_queue(workload, cluster)
         if queue is None:
             return None
         self._read_loads()
         load = self._loads.get((cluster, queue.metadata.name), _EMPTY)
         try:
-            return seconds_until_start(
-                size(workload), queue, load, self._remaining_seconds(self._run_time(workload), timedelta())
-            )
+            return seconds_until_start(size(workload), queue, load, self._remaining_seconds(workload, timedelta()))
         except QuantityError:  # a worker may send anything
             return None
 
-    def sent(self, workload: Workload, cluster: str) -> None:
-        """Count a workload as waiting in the cluster from now on."""
-        self._count(workload, cluster, self._clock.now())
+    def lead(self, key: str) -> Lead | None:
+        """Return the head start that a workload has given; None if it has given none since this process began."""
+        return self._leads.get(key)
+
+    def find_remotes(self, workload: Workload, remotes: Sequence[Remote]) -> tuple[Remote, ...]:
+        """Return the remotes of a workload without a home with their estimates, as far as a decision needs them."""
+        asked = workload.status.nominated_cluster_names
+        if not self._by_start and (key_of(workload) in self._leads or not all(one.is_empty for one in remotes)):
+            return tuple(remotes)
+        return tuple(
+            replace(one, seconds=self._seconds(workload, one.cluster))
+            if one.chosen_for and not (self._by_start and one.cluster in asked)
+            else one
+            for one in remotes
+        )
+
+    def follow_plan(self, view: DispatchView, plan: DispatchPlan) -> None:
+        """Count the workload as waiting where it is sent, and remember its head start."""
+        key, now = key_of(view.workload), self._clock.now()
+        if plan.lead is None:
+            self._leads.pop(key, None)
+        elif plan.lead == view.lead:
+            if is_overdue(plan.lead, view.remotes, now):
+                self._doubted[plan.lead.cluster] = self._clock.monotonic() + DOUBTED_SECONDS
+        else:
+            self._leads[key] = plan.lead
+        for cluster in plan.create:
+            self._count(view.workload, cluster, now)
+
+    def end_head_start(self, key: str, cluster: str) -> None:
+        """End the head start of a cluster that has refused the clone of a workload itself."""
+        lead = self._leads.get(key)
+        if lead is not None and lead.cluster == cluster:
+            self._leads[key] = replace(lead, since=lead.since - HEAD_START)
+            self._doubted[cluster] = self._clock.monotonic() + DOUBTED_SECONDS
+
+    def forget(self, key: str) -> None:
+        """Forget a deleted workload."""
+        self._leads.pop(key, None)
 
     def _follow(self, cluster: str) -> None:
+        """Watch the queues of a cluster that is connected."""
         there = self._fleet.get(cluster)
         if there is not None:
             there.queues()
@@ -75,15 +127,22 @@ class Prospects:
         moment = self._clock.monotonic()
         if self._good_until is not None and moment < self._good_until:
             return
-        now, workloads = self._clock.now(), self._workloads.all()
+        now = self._clock.now()
+        workloads = self._workloads.all() if self._by_start else self._workloads.by(_HOLDING, "")
         self._good_until = moment + KEPT_SECONDS + KEPT_SECONDS_PER_WORKLOAD * len(workloads)
-        self._past, self._loads, self._counted = runtimes.read_past_runs(workloads), {}, set()
+        self._past = runtimes.read_past_runs(workloads) if self._by_start else self._past
+        self._loads, self._counted = {}, set()
         for workload in workloads:
-            status = workload.status
-            if is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, FINISHED):
-                home = home_of(workload.metadata)
-                for cluster in (home,) if home else status.nominated_cluster_names:
+            if _is_holding(workload):
+                for cluster in self._find_clusters(workload):
                     self._count(workload, cluster, now)
+
+    def _find_clusters(self, workload: Workload) -> Sequence[str]:
+        """Return the clusters in which a workload holds quota or waits for it."""
+        if home := home_of(workload.metadata):
+            return (home,)
+        lead = self._leads.get(key_of(workload))
+        return (lead.cluster,) if lead is not None else workload.status.nominated_cluster_names
 
     def _count(self, workload: Workload, cluster: str, now: datetime) -> None:
         queue, one = self._find_queue(workload, cluster), (key_of(workload), cluster)
@@ -93,17 +152,27 @@ class Prospects:
         holds = home_of(workload.metadata) == cluster
         ran = now - since(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
         try:
-            ahead = Ahead(size(workload), self._remaining_seconds(self._run_time(workload), ran), holds)
+            ahead = Ahead(size(workload), self._remaining_seconds(workload, ran), holds)
         except QuantityError:
             return
         where = (cluster, queue.metadata.name)
         self._loads[where] = self._loads.get(where, _EMPTY).joined(ahead)
 
-    def _run_time(self, workload: Workload) -> RunTime:
-        """Return the estimated run time of a workload, from its limit and earlier runs."""
+    def _remaining_seconds(self, workload: Workload, ran: timedelta) -> float:
+        """Return how much longer a workload is estimated to run, from its limit and earlier runs."""
+        if not self._by_start:
+            return UNKNOWN_SECONDS
         limit = runtimes.limit(workload)
-        return RunTime(limit, self._past.find(runtimes.find_traits(workload), limit))
-
-    def _remaining_seconds(self, run: RunTime, ran: timedelta) -> float:
+        run = RunTime(limit, self._past.find(runtimes.find_traits(workload), limit))
         rest = remaining(run, max(ran, timedelta()))
         return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS
+
+
+def _is_holding(workload: Workload) -> bool:
+    """Return whether a workload has quota in the manager and has not ended."""
+    conditions = workload.status.conditions
+    return is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, FINISHED)
+
+
+def _index_holding(workload: Workload) -> tuple[str, ...]:
+    return ("",) if _is_holding(workload) else ()

@@ -1,6 +1,6 @@
 """The queues of one worker cluster, over one connection: its LocalQueues, and the ClusterQueues behind them.
 
-They are watched from the first request on, because most managers never need them, and a worker need not allow it.
+They are watched from the first request on. A worker need not allow it.
 """
 
 import asyncio

@@ -13,13 +13,13 @@ from muster.api.conditions import is_true
 from muster.api.config.types import EARLIEST_START, MultiKueue
 from muster.api.core import POD
 from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, AdmissionCheck, MultiKueueConfig, Workload
-from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER
+from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER, RESOURCE_IN_USE_FINALIZER
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
 from muster.api.notes import Note
 from muster.api.ours.decisions import Decision, Subject
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.connection import RemoteCluster
-from muster.multicluster.dispatch.decide import EVENT, decide, is_clear, of_workload
+from muster.multicluster.dispatch.decide import EVENT, decide, has_ended_for_good, is_clear, of_workload
 from muster.multicluster.dispatch.decisions import describe_dispatch
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
 from muster.multicluster.dispatched import Dispatched, is_group, owners_of
@@ -80,7 +80,7 @@ class DispatchController(Reconciler):
         self._settings = dispatch_settings(configuration, manager.clock.now())
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner, _BY_CHECK: _checks_of})
         by_start = configuration.dispatcher_name == EARLIEST_START
-        self._prospects = Prospects(fleet, self._workloads, manager.clock) if by_start else None
+        self._prospects = Prospects(fleet, self._workloads, manager.clock, by_start=by_start)
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
         self._jobs = {key: manager.informer(mirror.kind, optional=True) for key, mirror in self._mirrors.items()}
@@ -137,6 +137,7 @@ class DispatchController(Reconciler):
         workload = self._known.get(key)
         if workload is None:
             self._steps.forget(key)
+            self._prospects.forget(key)
             self._clear_deleted(key)
             return None
         one = self._make_dispatched(workload)
@@ -144,16 +145,14 @@ class DispatchController(Reconciler):
         if not view.check and not view.home and all(remote.is_empty for remote in view.remotes):
             return None
         plan = decide(view, self._settings, self._clock.now())
-        if self._prospects is not None:
-            for cluster in plan.create:
-                self._prospects.sent(workload, cluster)
+        self._prospects.follow_plan(view, plan)
         with ignoring("NotFound", "Conflict"):  # the workload has changed, so it is reconciled again
             records = tuple(describe_dispatch(view, plan, _subject(one), self._clock.now()))
             if plan.home == view.home:
                 result = await self._carry_out(one, plan)
                 self._record(records)
                 return result
-            await self._move_home(one, view.home, plan.home, records)
+            await self._move_home(one, view, plan.home, records)
         return None
 
     def _clear_deleted(self, key: str) -> None:
@@ -194,7 +193,10 @@ class DispatchController(Reconciler):
         chosen = config.spec.clusters if config is not None else ()
         clusters = dict.fromkeys((*chosen, *filter(None, (home,)), *self._fleet.list_names()))
         remotes = tuple(self._make_remote(cluster, one, chosen_for=cluster in chosen) for cluster in clusters)
-        return DispatchView(one.workload, name, home, one.objection, self._is_mirrored(one, home), remotes)
+        if name and not home and one.cluster_queue:
+            remotes = self._prospects.find_remotes(one.workload, remotes)
+        lead = self._prospects.lead(one.key)
+        return DispatchView(one.workload, name, home, one.objection, self._is_mirrored(one, home), remotes, lead)
 
     def _multikueue_checks(self) -> dict[str, AdmissionCheck]:
         checks = (check for check in self._checks.all() if check.spec.controller_name == MULTI_KUEUE_CONTROLLER)
@@ -208,11 +210,8 @@ class DispatchController(Reconciler):
         chosen_for = chosen_for and (one.mirror is None or there.serves(one.mirror.kind))
         copies = self._steps.worker(there).list_copies(one)
         barred = len(copies.own) < len(one.job_names) and cluster in self._steps.barred(one.key)
-        seconds, asked = None, one.workload.status.nominated_cluster_names
-        if self._prospects is not None and chosen_for and not home_of(one.workload.metadata) and cluster not in asked:
-            seconds = self._prospects.seconds(one.workload, cluster)
-        clone, job = zoned(there.workload(one.key)), one.summarize(copies)
-        return Remote(cluster, chosen_for, there.lost_since, clone, job, seconds, barred, there.activity is not None)
+        clone, job, is_tried = zoned(there.workload(one.key)), one.summarize(copies), there.activity is not None
+        return Remote(cluster, chosen_for, there.lost_since, clone, job, is_barred=barred, is_tried=is_tried)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
         """Return whether the manager's job shows the end of the job at home, or there is nothing left to show."""
@@ -242,18 +241,25 @@ class DispatchController(Reconciler):
         for decision in records:
             self._decided(decision)
 
-    async def _move_home(self, one: Dispatched, before: str, home: str, records: tuple[Decision, ...]) -> None:
+    async def _move_home(self, one: Dispatched, view: DispatchView, home: str, records: tuple[Decision, ...]) -> None:
         """Store the home.
 
-        Give a home up only if the cluster is lost, or a read of it shows none of the workload's objects.
+        Give a home up only if the cluster is lost, if the workload has ended there for good, or if a read of the
+        cluster shows none of the workload's objects.
         """
-        there = self._fleet.get(before)
-        if there is None or there.lost_since is not None:
+        before, there = view.home, self._fleet.get(view.home)
+        if there is None or there.lost_since is not None or self._has_ended_for_good(one, view, there):
             await self._store_home(one, home)
             self._record(records)
         else:
             leave = partial(self._run_steps, before, one, (partial(self._leave_home, home=home, records=records),))
             self._errands.want(one.key, {before: Errand(("leave", home), leave)})
+
+    def _has_ended_for_good(self, one: Dispatched, view: DispatchView, home: RemoteCluster) -> bool:
+        """Return whether the workload has ended at home, by the cache, and no request may still create a job of it."""
+        if not home.is_certain or self._steps.unsettled_seconds(one) > 0:
+            return False
+        return any(remote.cluster == home.name and has_ended_for_good(one.workload, remote) for remote in view.remotes)
 
     async def _leave_home(self, worker: Worker, one: Dispatched, *, home: str, records: tuple[Decision, ...]) -> Result:
         if (wait := self._steps.unsettled_seconds(one)) > 0:
@@ -266,8 +272,13 @@ class DispatchController(Reconciler):
         return None
 
     async def _store_home(self, one: Dispatched, home: str) -> None:
-        patch = {"metadata": {"annotations": {HOME_ANNOTATION: home or None, REFUSED_ANNOTATION: None}}}
-        self._known.wrote(await self._client.patch_object(WORKLOAD, one.workload, patch))
+        meta = one.workload.metadata
+        patch: dict[str, Any] = {"annotations": {HOME_ANNOTATION: home or None, REFUSED_ANNOTATION: None}}
+        if not home and is_true(one.workload.status.conditions, FINISHED) and not is_group(meta):
+            # Nothing else holds the finalizer of a job's ended workload (`Workloads.remove_finalizer`).
+            left = [finalizer for finalizer in meta.finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
+            patch["finalizers"] = left or None
+        self._known.wrote(await self._client.patch_object(WORKLOAD, one.workload, {"metadata": patch}))
 
     async def _carry_out(self, one: Dispatched, plan: DispatchPlan) -> Result:
         workload = one.workload
@@ -315,6 +326,8 @@ class DispatchController(Reconciler):
         return await together(step(worker, one) for step in steps)
 
     def _log_failure(self, key: str, cluster: str, error: Exception) -> None:
+        self._prospects.end_head_start(key, cluster)
+        self._controller.queue.add(key)
         workload = self._known.get(key)
         if workload is not None:
             self._record_event(workload, Note("Warning", EVENT, f'Worker cluster "{cluster}": {one_line(str(error))}'))

@@ -14,7 +14,6 @@ survives an eviction, and jobs in other clusters are deleted before the job is c
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from hashlib import blake2b
 
 from msgspec.structs import replace
 
@@ -32,6 +31,7 @@ from muster.api.managed.dispatch import barred, barred_in, refusal_of
 from muster.api.meta import Condition
 from muster.api.notes import Note
 from muster.multicluster.dispatch.clone import differs, grows, is_another, lacking
+from muster.multicluster.dispatch.lead import draw_lot, find_end_of_head_start, find_lead
 from muster.multicluster.dispatch.nominate import nominate_clusters
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
 from muster.multicluster.sanitizing import one_line, reason
@@ -130,7 +130,15 @@ def is_clear(workload: Workload, remote: Remote) -> bool:
 
     Either the cluster has none of its objects, or the workload has ended both there and in the manager.
     """
-    return remote.is_empty or (_is_finished(workload) and remote.is_over)
+    return remote.is_empty or has_ended_for_good(workload, remote)
+
+
+def has_ended_for_good(workload: Workload, remote: Remote) -> bool:
+    """Return whether the workload has ended in the manager and in the cluster, with all its pods.
+
+    Such an end is final, so that a cache shows it as well as the cluster's server.
+    """
+    return _is_finished(workload) and remote.is_over
 
 
 def _find_end_cluster(view: DispatchView) -> Remote | None:
@@ -300,16 +308,23 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
     names, wake_at = nominate_clusters(plan.status, able, settings, now)
     status = replace(plan.status, nominated_cluster_names=names)
     nominated = [remote for remote in able if remote.cluster in names]
+    lead = find_lead(view, nominated, settings, now)
+    until = find_end_of_head_start(lead, nominated, now)
     return replace(
         _plan_barred(replace(plan, status=status), view, now),
         remove=leftovers,
-        create=tuple(remote.cluster for remote in nominated if remote.workload is None),
+        create=tuple(
+            remote.cluster
+            for remote in nominated
+            if remote.workload is None and (lead is None or until is None or remote.cluster == lead.cluster)
+        ),
         align=tuple(
             remote.cluster
             for remote in nominated
             if remote.workload is not None and differs(view.workload, remote.workload)
         ),
-        wake_at=wake_at,
+        lead=lead,
+        wake_at=min(filter(None, (until, wake_at)), default=None),
     )
 
 
@@ -329,7 +344,7 @@ def _choose_home(view: DispatchView) -> str:
     able = [remote for remote in view.remotes if _is_able(remote) and not _is_leftover(remote, view.workload)]
     running = [remote for remote in able if remote.job is not None and remote.job.started]
     admitted = [
-        (condition.last_transition_time, _draw_lot(view.workload, remote), remote.cluster)
+        (condition.last_transition_time, draw_lot(view.workload, remote.cluster), remote.cluster)
         for remote in able
         if remote.workload is not None
         and (condition := find_true(remote.workload.status.conditions, ADMITTED)) is not None
@@ -339,11 +354,6 @@ def _choose_home(view: DispatchView) -> str:
     names = {remote.cluster for remote in running}
     first = min((one for one in admitted if one[2] in names), default=None) or min(admitted, default=None)
     return first[2] if first is not None else ""
-
-
-def _draw_lot(workload: Workload, remote: Remote) -> bytes:
-    """Return a cluster's lot; the lowest wins. A workload's lots never change, and differ as if random by workload."""
-    return blake2b(f"{workload.metadata.uid}/{remote.cluster}".encode()).digest()
 
 
 def _is_able(remote: Remote) -> bool:

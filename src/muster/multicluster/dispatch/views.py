@@ -38,7 +38,7 @@ class Remote(Struct, frozen=True):
     job: its job.
     is_barred: whether a foreign job has the name; it is never changed.
     is_tried: whether this manager has attempted to connect since its start.
-    seconds: the estimated wait, for the earliest-start dispatcher alone.
+    seconds: the estimated wait; None where it is not known or does not matter.
     """
 
     cluster: str
@@ -54,6 +54,11 @@ class Remote(Struct, frozen=True):
     def is_empty(self) -> bool:
         """Whether no object that this manager created is there, as far as is known."""
         return self.workload is None and self.job is None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the cluster's queue has room for the workload now, as far as is known."""
+        return self.seconds == 0.0
 
     @property
     def has_ended(self) -> bool:
@@ -72,6 +77,13 @@ class Remote(Struct, frozen=True):
         return self.job is not None and not self.is_over
 
 
+class Lead(Struct, frozen=True):
+    """The head start of one cluster before the other nominated ones (`dispatch.lead`)."""
+
+    cluster: str
+    since: datetime
+
+
 class DispatchView(Struct, frozen=True):
     """The input of a decision.
 
@@ -80,6 +92,7 @@ class DispatchView(Struct, frozen=True):
     objection: why its job cannot be dispatched at all; "" if it can.
     mirrored: whether the manager's job shows the status of the ended job at home, or no job is there.
     remotes: in order of preference.
+    lead: the head start that an earlier decision gave; None if none is known.
     """
 
     workload: Workload
@@ -88,6 +101,7 @@ class DispatchView(Struct, frozen=True):
     objection: str = ""
     mirrored: bool = False
     remotes: tuple[Remote, ...] = ()
+    lead: Lead | None = None
 
 
 class DispatchSettings(Struct, frozen=True):
@@ -125,6 +139,7 @@ class DispatchPlan(Struct, frozen=True):
     evict: the cluster whose clone is stopped.
     mirror: the cluster whose job is created if it is missing, and whose status the manager's job gets.
     stopped: whether no pod of the job runs anywhere any more; the manager's job then shows that.
+    lead: the head start to remember, as long as the process runs.
     notes: Events, once `status` is stored.
     wake_at: when to decide again even if nothing changes.
     """
@@ -137,5 +152,6 @@ class DispatchPlan(Struct, frozen=True):
     evict: str = ""
     mirror: str = ""
     stopped: bool = False
+    lead: Lead | None = None
     notes: tuple[Note, ...] = ()
     wake_at: datetime | None = None

@@ -28,8 +28,8 @@ from muster.api.kueue import (
 from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
 from muster.api.meta import ObjectMeta
 from muster.multicluster.dispatch import clone as clones
-from muster.multicluster.dispatch.decide import decide, is_clear
-from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
+from muster.multicluster.dispatch.decide import decide, has_ended_for_good, is_clear
+from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Lead, Remote
 from muster.queueing.conditions import put, reset
 from muster.queueing.workload.eviction import evict, released_after_eviction
 
@@ -71,6 +71,7 @@ class Manager:
         self.held = False  # a person has deactivated it
         self.is_calm = False  # it is not killed any more
         self.is_over = False  # once it is deleted it is not submitted again
+        self.lead: Lead | None = None
         self.cleared: set[str] = set()  # workers where something was taken away before the end
         self.submit()
 
@@ -137,6 +138,7 @@ class Manager:
         if (view := self.view()) is None:
             return
         plan = decide(view, self.settings, self.now)
+        self.lead = plan.lead
         if self.random.random() < 0.1:
             self._holds_until_it_wakes(view, plan)
         if plan.home != self.home:
@@ -154,7 +156,12 @@ class Manager:
         if self.workload is None:
             return None
         remotes = tuple(map(self.remote, self.workers.values()))
-        return DispatchView(self.workload, CHECK, home=self.home, mirrored=self.is_mirrored(), remotes=remotes)
+        if self.random.random() < 0.5:  # what it knows of their queues is right or wrong
+            roomy = self.random.choice(remotes).cluster
+            remotes = tuple(replace(one, seconds=0.0 if one.cluster == roomy else None) for one in remotes)
+        return DispatchView(
+            self.workload, CHECK, home=self.home, mirrored=self.is_mirrored(), remotes=remotes, lead=self.lead
+        )
 
     def remote(self, worker: Worker) -> Remote:
         return self._remote(worker, worker.seen)
@@ -191,8 +198,9 @@ class Manager:
         before = self.workers.get(self.home)
         if not home and before is not None:
             assert self.workload is not None
-            now = self._remote(before, before.server.store)
-            if before.lost_since is None and (self._may_come(before) or not is_clear(self.workload, now)):
+            seen, now = self.remote(before), self._remote(before, before.server.store)
+            is_over = has_ended_for_good(self.workload, seen) or is_clear(self.workload, now)
+            if before.lost_since is None and (self._may_come(before) or not is_over):
                 return
             if before.lost_since is not None:
                 assert self.now >= before.lost_since + self.settings.lost_timeout, "given up too early"
@@ -206,7 +214,7 @@ class Manager:
 
     def restart(self, _worker: Worker | None = None) -> None:
         """It knows what is stored here, and of the workers nothing: they are lost until they are found."""
-        self.settings = replace(self.settings, began=self.now)
+        self.settings, self.lead = replace(self.settings, began=self.now), None
         for worker in self.workers.values():
             worker.seen, worker.lost_since = Store(), self.now
 
