@@ -1,7 +1,7 @@
 """Estimate how long a workload would wait in each worker cluster.
 
 The earliest-start dispatcher sorts the clusters by this time. The other dispatchers only need to know where there is
-room (0 s), so no run times are read for them.
+room (0 s), so no run times are read for them. A dispatcher of another program needs no estimate.
 
 The estimates are computed from caches of the workers' queues and of the manager's own workloads. A computed load is
 kept for a moment, and workloads dispatched meanwhile are added to it. So of a thousand jobs at once, each counts those
@@ -14,13 +14,14 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from muster.api.conditions import find, is_true
+from muster.api.config.types import EARLIEST_START
 from muster.api.kueue import ClusterQueue, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
 from muster.api.managed.dispatch import home_of
 from muster.api.values.quantity import QuantityError
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, size
-from muster.multicluster.dispatch.lead import HEAD_START, is_overdue
+from muster.multicluster.dispatch.lead import HEAD_START, WITH_HEAD_STARTS, is_silent
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead, Remote
 from muster.queueing.conditions import since
 from muster.queueing.scheduling import runtimes
@@ -33,8 +34,8 @@ from muster.runtime.objects import key_of
 KEPT_SECONDS, KEPT_SECONDS_PER_WORKLOAD = 1.0, 0.0005
 # The assumed run time if none is known; then all workloads are assumed to run alike.
 UNKNOWN_SECONDS = 3600.0
-# A cluster that did not admit a workload within its head start is given none for this time.
-DOUBTED_SECONDS = 60.0
+# A cluster that did not answer within a head start, or refused a clone, gets no head start for this time.
+DOUBTED = timedelta(seconds=60)
 
 _HOLDING = "multikueue-holding"
 _EMPTY = Load()
@@ -43,22 +44,22 @@ _EMPTY = Load()
 class Prospects:
     """The estimates for a manager's workloads in its fleet, and the head starts that follow from them."""
 
-    def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock, *, by_start: bool) -> None:
-        """Follow the queues of the fleet. by_start: whether the dispatcher needs run times."""
-        self._fleet, self._workloads, self._clock, self._by_start = fleet, workloads, clock, by_start
+    def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock, dispatcher: str) -> None:
+        """Follow the queues of the fleet, unless the dispatcher is another program, which needs no estimates."""
+        self._fleet, self._workloads, self._clock = fleet, workloads, clock
+        self._by_start, self._lets_lead = dispatcher == EARLIEST_START, dispatcher in WITH_HEAD_STARTS
         self._past = runtimes.PastRuns()
         self._leads: dict[str, Lead] = {}
-        self._doubted: dict[str, float] = {}  # clusters that were silent in a head start, and until when
+        self._doubted: dict[str, datetime] = {}  # until when clusters get no head start
         self._loads: dict[tuple[str, str], Load] = {}  # by cluster and the worker's ClusterQueue
         self._counted: set[tuple[str, str]] = set()  # by workload key and cluster
         self._good_until: float | None = None
         workloads.add_index(_HOLDING, _index_holding)
-        fleet.on_standing(self._follow)
+        if self._by_start or self._lets_lead:
+            fleet.on_standing(self._follow)
 
     def _seconds(self, workload: Workload, cluster: str) -> float | None:
         """Return the seconds until a workload would start in a cluster if it went there now; None if unknown."""
-        if self._doubted.get(cluster, 0.0) > self._clock.monotonic() and not self._by_start:
-            return None
         queue = self._find_queue(workload, cluster)
         if queue is None:
             return None
@@ -75,14 +76,14 @@ class Prospects:
 
     def find_remotes(self, workload: Workload, remotes: Sequence[Remote]) -> tuple[Remote, ...]:
         """Return the remotes of a workload without a home with their estimates, as far as a decision needs them."""
-        asked = workload.status.nominated_cluster_names
-        if not self._by_start and (key_of(workload) in self._leads or not all(one.is_empty for one in remotes)):
-            return tuple(remotes)
+        if self._by_start:
+            needed = [one.cluster not in workload.status.nominated_cluster_names for one in remotes]
+        else:
+            is_open = self._lets_lead and key_of(workload) not in self._leads and all(one.is_empty for one in remotes)
+            needed = [is_open and not self._is_doubted(one.cluster) for one in remotes]
         return tuple(
-            replace(one, seconds=self._seconds(workload, one.cluster))
-            if one.chosen_for and not (self._by_start and one.cluster in asked)
-            else one
-            for one in remotes
+            replace(one, seconds=self._seconds(workload, one.cluster)) if is_needed and one.chosen_for else one
+            for one, is_needed in zip(remotes, needed, strict=True)
         )
 
     def follow_plan(self, view: DispatchView, plan: DispatchPlan) -> None:
@@ -91,23 +92,33 @@ class Prospects:
         if plan.lead is None:
             self._leads.pop(key, None)
         elif plan.lead == view.lead:
-            if is_overdue(plan.lead, view.remotes, now):
-                self._doubted[plan.lead.cluster] = self._clock.monotonic() + DOUBTED_SECONDS
+            if is_silent(plan.lead, view.remotes, now):
+                self._doubt(plan.lead.cluster, plan.lead.since + HEAD_START)
         else:
             self._leads[key] = plan.lead
-        for cluster in plan.create:
+        for cluster in plan.create if self._by_start or self._lets_lead else ():
             self._count(view.workload, cluster, now)
 
-    def end_head_start(self, key: str, cluster: str) -> None:
-        """End the head start of a cluster that has refused the clone of a workload itself."""
+    def end_head_start(self, key: str, cluster: str) -> bool:
+        """End the head start of a cluster that refuses the clone of a workload; return whether there was one."""
         lead = self._leads.get(key)
-        if lead is not None and lead.cluster == cluster:
-            self._leads[key] = replace(lead, since=lead.since - HEAD_START)
-            self._doubted[cluster] = self._clock.monotonic() + DOUBTED_SECONDS
+        if lead is None or lead.cluster != cluster:
+            return False
+        self._leads[key] = replace(lead, since=lead.since - HEAD_START)
+        self._doubt(cluster, self._clock.now())
+        return True
 
     def forget(self, key: str) -> None:
         """Forget a deleted workload."""
         self._leads.pop(key, None)
+
+    def _doubt(self, cluster: str, since: datetime) -> None:
+        self._doubted[cluster] = max(since + DOUBTED, self._doubted.get(cluster, since))
+
+    def _is_doubted(self, cluster: str) -> bool:
+        """Return whether a cluster gets no head start now."""
+        until = self._doubted.get(cluster)
+        return until is not None and self._clock.now() < until
 
     def _follow(self, cluster: str) -> None:
         """Watch the queues of a cluster that is connected."""

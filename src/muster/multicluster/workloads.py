@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from muster.api.conditions import is_true
-from muster.api.config.types import EARLIEST_START, MultiKueue
+from muster.api.config.types import MultiKueue
 from muster.api.core import POD
 from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, AdmissionCheck, MultiKueueConfig, Workload
 from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER, RESOURCE_IN_USE_FINALIZER
@@ -79,8 +79,7 @@ class DispatchController(Reconciler):
         self._mirrors = {(mirror.kind.api_version, mirror.kind.kind): mirror for mirror in mirrors}
         self._settings = dispatch_settings(configuration, manager.clock.now())
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner, _BY_CHECK: _checks_of})
-        by_start = configuration.dispatcher_name == EARLIEST_START
-        self._prospects = Prospects(fleet, self._workloads, manager.clock, by_start=by_start)
+        self._prospects = Prospects(fleet, self._workloads, manager.clock, configuration.dispatcher_name)
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
         self._jobs = {key: manager.informer(mirror.kind, optional=True) for key, mirror in self._mirrors.items()}
@@ -326,8 +325,8 @@ class DispatchController(Reconciler):
         return await together(step(worker, one) for step in steps)
 
     def _log_failure(self, key: str, cluster: str, error: Exception) -> None:
-        self._prospects.end_head_start(key, cluster)
-        self._controller.queue.add(key)
+        if self._prospects.end_head_start(key, cluster):
+            self._controller.queue.add(key)
         workload = self._known.get(key)
         if workload is not None:
             self._record_event(workload, Note("Warning", EVENT, f'Worker cluster "{cluster}": {one_line(str(error))}'))

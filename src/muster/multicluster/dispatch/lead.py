@@ -3,20 +3,25 @@
 All nominated clusters may admit a workload, and the first to do so runs it. Where a worker's queues show free quota, a
 clone there is admitted at once, and the clones in the other clusters would only be created, admitted and deleted. So
 one of the clusters with room has a head start. It ends early if the worker says that it has no room after all.
+
+A dispatcher of another program gets clones where it says, at once. The earliest-start dispatcher asks one cluster in
+each round by itself.
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from muster.api.conditions import find
-from muster.api.config.types import EARLIEST_START
+from muster.api.conditions import find, is_true
+from muster.api.config.types import ALL_AT_ONCE, INCREMENTAL
 from muster.api.kueue import Workload
 from muster.api.kueue.names import EVICTED, PENDING_EVALUATION, QUOTA_RESERVED
 from muster.multicluster.dispatch.views import DispatchSettings, DispatchView, Lead, Remote
 
 # For how long the other clusters wait. A worker that shows room and admits nothing may be dead or overloaded.
 HEAD_START = timedelta(seconds=10)
+# The dispatchers whose nominated clusters need not all get a clone at once.
+WITH_HEAD_STARTS = frozenset((ALL_AT_ONCE, INCREMENTAL))
 
 
 def find_lead(
@@ -26,9 +31,9 @@ def find_lead(
 
     Objects in any cluster are of an earlier attempt or manager: then nobody knows which cluster had a head start.
     """
-    if settings.dispatcher == EARLIEST_START or len(nominated) < 2:
-        return view.lead
-    if view.lead is not None or not all(remote.is_empty for remote in view.remotes):
+    if settings.dispatcher not in WITH_HEAD_STARTS:
+        return None
+    if view.lead is not None or len(nominated) < 2 or not all(remote.is_empty for remote in view.remotes):
         return view.lead
     roomy = [remote.cluster for remote in nominated if remote.has_room]
     return Lead(min(roomy, key=lambda cluster: draw_lot(view.workload, cluster)), now) if roomy else None
@@ -40,13 +45,14 @@ def find_end_of_head_start(lead: Lead | None, nominated: Sequence[Remote], now: 
         return None
     leader = next((remote for remote in nominated if remote.cluster == lead.cluster), None)
     until = lead.since + HEAD_START
-    return until if now < until and leader is not None and not _has_refused(leader.workload) else None
+    is_due = lead.since <= now < until  # also after the clock was set back
+    return until if is_due and leader is not None and not _has_refused(leader.workload) else None
 
 
-def is_overdue(lead: Lead, remotes: Sequence[Remote], now: datetime) -> bool:
-    """Return whether the cluster has had its head start and has neither admitted nor refused the workload."""
+def is_silent(lead: Lead, remotes: Sequence[Remote], now: datetime) -> bool:
+    """Return whether the cluster has had its head start and has not tried to admit the workload."""
     leader = next((remote for remote in remotes if remote.cluster == lead.cluster), None)
-    return leader is not None and now >= lead.since + HEAD_START and not _has_refused(leader.workload)
+    return leader is not None and now >= lead.since + HEAD_START and not _has_answered(leader.workload)
 
 
 def draw_lot(workload: Workload, cluster: str) -> bytes:
@@ -54,10 +60,15 @@ def draw_lot(workload: Workload, cluster: str) -> bytes:
     return blake2b(f"{workload.metadata.uid}/{cluster}".encode()).digest()
 
 
+def _has_answered(clone: Workload | None) -> bool:
+    """Return whether a worker has tried to admit a clone, with any result."""
+    reserved = find(clone.status.conditions, QUOTA_RESERVED) if clone is not None else None
+    return reserved is not None and reserved.reason != PENDING_EVALUATION
+
+
 def _has_refused(clone: Workload | None) -> bool:
     """Return whether a worker has tried to admit a clone, and could not or has evicted it."""
     if clone is None:
         return False
-    reserved, evicted = (find(clone.status.conditions, type_) for type_ in (QUOTA_RESERVED, EVICTED))
-    waits = reserved is not None and reserved.status == "False" and reserved.reason != PENDING_EVALUATION
-    return waits or (evicted is not None and evicted.status == "True")
+    has_quota, is_evicted = (is_true(clone.status.conditions, type_) for type_ in (QUOTA_RESERVED, EVICTED))
+    return is_evicted or (_has_answered(clone) and not has_quota)

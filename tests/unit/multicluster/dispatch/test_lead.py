@@ -11,7 +11,7 @@ from muster.api.config.types import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from muster.api.kueue import CHECK_PENDING, Workload
 from muster.api.kueue.names import ADMITTED, EVICTED, PENDING, PENDING_EVALUATION, QUOTA_RESERVED
 from muster.multicluster.dispatch.decide import decide
-from muster.multicluster.dispatch.lead import HEAD_START, is_overdue
+from muster.multicluster.dispatch.lead import HEAD_START, is_silent
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead, Remote, RemoteJob
 from muster.queueing.conditions import put
 
@@ -20,10 +20,16 @@ A = Lead("a", NOW)
 OVER = NOW + HEAD_START
 
 
-def plan(*remotes: Remote, now: Any = NOW, dispatcher: str = ALL_AT_ONCE, lead: Lead | None = None) -> DispatchPlan:
+def plan(
+    *remotes: Remote,
+    now: Any = NOW,
+    dispatcher: str = ALL_AT_ONCE,
+    lead: Lead | None = None,
+    nominated: tuple[str, ...] = (),
+) -> DispatchPlan:
     here = workload()
     status = replace(here.status, conditions=put((), QUOTA_RESERVED, True, "R", "", NOW))
-    here = replace(here, status=with_check(status, CHECK_PENDING, NOW))
+    here = replace(here, status=replace(with_check(status, CHECK_PENDING, NOW), nominated_cluster_names=nominated))
     return decide(
         DispatchView(here, CHECK, remotes=remotes, lead=lead), replace(SETTINGS, dispatcher=dispatcher, step=3), now
     )
@@ -79,6 +85,11 @@ def test_the_earliest_start_dispatcher_asks_in_rounds_and_needs_none() -> None:
     assert plan(*BOTH, dispatcher=EARLIEST_START).lead is None
 
 
+def test_a_dispatcher_of_another_program_gets_clones_where_it_says_at_once() -> None:
+    found = plan(*BOTH, dispatcher="example.com/mine", nominated=("a", "b"))
+    assert (found.create, found.lead) == (("a", "b"), None)
+
+
 @pytest.mark.parametrize(
     ("first", "now", "create"),
     [
@@ -88,6 +99,7 @@ def test_the_earliest_start_dispatcher_asks_in_rounds_and_needs_none() -> None:
             Remote("a", workload=there(QUOTA_RESERVED, False, PENDING_EVALUATION)), NOW, (), id="it has not looked yet"
         ),
         pytest.param(Remote("a", workload=there(QUOTA_RESERVED, True)), NOW, (), id="a check there is not ready"),
+        pytest.param(Remote("a"), NOW - timedelta(hours=1), ("a", "b"), id="the clock was set back"),
         pytest.param(Remote("a", workload=clone(workload())), OVER - timedelta(seconds=1), (), id="it still may"),
         pytest.param(Remote("a", workload=clone(workload())), OVER, ("b",), id="it is silent"),
         pytest.param(Remote("a"), OVER, ("a", "b"), id="its clone is still not made"),
@@ -109,13 +121,17 @@ def test_the_first_to_admit_runs_it_though_another_had_the_head_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "now", "overdue"),
+    ("first", "now", "silent"),
     [
         (Remote("a", workload=clone(workload())), NOW, False),
         (Remote("a", workload=clone(workload())), OVER, True),
         (Remote("a"), OVER, True),
+        (Remote("a", workload=there(QUOTA_RESERVED, False, PENDING_EVALUATION)), OVER, True),
         (Remote("a", workload=WAITS), OVER, False),
+        (Remote("a", workload=there(QUOTA_RESERVED, True)), OVER, False),  # a check there is not ready
     ],
 )
-def test_a_silent_cluster_is_overdue(first: Remote, now: Any, overdue: bool) -> None:
-    assert is_overdue(A, (first,), now) is overdue
+def test_a_cluster_is_silent_that_has_not_tried_to_admit_in_its_head_start(
+    first: Remote, now: Any, silent: bool
+) -> None:
+    assert is_silent(A, (first,), now) is silent
