@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from datetime import datetime, timedelta
+from enum import Enum, auto
 
 from msgspec.structs import replace
 
 from muster.api.conditions import is_true
 from muster.api.kueue import Workload
-from muster.api.kueue.names import ADMITTED, DEACTIVATION_TARGET, EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
+from muster.api.kueue.names import ADMITTED, DEACTIVATION_TARGET, EVICTED, FINISHED, PENDING, PREEMPTED, QUOTA_RESERVED
 from muster.multicluster.dispatch.views import RemoteJob
 from muster.queueing.conditions import put
 
@@ -74,12 +75,21 @@ class Request:
 LATE = timedelta(seconds=60)
 
 
+class Admission(Enum):
+    """What a worker's queue does with a clone."""
+
+    ADMITS = auto()
+    REFUSES = auto()
+    IS_SILENT = auto()
+
+
 @dataclass
 class Server:
     """A server with its controllers. takes: it has the namespace and the queue."""
 
     uids: Iterator[int]
     takes: bool = True
+    admission: Admission = Admission.ADMITS
     store: Store = field(default_factory=Store)
 
     def condition(self, name: str, type: str, value: bool, reason: str, now: datetime) -> None:
@@ -151,12 +161,21 @@ class Server:
             else:
                 return False
         elif not is_true(conditions, ADMITTED):
-            if runs:
+            if runs or self.admission is Admission.IS_SILENT:
                 return False
+            if self.admission is Admission.REFUSES:
+                return self._refuse(name, now)
             for type, value in ((QUOTA_RESERVED, True), (EVICTED, False), (ADMITTED, True)):
                 self.condition(name, type, value, type, now)
         else:
             return self._runs(jobs, may_end=may_end)
+        return True
+
+    def _refuse(self, name: str, now: datetime) -> bool:
+        before = self.store.clones[name].status.conditions
+        if any(one.type == QUOTA_RESERVED and one.status == "False" for one in before):
+            return False
+        self.condition(name, QUOTA_RESERVED, False, PENDING, now)
         return True
 
     def _runs(self, jobs: list[Job], *, may_end: bool) -> bool:

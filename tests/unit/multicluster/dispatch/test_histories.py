@@ -1,8 +1,9 @@
 """Laws of dispatch over random histories of a manager and its workers, with all that may become of them.
 
-Workers are lost and found, come and go, evict, lose and restore what they have, or are other ones under the same name;
-requests land late, in another order, or never. The manager is killed between its writes, and begins anew with the store
-of an earlier time or none. People suspend, delete and submit again, here and there.
+Workers are lost and found, come and go, evict, refuse, are silent, lose and restore what they have, or are other ones
+under the same name. What the manager believes of their room is right or wrong. Requests land late, in another order,
+or never. The manager is killed between its writes, and begins anew with the store of an earlier time or none. People
+suspend, delete and submit again, here and there.
 """
 
 from random import Random
@@ -29,9 +30,10 @@ def test_a_job_has_pods_in_one_cluster_at_most_and_only_with_quota_and_ends_and_
             assert len(world.running()) <= 1, f"seed {seed}: it runs in {world.running()}"
             assert world.may_run() or not world.running(), f"seed {seed}: it runs without quota"
         ended_early += world.has_finished()
-        if world.random.random() < 0.5:
-            world.settle(lost=world.random.choice(list(world.workers)))
-            assert world.has_finished(), f"seed {seed}: a lost cluster keeps it"
+        if world.random.random() < 0.7:
+            hinders, cluster = world.random.choice(("lost", "full")), world.random.choice(list(world.workers))
+            world.settle(**{hinders: cluster})
+            assert world.has_finished(), f"seed {seed}: a {hinders} cluster keeps it"
         world.settle()
         assert world.has_finished(), f"seed {seed}: it never ended"
         assert not world.home, f"seed {seed}: its home is kept"

@@ -7,7 +7,7 @@ from random import Random
 
 from msgspec.structs import replace
 from tests.unit.multicluster.dispatch.manager import Manager, workload
-from tests.unit.multicluster.dispatch.servers import Server, Store, Worker
+from tests.unit.multicluster.dispatch.servers import Admission, Server, Store, Worker
 
 from muster.api.config.types import ALL_AT_ONCE
 from muster.api.kueue import Workload
@@ -62,7 +62,7 @@ class World(Manager):
     def _seldom(self) -> list[Callable[[Worker], object]]:
         """All that may go wrong, or change."""
         common: list[Callable[[Worker], object]] = [self.lose, self.find, self.flap, self.preempt_here]
-        common += [self.evict_there, self.delete_there]
+        common += [self.evict_there, self.delete_there, self.change_room]
         return [
             *(common * 3),
             self.hold_or_release,
@@ -95,6 +95,10 @@ class World(Manager):
 
     def evict_there(self, worker: Worker) -> None:
         worker.server.evict(self.now)
+
+    def change_room(self, worker: Worker) -> None:
+        """Its quota changes, or its engine ends or begins."""
+        worker.server.admission = self.random.choice(list(Admission))
 
     def delete_there(self, worker: Worker) -> None:
         """A person takes something away."""
@@ -204,10 +208,12 @@ class World(Manager):
         over = self.workload is None if self.is_over else self.has_finished()
         return over and not self.home and self.kept() in ([], [self.cluster])
 
-    def settle(self, rounds: int = 200, lost: str = "") -> None:
-        """No more trouble: everything goes its way in turn, but for a worker that never comes back."""
+    def settle(self, rounds: int = 200, lost: str = "", full: str = "") -> None:
+        """No more trouble: everything goes its way in turn, but for a worker that is away or admits nothing."""
         self.held, self.is_calm = False, True
         for worker in self.workers.values():
+            denial = self.random.choice((Admission.REFUSES, Admission.IS_SILENT))
+            worker.server.admission = denial if worker.name == full else Admission.ADMITS
             worker.server.store.jobs = {name: job for name, job in worker.server.store.jobs.items() if job.ours}
         quiet = 0
         while quiet < 3:
