@@ -105,10 +105,10 @@ class Federation:
         await self.stop()
         await self.begin()
 
-    async def begin(self) -> None:
+    async def begin(self, seconds: float = 10.0) -> None:
         """It does, after a stop."""
         self.dispatch = Dispatch(self.here.world.plane, self.lines, self._configuration)
-        await self.settle()
+        await self.settle(seconds)
 
     async def settle(self, seconds: float = 10.0) -> None:
         await self.here.world.settle(seconds)
