@@ -31,9 +31,9 @@ def test_a_job_has_pods_in_one_cluster_at_most_and_only_with_quota_and_ends_and_
             assert world.may_run() or not world.running(), f"seed {seed}: it runs without quota"
         ended_early += world.has_finished()
         if world.random.random() < 0.7:
-            hinders, cluster = world.random.choice(("lost", "full")), world.random.choice(list(world.workers))
-            world.settle(**{hinders: cluster})
-            assert world.has_finished(), f"seed {seed}: a {hinders} cluster keeps it"
+            hindrance, cluster = world.random.choice(("lost", "full")), world.random.choice(list(world.workers))
+            world.settle(lost=cluster) if hindrance == "lost" else world.settle(full=cluster)
+            assert world.has_finished(), f"seed {seed}: a {hindrance} cluster keeps it"
         world.settle()
         assert world.has_finished(), f"seed {seed}: it never ended"
         assert not world.home, f"seed {seed}: its home is kept"
