@@ -202,7 +202,12 @@ def test_it_ends_here_even_if_the_watch_of_jobs_is_behind(prompt: int) -> None:
     @federated()
     async def body(f: Federation) -> None:
         await with_late_watches_of_jobs(f, prompt)
+        reads: list[str] = []
+        for line in f.lines.values():
+            line.spoil = lambda request: reads.append(request.path) if request.method == "GET" else None
         await f.job(workers=2, seconds=1.0)
+        await f.settle(30)
+        assert any("/workloads/" in path for path in reads), "it leaves its home as that says that it has ended"
         for seconds in (30, 500):
             await f.settle(seconds)
             assert is_true((await f.here.now()).status.conditions, "Complete")

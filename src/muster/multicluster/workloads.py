@@ -255,10 +255,16 @@ class DispatchController(Reconciler):
             self._errands.want(one.key, {before: Errand(("leave", home), leave)})
 
     def _has_ended_for_good(self, one: Dispatched, view: DispatchView, home: RemoteCluster) -> bool:
-        """Return whether the workload has ended at home, by the cache, and no request may still create a job of it."""
-        if not home.is_certain or self._steps.unsettled_seconds(one) > 0:
+        """Return whether the workload has ended at home, by the cache, and no request may still create a job of it.
+
+        The job must be seen to have ended: that a job or a pod of a group is not seen proves nothing.
+        """
+        if not home.is_certain or is_group(one.workload.metadata) or self._steps.unsettled_seconds(one) > 0:
             return False
-        return any(remote.cluster == home.name and has_ended_for_good(one.workload, remote) for remote in view.remotes)
+        remote = next((remote for remote in view.remotes if remote.cluster == home.name), None)
+        if remote is None or remote.job is None or not remote.job.ended:
+            return False
+        return has_ended_for_good(one.workload, remote)
 
     async def _leave_home(self, worker: Worker, one: Dispatched, *, home: str, records: tuple[Decision, ...]) -> Result:
         if (wait := self._steps.unsettled_seconds(one)) > 0:
