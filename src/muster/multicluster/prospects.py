@@ -21,7 +21,7 @@ from muster.api.managed.dispatch import home_of
 from muster.api.values.quantity import QuantityError
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, size
-from muster.multicluster.dispatch.lead import HEAD_START, WITH_HEAD_STARTS, is_silent
+from muster.multicluster.dispatch.lead import HEAD_START, WITH_HEAD_STARTS, end, is_silent, renew
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead, Remote
 from muster.queueing.conditions import since
 from muster.queueing.scheduling import runtimes
@@ -50,6 +50,7 @@ class Prospects:
         self._by_start, self._lets_lead = dispatcher == EARLIEST_START, dispatcher in WITH_HEAD_STARTS
         self._past = runtimes.PastRuns()
         self._leads: dict[str, Lead] = {}
+        self._admitted_at: dict[str, datetime] = {}  # when clusters last admitted a workload in a head start
         self._doubted: dict[str, datetime] = {}  # until when clusters get no head start
         self._loads: dict[tuple[str, str], Load] = {}  # by cluster and the worker's ClusterQueue
         self._counted: set[tuple[str, str]] = set()  # by workload key and cluster
@@ -72,7 +73,8 @@ class Prospects:
 
     def lead(self, key: str) -> Lead | None:
         """Return the head start that a workload has given; None if it has given none since this process began."""
-        return self._leads.get(key)
+        lead = self._leads.get(key)
+        return renew(lead, self._admitted_at.get(lead.cluster)) if lead is not None else None
 
     def find_remotes(self, workload: Workload, remotes: Sequence[Remote]) -> tuple[Remote, ...]:
         """Return the remotes of a workload without a home with their estimates, as far as a decision needs them."""
@@ -89,6 +91,8 @@ class Prospects:
     def follow_plan(self, view: DispatchView, plan: DispatchPlan) -> None:
         """Count the workload as waiting where it is sent, and remember its head start."""
         key, now = key_of(view.workload), self._clock.now()
+        if view.lead is not None and plan.home == view.lead.cluster:
+            self._admitted_at[plan.home] = now
         if plan.lead is None:
             self._leads.pop(key, None)
         elif plan.lead == view.lead:
@@ -104,7 +108,7 @@ class Prospects:
         lead = self._leads.get(key)
         if lead is None or lead.cluster != cluster:
             return False
-        self._leads[key] = replace(lead, since=lead.since - HEAD_START)
+        self._leads[key] = end(lead)
         self._doubt(cluster, self._clock.now())
         return True
 

@@ -13,7 +13,7 @@ from muster.api.config.types import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from muster.api.kueue import ClusterQueue, Workload
 from muster.api.managed.dispatch import HOME_ANNOTATION
 from muster.multicluster.clusters import Fleet
-from muster.multicluster.dispatch.lead import HEAD_START
+from muster.multicluster.dispatch.lead import HEAD_START, LONGEST_HEAD_START
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead, Remote
 from muster.multicluster.prospects import DOUBTED, KEPT_SECONDS, Prospects
 from muster.runtime.clock import Clock
@@ -113,6 +113,11 @@ class World:
         plan = DispatchPlan("", one.status, create=(cluster,), lead=lead)
         self.prospects.follow_plan(DispatchView(one, "c", remotes=BOTH), plan)
         return lead
+
+    def admit(self, lead: Lead, one: Workload) -> None:
+        """The cluster with the head start has admitted the workload."""
+        view = DispatchView(one, "c", remotes=BOTH, lead=lead)
+        self.prospects.follow_plan(view, DispatchPlan(lead.cluster, one.status))
 
     def look(self, one: Workload, lead: Lead, *remotes: Remote) -> None:
         """The workload is looked at again, and its head start is what it was."""
@@ -265,8 +270,31 @@ def test_a_refused_clone_ends_the_head_start_of_its_cluster_and_costs_it_the_nex
     assert not world.prospects.end_head_start("ns/other", "a")
     assert world.prospects.lead(key) == lead
     assert world.prospects.end_head_start(key, "a")
-    assert world.prospects.lead(key) == Lead("a", NOW - HEAD_START)
+    for _ in "12":
+        ended = world.prospects.lead(key)
+        assert ended is not None
+        assert ended.since + HEAD_START <= NOW
+        world.admit(world.send(workload("x")), workload("x"))  # others
     assert world.seconds(workload("z")) == [None, 0.0]
+
+
+def test_a_cluster_that_admits_others_keeps_its_head_start_for_a_minute() -> None:
+    world, one = World(), workload()
+    lead = world.send(one)
+    for seconds, counts_from in ((0.0, 0.0), (8.0, 8.0), (45.0, 45.0), (55.0, 50.0), (500.0, 50.0)):
+        world.time.seconds = seconds
+        world.admit(world.send(workload("x")), workload("x"))
+        assert world.prospects.lead(key_of(one)) == replace(lead, since=NOW + timedelta(seconds=counts_from))
+    assert (LONGEST_HEAD_START - HEAD_START).total_seconds() == 50.0
+
+
+def test_what_another_cluster_admits_says_nothing_of_this_one() -> None:
+    world, one = World(), workload()
+    lead = world.send(one)
+    world.time.seconds = 8.0
+    world.admit(world.send(workload("x"), "b"), workload("x"))
+    world.look(one, lead)
+    assert world.prospects.lead(key_of(one)) == lead
 
 
 def test_the_earliest_start_is_asked_of_clusters_that_have_no_clone_and_needs_no_trust() -> None:

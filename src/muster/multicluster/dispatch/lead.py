@@ -12,14 +12,19 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
+from msgspec.structs import replace
+
 from muster.api.conditions import find, is_true
 from muster.api.config.types import ALL_AT_ONCE, INCREMENTAL
 from muster.api.kueue import Workload
 from muster.api.kueue.names import EVICTED, PENDING_EVALUATION, QUOTA_RESERVED
 from muster.multicluster.dispatch.views import DispatchSettings, DispatchView, Lead, Remote
 
-# For how long the other clusters wait. A worker that shows room and admits nothing may be dead or overloaded.
+# For how long the other clusters wait. A worker that shows room and admits nothing may be dead.
 HEAD_START = timedelta(seconds=10)
+# A worker that admits other workloads meanwhile is only busy, and clones elsewhere would add to the load. But a worker
+# may admit others for ever.
+LONGEST_HEAD_START = timedelta(seconds=60)
 # The dispatchers whose nominated clusters need not all get a clone at once.
 WITH_HEAD_STARTS = frozenset((ALL_AT_ONCE, INCREMENTAL))
 
@@ -37,6 +42,17 @@ def find_lead(
         return view.lead
     roomy = [remote.cluster for remote in nominated if remote.has_room]
     return Lead(min(roomy, key=lambda cluster: draw_lot(view.workload, cluster)), now) if roomy else None
+
+
+def renew(lead: Lead, admitted_at: datetime | None) -> Lead:
+    """Return the head start as it is after the cluster admitted another workload at this time."""
+    latest = lead.since + LONGEST_HEAD_START - HEAD_START
+    return lead if admitted_at is None else replace(lead, since=min(max(lead.since, admitted_at), latest))
+
+
+def end(lead: Lead) -> Lead:
+    """Return a head start that is over, whatever its cluster does."""
+    return replace(lead, since=lead.since - LONGEST_HEAD_START)
 
 
 def find_end_of_head_start(lead: Lead | None, nominated: Sequence[Remote], now: datetime) -> datetime | None:
