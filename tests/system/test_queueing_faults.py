@@ -75,7 +75,7 @@ class Auditor:
 
     def __init__(self, plane: ControlPlane) -> None:
         inputs = plane.inputs
-        self.nominations = 0
+        self.looks = 0
         self.findings: list[str] = []
         self.forgiven: set[str] = set()  # Jobs that were deleted: their quota is free before their pods are gone
         self._clock = inputs.clock
@@ -99,7 +99,7 @@ class Auditor:
         return reserved(self._workloads.all())
 
     def _reserved(self, old: object, new: object) -> None:
-        self.nominations += 1
+        self.looks += 1
         if over := self.books.excess(self.held):
             self._find(f"reserved too much {over}: {self.held}")
         self._changed(old, new)

@@ -18,13 +18,13 @@ class World:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.nominations: list[tuple[str, float]] = []
+        self.looks: list[tuple[str, float]] = []
         self.told: list[tuple[str, str, str]] = []
         self.ran: list[str] = []
         self.errands = Errands(
             self.clock,
             Random(1),
-            lambda key, seconds: self.nominations.append((key, round(seconds, 1))),
+            lambda key, seconds: self.looks.append((key, round(seconds, 1))),
             lambda key, cluster, error: self.told.append((key, cluster, str(error))),
         )
 
@@ -74,7 +74,7 @@ async def test_there_is_one_at_a_time_for_a_workload_which_is_looked_at_again_af
     await w.clock.sleep(1)
     w.errands.want("ns/w", {"a": w.errand("second")})
     await w.clock.sleep(20)
-    assert (w.ran, w.nominations) == (["first"], [("ns/w", 0.0)])
+    assert (w.ran, w.looks) == (["first"], [("ns/w", 0.0)])
 
 
 @story
@@ -93,19 +93,19 @@ async def test_what_waits_is_replaced_or_dropped_by_what_is_wanted_later(w: Worl
 async def test_it_says_when_to_look_again(w: World) -> None:
     w.errands.want("ns/w", {"a": w.errand("later", after=7.0), "b": w.errand("done")})
     await w.clock.sleep(1)
-    assert w.nominations == [("ns/w", 7.0)]
+    assert w.looks == [("ns/w", 7.0)]
 
 
 @story
 async def test_what_is_refused_is_put_off_longer_each_time_and_told_once(w: World) -> None:
     pauses = []
     for _ in range(6):
-        w.nominations.clear()
+        w.looks.clear()
         w.errands.want("ns/w", {"a": w.errand("create", fails=refusal("no"))})
         await w.clock.sleep(0.1)
         w.errands.want("ns/w", {"a": w.errand("create", fails=refusal("no"))})  # something else has changed
         await w.clock.sleep(0.1)
-        (_, pause), (_, left) = w.nominations
+        (_, pause), (_, left) = w.looks
         assert left <= pause
         pauses.append(pause)
         await w.clock.sleep(pause)
@@ -143,10 +143,10 @@ async def test_what_is_put_off_takes_the_place_of_what_waits(w: World) -> None:
 @story
 async def test_what_passes_by_itself_is_no_refusal(w: World) -> None:
     for error in (TransportError("gone"), ApiError(Status(code=409, reason="Conflict"))):
-        w.nominations.clear()
+        w.looks.clear()
         w.errands.want("ns/w", {"a": w.errand("create", fails=error)})
         await w.clock.sleep(0.1)
-        assert w.nominations == [("ns/w", 5.0)]
+        assert w.looks == [("ns/w", 5.0)]
     assert w.told == []
 
 
