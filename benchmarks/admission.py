@@ -26,9 +26,10 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ import uvloop
 import yaml
 from admission_at_once import Played
 from apiserver import Lag
-from clients import Refused, Times, Wire
+from clients import Refused, Times, Watch, Wire
 
 from muster.api.core import NODE
 from muster.api.kinds import Kind
@@ -226,35 +227,6 @@ class _Whole(msgspec.Struct, frozen=True, gc=False):
 
 _read = msgspec.json.Decoder(_Change).decode
 _read_whole = msgspec.json.Decoder(_Whole).decode
-
-
-class Watch(asyncio.Protocol):
-    """One watch: a line for each change, as HTTP/1.0 has no chunks that would come in between."""
-
-    def __init__(
-        self, seen: Callable[[bytes], None], headers: str = "", after: str = "0", path: str = f"{WORKLOADS}?watch=1"
-    ) -> None:
-        """headers: further lines of the request. after: the version of what was seen last. path: of the list."""
-        self._seen = seen
-        self._path = path
-        self._headers = headers
-        self._after = after
-        self._rest = b""
-        self.ended = asyncio.Event()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        path = f"{self._path}&resourceVersion={self._after}&allowWatchBookmarks=false"
-        head = f"GET {path} HTTP/1.0\r\nhost: localhost\r\n{self._headers}\r\n"
-        transport.write(head.encode())  # type: ignore[attr-defined]
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self.ended.set()
-
-    def data_received(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            if line.startswith(b"{"):
-                self._seen(line)
 
 
 @dataclass(slots=True)
@@ -461,7 +433,8 @@ class Server:
     async def watch(self, player: Player) -> None:
         """Let the player see every change."""
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: Watch(player.seen), "127.0.0.1", self._port, ssl=self._context)
+        watch = partial(Watch, player.seen, f"{WORKLOADS}?watch=1")
+        await loop.create_connection(watch, "127.0.0.1", self._port, ssl=self._context)
 
 
 async def requests(wire: Wire) -> Counter[str]:

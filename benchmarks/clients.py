@@ -264,3 +264,30 @@ async def at_once(
     start = time.perf_counter()
     await asyncio.gather(*map(work, connections))
     return len(times.values) / (time.perf_counter() - start), times
+
+
+class Watch(asyncio.Protocol):
+    """One watch: a line for each change, as HTTP/1.0 has no chunks that would come in between."""
+
+    def __init__(self, seen: Callable[[bytes], None], path: str, headers: str = "", after: str = "0") -> None:
+        """path: of the list, with `watch=1`. headers: further lines of the request. after: the version seen last."""
+        self._seen = seen
+        self._path = path
+        self._headers = headers
+        self._after = after
+        self._rest = b""
+        self.ended = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        path = f"{self._path}&resourceVersion={self._after}&allowWatchBookmarks=false"
+        head = f"GET {path} HTTP/1.0\r\nhost: localhost\r\n{self._headers}\r\n"
+        transport.write(head.encode())  # type: ignore[attr-defined]
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.ended.set()
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(b"{"):
+                self._seen(line)

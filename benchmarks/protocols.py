@@ -14,8 +14,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from admission import Watch
-from clients import Ask, Refused, Streams, Times, Wire, at_once
+from clients import Ask, Refused, Streams, Times, Watch, Wire, at_once
 
 from muster.runtime.kube import kubeconfig_files
 from muster.runtime.process.descriptors import allow_descriptors
@@ -67,7 +66,7 @@ class Server:
 
     async def follow(self, path: str, seen: Callable[[bytes], None]) -> None:
         """Call `seen` with each object of a watch and with each change. A watch that the server ends begins anew."""
-        make = partial(Watch, seen, f"authorization: Bearer {self.token}\r\n", "0", path)
+        make = partial(Watch, seen, path, f"authorization: Bearer {self.token}\r\n")
         loop = asyncio.get_running_loop()
         while True:
             transport, watch = await loop.create_connection(make, self.host, self.port, ssl=self._context("http/1.1"))
