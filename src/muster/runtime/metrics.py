@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from muster.runtime.controller import Outcome
 from muster.runtime.queue import WorkQueue
+from muster.runtime.tallies import S, Series, Spread, Tally, spreads, tallies
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -54,6 +55,7 @@ class Registry:
         """Start empty; with `process`, include the numbers of the operating system and the interpreter."""
         self._registry = CollectorRegistry(auto_describe=True)
         self._metrics: dict[str, MetricWrapperBase] = {}
+        self._series: dict[str, Series[Any]] = {}
         if process:
             ProcessCollector(registry=self._registry)
             PlatformCollector(registry=self._registry)
@@ -73,6 +75,14 @@ class Registry:
         """Return a distribution of observed numbers over buckets."""
         return self._metric(partial(Histogram, buckets=buckets), name, text, labels)
 
+    def tallies(self, name: str, text: str, labels: Sequence[str]) -> Series[Tally]:
+        """Return a number that only grows, for what happens thousands of times a second."""
+        return self._frequent(name, lambda: tallies(name, text, labels))
+
+    def spreads(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Series[Spread]:
+        """Return a distribution over buckets, for what happens thousands of times a second."""
+        return self._frequent(name, lambda: spreads(name, text, labels, bounds))
+
     def scraped(self, ask: Callable[[], Iterable[Gauges]]) -> None:
         """Add gauges that are computed at every scrape and cost nothing in between."""
         self._registry.register(_Scraped(ask))
@@ -90,6 +100,13 @@ class Registry:
         if metric is None:
             metric = self._metrics[name] = make(name, text, labels, registry=self._registry)
         return metric  # type: ignore[no-any-return]
+
+    def _frequent(self, name: str, make: Callable[[], Series[S]]) -> Series[S]:
+        series = self._series.get(name)
+        if series is None:
+            series = self._series[name] = make()
+            self._registry.register(series)
+        return series
 
 
 class _Scraped(Collector):
@@ -120,28 +137,28 @@ class ControllerMetrics:
         both = tuple(queue)
         mine = ("controller",)
         self._depth = registry.gauge("workqueue_depth", "Current depth of the queue", both).labels(**queue)
-        self._adds = registry.counter("workqueue_adds_total", "Number of adds to the queue", both).labels(**queue)
-        self._retries = registry.counter("workqueue_retries_total", "Number of retries", both).labels(**queue)
-        self._waits = registry.histogram(
+        self._adds = registry.tallies("workqueue_adds_total", "Number of adds to the queue", both).labels(name, name)
+        self._retries = registry.tallies("workqueue_retries_total", "Number of retries", both).labels(name, name)
+        self._waits = registry.spreads(
             "workqueue_queue_duration_seconds", "How long keys wait before a worker has them", both, _QUEUE_BUCKETS
-        ).labels(**queue)
-        self._works = registry.histogram(
+        ).labels(name, name)
+        self._works = registry.spreads(
             "workqueue_work_duration_seconds", "How long a worker has a key", both, _QUEUE_BUCKETS
-        ).labels(**queue)
+        ).labels(name, name)
         self._unfinished = registry.gauge(
             "workqueue_unfinished_work_seconds", "Seconds of work in progress, all workers together", both
         ).labels(**queue)
         self._longest = registry.gauge(
             "workqueue_longest_running_processor_seconds", "How long the longest running worker has its key", both
         ).labels(**queue)
-        self._results = registry.counter(
+        self._results = registry.tallies(
             "controller_runtime_reconcile_total", "Reconciles by result", (*mine, "result")
         )
         self._outcomes = {word: self._results.labels(name, word) for word in ("success", "requeue_after", "error")}
-        self._errors = registry.counter(
+        self._errors = registry.tallies(
             "controller_runtime_reconcile_errors_total", "Reconciles that failed", mine
         ).labels(name)
-        self._seconds = registry.histogram(
+        self._seconds = registry.spreads(
             "controller_runtime_reconcile_time_seconds", "How long a reconcile takes", mine, _RECONCILE_BUCKETS
         ).labels(name)
         self._limit = registry.gauge(

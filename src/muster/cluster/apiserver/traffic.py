@@ -1,11 +1,10 @@
 """Counts requests and their durations, in metrics with upstream's names."""
 
-from prometheus_client import Counter, Histogram
-
 from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.request.requestinfo import Target
 from muster.runtime.clock import Clock
 from muster.runtime.metrics import Registry
+from muster.runtime.tallies import Spread, Tally
 
 # kube-apiserver's buckets, in seconds.
 _BUCKETS = (
@@ -23,14 +22,14 @@ class Traffic:
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._clock = clock
-        self._requests = registry.counter(
+        self._requests = registry.tallies(
             "apiserver_request_total", "Requests by what they ask for and by HTTP code", (*_NAMES, "code")
         )
-        self._seconds = registry.histogram(
+        self._seconds = registry.spreads(
             "apiserver_request_duration_seconds", "How long answers took", _NAMES, _BUCKETS
         )
         # Finding a series by its labels costs more than counting.
-        self._series: dict[_Key, tuple[Counter, Histogram]] = {}
+        self._series: dict[_Key, tuple[Tally, Spread]] = {}
 
     def answered(self, verb: str, target: Target | None, resource: Resource | None, code: int, start: float) -> None:
         """Count an answer. `resource`: None if it is not served. `start`: the monotonic time when the request began."""
@@ -40,9 +39,9 @@ class Traffic:
             labels = (_VERBS.get(verb, verb.upper()), "", *key[1:-1], "apiserver")
             series = self._requests.labels(*labels, str(code)), self._seconds.labels(*labels)
             self._series[key] = series
-        counter, histogram = series
-        counter.inc()
-        histogram.observe(self._clock.monotonic() - start)
+        answers, seconds = series
+        answers.inc()
+        seconds.observe(self._clock.monotonic() - start)
 
 
 # The verb, group, version, resource, subresource, scope and code of a request.

@@ -1,0 +1,35 @@
+"""Frequent numbers are scraped as prometheus_client's own counters and histograms are."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.runtime.metrics import Registry
+
+BOUNDS = (0.5, 1, 10.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", 'q"\n']), st.sampled_from([0.0, 0.5, 0.7, 1.0, 10.0, 11.0]))))
+def test_numbers_are_scraped_as_those_of_the_library(numbers: list[tuple[str, float]]) -> None:
+    frequent, usual = Registry(), Registry()
+    counts = frequent.tallies("things_total", "Things", ("who",)), usual.counter("things_total", "Things", ("who",))
+    times = (
+        frequent.spreads("seconds", "Seconds", ("who",), BOUNDS),
+        usual.histogram("seconds", "Seconds", ("who",), BOUNDS),
+    )
+    for who, number in numbers:
+        for count in counts:
+            count.labels(who).inc()
+        for distribution in times:
+            distribution.labels(who).observe(number)
+    assert _lines(frequent) == _lines(usual)
+
+
+def test_the_same_name_is_the_same_series() -> None:
+    registry = Registry()
+    first = registry.tallies("things_total", "Things", ("who",))
+    assert registry.tallies("things_total", "Things", ("who",)) is first
+    assert first.labels("a") is first.labels("a")
+
+
+def _lines(registry: Registry) -> set[str]:
+    return {line for line in registry.text().decode().splitlines() if "_created" not in line}
