@@ -77,11 +77,10 @@ class Cache(Generic[T]):
         old = self._objects.get(key)
         self._objects[key] = obj
         for name, function in self._functions.items():
-            values = function(obj)
+            values = tuple(function(obj))
             index = self._indexes[name]
-            if old is not None:
-                values = tuple(values)
-                self._drop(index, key, set(function(old)).difference(values))
+            if old is not None and (before := tuple(function(old))) != values:
+                self._drop(index, key, set(before).difference(values))
             for value in values:
                 index.setdefault(value, {})[key] = obj
         return old

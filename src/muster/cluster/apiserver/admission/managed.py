@@ -5,17 +5,18 @@ objects as of the newest write, committed or not. Expensive checks run only for 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 
-from muster.api.batch import JOB
+from muster.api.batch import JOB, Job
 from muster.api.config import Configuration
 from muster.api.core import POD
-from muster.api.jobset import JOB_SET
+from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset.names import JOBSET_NAME, JOBSET_UID
 from muster.api.kinds import Kind
-from muster.api.kueue import WORKLOAD
+from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import (
     POD_SET_LABEL,
     PREBUILT_WORKLOAD_NAME_LABEL,
@@ -24,10 +25,10 @@ from muster.api.kueue.names import (
 from muster.api.managed import jobs, pods
 from muster.api.managed.ancestry import NestingTooDeepError
 from muster.api.managed.surroundings import Settings, Surroundings
-from muster.api.meta import Object, controller_of
+from muster.api.meta import OwnerReference, Struct
 from muster.api.status import bad_request, denied
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
-from muster.cluster.store import Key, Store
+from muster.cluster.store import Entry, Key, Store
 from muster.controllers.integrations import admission
 from muster.controllers.integrations.admission import (
     name_of_workload,
@@ -240,7 +241,20 @@ class ManagedServing:
 
 
 _PREBUILT = PREBUILT_WORKLOAD_NAME_LABEL.encode()
-_POD_HEAD = POD.seen_as(Object)
+
+
+class _HeadMeta(Struct):
+    owner_references: tuple[OwnerReference, ...] = ()
+    labels: Mapping[str, str] = {}
+
+
+class _Head(Struct):
+    """The part of a pod that names its Job."""
+
+    metadata: _HeadMeta = _HeadMeta()
+
+
+_POD_HEAD = POD.seen_as(_Head)
 
 
 def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
@@ -252,7 +266,8 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
     head = readable(attempt.document, _POD_HEAD)
-    owner = controller_of(head.metadata) if head is not None else None
+    owners = head.metadata.owner_references if head is not None else ()
+    owner = next((owner for owner in owners if owner.controller), None)
     if head is None or owner is None or not JOB.is_of(owner):
         return
     entry = store.latest(Key(JOB.resource, attempt.namespace, owner.name))
@@ -262,13 +277,31 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
     workload_entry = store.latest(own)
     if workload_entry is None and _PREBUILT not in entry.body and POD_SET_LABEL not in head.metadata.labels:
         return  # the Job does not queue; this check spares decoding it
-    job, pod = JOB.decode(entry.body), readable(attempt.document, POD)
+    job, pod = _job_of(entry), readable(attempt.document, POD)
     if pod is None:
         return
     if prebuilt := jobs.prebuilt_name(job.metadata):
         workload_entry = store.latest(own._replace(name=prebuilt))
-    if waits_for_quota(pod, job, WORKLOAD.decode(workload_entry.body) if workload_entry is not None else None):
+    if waits_for_quota(pod, job, _workload_of(workload_entry) if workload_entry is not None else None):
         add_gate(attempt.document["spec"])
+
+
+# The pods of a job come in a row, and their job is decoded once.
+
+
+@lru_cache(maxsize=4)
+def _job_of(entry: Entry) -> Job:
+    return JOB.decode(entry.body)
+
+
+@lru_cache(maxsize=4)
+def _jobset_of(entry: Entry) -> JobSet:
+    return JOB_SET.decode(entry.body)
+
+
+@lru_cache(maxsize=4)
+def _workload_of(entry: Entry) -> Workload:
+    return WORKLOAD.decode(entry.body)
 
 
 def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
@@ -280,7 +313,7 @@ def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
     entry = store.latest(Key(JOB_SET.resource, attempt.namespace, name)) if name else None
     if entry is None or entry.header.uid != labels.get(JOBSET_UID) or QUEUE_NAME_LABEL not in entry.header.labels:
         return
-    jobset = JOB_SET.decode(entry.body)
+    jobset = _jobset_of(entry)
     workload = _InStore(store)(WORKLOAD, attempt.namespace, name_of_workload(JOB_SET, jobset.metadata))
     if role_waits_for_quota(labels, jobset, workload):
         add_gate(attempt.document["spec"])
