@@ -113,7 +113,10 @@ class Neighbor(Protocol):
         ...
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
-        """Return the object of a body, which others may share: nobody changes it. Raises as `Kind.decode`."""
+        """Return the object of a body without managedFields, which others may share: nobody changes it.
+
+        Raises as `Kind.decode`.
+        """
         ...
 
 

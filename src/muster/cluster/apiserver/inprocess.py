@@ -66,7 +66,10 @@ class InProcessTransport:
         return self.stream(replace(request, as_events=True))
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
-        """Return the object of a body, which all clients in this process share. Raises as `Kind.decode`."""
+        """Return the object of a body without managedFields, which all clients in this process share.
+
+        Raises as `Kind.decode`.
+        """
         return self._server.shared.decode(kind, body)
 
     @asynccontextmanager

@@ -97,8 +97,8 @@ class ApiServer:
         self.ids = ids
         self.clock = clock
         self._nodes = nodes
-        documents = Documents(store)
         self.shared = SharedObjects()
+        documents = Documents(store, self.shared)
         self._reader = Reader(store, clock)
         self._fair_queue = FairQueue(clock.monotonic)
         self._throttle = NamespaceThrottle(clock.monotonic)

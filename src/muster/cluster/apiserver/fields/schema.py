@@ -9,7 +9,7 @@ A `FieldSchema` says which parts of a document managers own, and what identifies
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -35,6 +35,7 @@ _SCALARS: Mapping[str, tuple[type, ...]] = {
     "number": (int, float),
 }
 _ANY_SCALAR = (str, bool, int, float)
+_SHORT = 64  # characters of a key whose path element is cached
 _encode = msgspec.json.Encoder().encode
 
 
@@ -104,6 +105,8 @@ class FieldSchema(Struct, frozen=True, eq=False):
             return None if item is None or type(item) in (dict, list) else f"v:{_encode(item).decode()}"
         if type(item) is not dict:
             return None
+        if len(self.keys) == 1 and type(value := item.get(self.keys[0])) is str and len(value) <= _SHORT:
+            return _key_of_text(self.keys[0], value)
         keys = {}
         for name in self.keys:
             if name in item:
@@ -111,6 +114,11 @@ class FieldSchema(Struct, frozen=True, eq=False):
             elif name in self.defaults:
                 keys[name] = self.defaults[name]
         return f"k:{_encode(keys).decode()}" if keys else None
+
+
+@lru_cache(maxsize=1024)  # the types of conditions and the names of containers repeat
+def _key_of_text(name: str, value: str) -> str:
+    return f"k:{_encode({name: value}).decode()}"
 
 
 DEDUCED = FieldSchema("map", (*_ANY_SCALAR, dict, list), open=True)

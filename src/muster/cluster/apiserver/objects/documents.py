@@ -7,18 +7,24 @@ that makes the change atomic.
 import sys
 from asyncio import Future
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
 from muster.api.core import EVENT
 from muster.api.groups.coordination import LEASE
+from muster.api.kinds import Kind
 from muster.api.status import bad_request, too_large
 from muster.cluster.apiserver.decode import MAX_OBJECT_BYTES, ROOM_FOR_STATUS, Document
+from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.throttle import end_work
 from muster.cluster.store import Delete, Entry, Key, Put, Store
 
 # Kinds whose writes nobody waits for: they come beside the writes that somebody does wait for.
 _UNHURRIED = frozenset({EVENT.resource, LEASE.resource})
+
+# An object and its kind.
+Typed: TypeAlias = tuple[Kind[Any], Any]
 
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
@@ -27,12 +33,17 @@ _encoder = msgspec.json.Encoder()
 class Documents:
     """The objects of a store as documents."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, shared: SharedObjects | None = None) -> None:
         self.store = store
+        self._shared = shared or SharedObjects()
 
     def latest(self, key: Key) -> Entry | None:
         """Return the object as of its newest write, which may not be durable yet."""
         return self.store.latest(key)
+
+    def typed(self, kind: Kind[Any], entry: Entry) -> Any:
+        """Return an object as its kind has it, if it was written or read a moment ago, else None."""
+        return self._shared.find(kind, entry.body)
 
     async def settled(self, key: Key) -> None:
         """Wait until the result of `latest` is durable.
@@ -53,11 +64,13 @@ class Documents:
         dry_run: bool = False,
         beside: Sequence[Put] = (),
         limit: int = MAX_OBJECT_BYTES + ROOM_FOR_STATUS,
+        typed: Typed | None = None,
     ) -> bytes:
         """Store an object, wait until it is durable, and return its stored body.
 
         beside: other writes, which succeed or fail together with this one.
         limit: the most bytes that the object may have.
+        typed: the object as its kind has it, but for its version, which nobody then decodes.
 
         Raises:
             ApiError: 413 if the object is too large, 400 if it is no JSON, or the store's refusal.
@@ -66,22 +79,39 @@ class Documents:
         if dry_run:
             return encoding.unchanged()
         written = self.store.write(Put(key, encoding), *beside, may_wait=key.resource in _UNHURRIED)
+        self._share(typed, encoding)
         end_work()
         return _body(await written)
 
-    async def remove(self, key: Key, document: Document, *, dry_run: bool = False, beside: Sequence[Put] = ()) -> bytes:
+    async def remove(
+        self,
+        key: Key,
+        document: Document,
+        *,
+        dry_run: bool = False,
+        beside: Sequence[Put] = (),
+        typed: Typed | None = None,
+    ) -> bytes:
         """Remove an object, wait until the removal is durable, and return its last body.
 
         document: the last state of the object.
+        typed: that state as its kind has it, as for `put`.
 
         Raises:
             ApiError: the store refuses the removal.
         """
+        encoding = _Encoding(document)
         if dry_run:
-            return _Encoding(document).unchanged()
-        written = self.store.write(Delete(key, _Encoding(document)), *beside)
+            return encoding.unchanged()
+        written = self.store.write(Delete(key, encoding), *beside)
+        self._share(typed, encoding)
         end_work()
         return _body(await written)
+
+    def _share(self, typed: Typed | None, encoding: "_Encoding") -> None:
+        """Keep the typed object of a body that the store has taken."""
+        if typed is not None and encoding.body:
+            self._shared.add(*typed, encoding.body, encoding.version)
 
     def removal(self, key: Key, document: Document) -> "Future[list[Entry]]":
         """Begin to remove an object. The result completes when the removal is durable."""
@@ -103,22 +133,46 @@ def decode_entry(entry: Entry) -> Document:
     return document
 
 
+def typed_document(kind: Kind[Any], document: Document) -> Typed | None:
+    """Return a document with its kind and as its kind has it: converting it costs less than decoding its text later.
+
+    Returns None for a kind without a type, and if a member has a wrong type.
+    """
+    if kind.type is dict:
+        return None
+    try:
+        return kind, msgspec.convert(document, kind.type)
+    except msgspec.ValidationError:
+        return None
+
+
 def _body(entries: list[Entry]) -> bytes:
     return entries[0].body
 
 
 class _Encoding:
-    """The encoder of a document, which the store calls with the revision of the write."""
+    """The encoder of a document, which the store calls with the revision of the write.
 
-    __slots__ = ("_document", "_limit")
+    body: the result of that call.
+    """
+
+    __slots__ = ("_document", "_limit", "body")
 
     def __init__(self, document: Document, limit: int = sys.maxsize) -> None:
         self._document = document
         self._limit = limit
+        self.body = b""
 
     def __call__(self, revision: int) -> bytes:
         self._document["metadata"]["resourceVersion"] = str(revision)
-        return self.unchanged()
+        self.body = self.unchanged()
+        return self.body
+
+    @property
+    def version(self) -> str:
+        """The resource version in the body."""
+        version: str = self._document["metadata"]["resourceVersion"]
+        return version
 
     def unchanged(self) -> bytes:
         """Encode the document with its current version. An empty version is omitted.

@@ -5,7 +5,9 @@ rest.BeforeUpdate, ValidateObjectMetaUpdate). The format of names and labels is 
 `muster.api.validation.metadata`.
 """
 
-from datetime import UTC, datetime
+import math
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from muster.api.kinds import Kind
@@ -23,7 +25,15 @@ _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 
 def timestamp(moment: datetime) -> str:
     """Format a time as objects have it: whole seconds, UTC."""
-    return moment.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
+    return _timestamp(math.floor(moment.timestamp()))
+
+
+@lru_cache(maxsize=64)  # many objects are written within a second
+def _timestamp(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")[:19] + "Z"
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def meta_of(document: Document) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from muster.api.core import Binding, Pod
+from muster.api.core import POD, Binding, Pod
 from muster.api.groups.policy import POD_DISRUPTION_BUDGET
 from muster.api.pods import is_finished
 from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
@@ -12,7 +12,7 @@ from muster.api.validation.pods.pod import validate_binding
 from muster.cluster.apiserver.admission.chain import Webhooks
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.conditions import set_condition
-from muster.cluster.apiserver.objects.documents import Documents, decode_entry, written
+from muster.cluster.apiserver.objects.documents import Documents, decode_entry, typed_document, written
 from muster.cluster.apiserver.objects.metadata import meta_of, set_namespace, timestamp
 from muster.cluster.apiserver.pods.budgets import charge_eviction, document_of
 from muster.cluster.apiserver.pods.selection import Budgets
@@ -56,7 +56,7 @@ class PodActions:
         pod = decode_entry(entry)
         _check_bindable(pod, meta)
         _assign(pod, binding, timestamp(self._clock.now()))
-        await self._documents.put(call.key, pod, dry_run=options.dry_run)
+        await self._documents.put(call.key, pod, dry_run=options.dry_run, typed=typed_document(POD, pod))
 
     async def evict(self, call: Call) -> None:
         """Delete a pod gracefully, and mark it as evicted. Raises `ApiError`: 429 if a disruption budget refuses.

@@ -156,12 +156,14 @@ def checker_of(check: Check) -> Checker:
 
 
 def sound_parts(document: Mapping[str, Any]) -> AbstractSet[int]:
-    """Return the `id`s of the objects and lists at the top of a stored document and of its metadata.
+    """Return the `id`s of the objects and lists at the top of a stored document, of its metadata and of its status.
 
     A changed document that shares such a part needs no new check of it. The caller must keep the stored document alive
     while it uses the result.
     """
-    tops = (*document.values(), *document["metadata"].values())
+    status = document.get("status")
+    members = status.values() if type(status) is dict else ()
+    tops = (*document.values(), *document["metadata"].values(), *members)
     return {id(part) for part in tops if type(part) in (dict, list)}
 
 

@@ -127,13 +127,19 @@ def complete_again(call: Call, document: Document, old: Document, meta: Document
 def typed_object(call: Call, document: Document) -> Any:
     """Return the typed object for validation: stored or shown, as the view has it. Raises `ApiError` (400)."""
     view, kind = call.view, call.resource.stored
-    if view.validates_shown and view.show is not None:
+    if not validates_stored(view):
+        assert view.show is not None
         document, kind = view.show(document), view.kind
     try:
         return msgspec.convert(document, kind.type)
     except msgspec.ValidationError as error:
         message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
         raise bad_request(message) from None
+
+
+def validates_stored(view: View) -> bool:
+    """Return whether validation takes objects as they are stored, not as the view shows them."""
+    return view.show is None or not view.validates_shown
 
 
 def unmanaged_fields(call: Call) -> fields.FieldSet:

@@ -13,7 +13,7 @@ from muster.api.meta import DeleteOptions, ListMeta
 from muster.api.status import StatusDetails, bad_request, not_found
 from muster.cluster.apiserver.admission.chain import Admission, Attempt
 from muster.cluster.apiserver.decode import Document, decode, unrecognized
-from muster.cluster.apiserver.objects.documents import Documents, decode_entry
+from muster.cluster.apiserver.objects.documents import Documents, decode_entry, typed_document
 from muster.cluster.apiserver.objects.loading import loaded_entry, saved_document, written_body
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import boolean, integer, list_options
@@ -120,7 +120,9 @@ class Remover:
             await self._documents.settled(call.key)
             return loaded.body
         write = self._documents.remove if isinstance(outcome, Removed) else self._documents.put
-        body = written_body(outcome.document, saved, await write(call.key, saved, dry_run=dry_run, beside=beside))
+        typed = typed_document(call.resource.stored, saved) if saved is outcome.document else None
+        stored_body = await write(call.key, saved, dry_run=dry_run, beside=beside, typed=typed)
+        body = written_body(outcome.document, saved, stored_body)
         if rules.returns_deleted or not isinstance(outcome, Removed):
             return body
         kind = call.resource.kind

@@ -28,7 +28,7 @@ from muster.cluster.apiserver.decode import (
 )
 from muster.cluster.apiserver.identity.users import Access, Authorizer
 from muster.cluster.apiserver.objects import metadata
-from muster.cluster.apiserver.objects.documents import Documents, decode_entry
+from muster.cluster.apiserver.objects.documents import Documents, Typed, decode_entry
 from muster.cluster.apiserver.objects.loading import loaded_entry, saved_document, written_body
 from muster.cluster.apiserver.request.body import check_patched, read_object
 from muster.cluster.apiserver.request.call import Call
@@ -45,6 +45,7 @@ from muster.cluster.apiserver.verbs.changes import (
     require_no_identity,
     typed_object,
     unmanaged_fields,
+    validates_stored,
 )
 from muster.cluster.apiserver.verbs.deletion import is_over
 from muster.cluster.store import Entry, Key
@@ -196,7 +197,8 @@ class Writer:
             complete_again(call, document, {}, begun)
             self._admission.complete(attempt, store)
         rules.prepare_create(document)
-        await self._require_valid(call, name, call.view.validate_create, typed_object(call, document))
+        typed = typed_object(call, document)
+        await self._require_valid(call, name, call.view.validate_create, typed)
         await self._admission.judge(attempt, store, call.warnings)
         saved = await saved_document(call.resource, document)
         key = Key(call.resource.key, namespace, name)
@@ -206,7 +208,9 @@ class Writer:
         self._admission.settle(attempt, store)
         if rules.warning:
             call.warnings.append(rules.warning)
-        body = await self._documents.put(key, saved, dry_run=options.dry_run, limit=MAX_OBJECT_BYTES)
+        body = await self._documents.put(
+            key, saved, dry_run=options.dry_run, limit=MAX_OBJECT_BYTES, typed=_shared(call, document, saved, typed)
+        )
         return written_body(document, saved, body)
 
     def _generated_name(self, call: Call, prefix: str) -> str:
@@ -279,21 +283,27 @@ class Writer:
             self._admission.remark(attempt, call.warnings)
             await self._documents.settled(call.key)
             return entry.body
-        await self._require_valid(
-            call, call.name, call.view.validate_update, typed_object(call, document), typed_object(call, old)
-        )
+        typed = typed_object(call, document)
+        before = self._documents.typed(resource.stored, entry) if as_stored and validates_stored(call.view) else None
+        if before is None:
+            before = typed_object(call, old)
+        await self._require_valid(call, call.name, call.view.validate_update, typed, before)
         await self._admission.judge(attempt, store, call.warnings)
         saved = await saved_document(resource, document)
         if self._documents.latest(call.key) is not entry:
             return None  # another writer came first while webhooks answered
         self._admission.settle(attempt, store)
         if is_over(document):
-            body = await self._documents.remove(call.key, saved, dry_run=options.dry_run)
+            body = await self._documents.remove(
+                call.key, saved, dry_run=options.dry_run, typed=_shared(call, document, saved, typed)
+            )
         else:
             # An object over the limit may be written if it does not grow: else no client could remove its finalizers.
             own = MAX_OBJECT_BYTES + (ROOM_FOR_STATUS if call.subresource == "status" else 0)
             limit = max(own, len(entry.body))
-            body = await self._documents.put(call.key, saved, dry_run=options.dry_run, limit=limit)
+            body = await self._documents.put(
+                call.key, saved, dry_run=options.dry_run, limit=limit, typed=_shared(call, document, saved, typed)
+            )
         return written_body(document, saved, body)
 
     async def _require_valid(
@@ -308,6 +318,11 @@ class Writer:
             raise denied(call.resource.kind.kind, errors)
         if errors:
             raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
+
+
+def _shared(call: Call, document: Document, saved: Document, typed: Any) -> Typed | None:
+    """Return the kind and the typed object for all who read the stored body, if it is what validation saw."""
+    return (call.resource.stored, typed) if saved is document and validates_stored(call.view) else None
 
 
 def _creation(call: Call) -> Access:

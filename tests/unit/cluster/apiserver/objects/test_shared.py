@@ -1,0 +1,53 @@
+"""Objects of the newest bodies are kept once for all, without managedFields."""
+
+from muster.api.core import CONFIG_MAP, ConfigMap
+from muster.api.kinds import Kind
+from muster.api.meta import Object, ObjectMeta
+from muster.cluster.apiserver.objects.shared import MOST_BYTES, RECENT, SharedObjects
+
+HEADS: Kind[Object] = CONFIG_MAP.seen_as(Object)
+
+
+def body(name: str, **data: str) -> bytes:
+    managers = ({"manager": "m", "operation": "Update", "fieldsV1": {}},)
+    meta = ObjectMeta(name=name, resource_version="7", managed_fields=managers)
+    return CONFIG_MAP.encode(ConfigMap(metadata=meta, data=data))
+
+
+def test_a_body_is_decoded_once_for_each_type() -> None:
+    shared, text = SharedObjects(), body("a")
+    first = shared.decode(CONFIG_MAP, text)
+    assert shared.decode(CONFIG_MAP, text) is first
+    assert first == ConfigMap(metadata=ObjectMeta(name="a", resource_version="7"))
+    assert shared.decode(HEADS, text).metadata == first.metadata
+
+
+def test_equal_bodies_of_two_writes_are_two_objects() -> None:
+    shared = SharedObjects()
+    assert shared.decode(CONFIG_MAP, body("a")) is not shared.decode(CONFIG_MAP, body("a"))
+
+
+def test_a_validated_object_is_not_decoded_again() -> None:
+    shared, text = SharedObjects(), body("a")
+    shared.add(CONFIG_MAP, ConfigMap(metadata=ObjectMeta(name="a", resource_version="6")), text, "7")
+    assert shared.find(CONFIG_MAP, text) is shared.decode(CONFIG_MAP, text)
+    assert shared.decode(CONFIG_MAP, text) == SharedObjects().decode(CONFIG_MAP, text)
+
+
+def test_big_objects_are_not_kept() -> None:
+    shared, text = SharedObjects(), body("a", text="x" * MOST_BYTES)
+    shared.add(CONFIG_MAP, CONFIG_MAP.decode(text), text, "7")
+    assert shared.find(CONFIG_MAP, text) is None
+    assert shared.decode(CONFIG_MAP, text) is not shared.decode(CONFIG_MAP, text)
+    assert shared.decode(CONFIG_MAP, text).metadata.managed_fields == ()
+
+
+def test_only_recent_objects_are_kept() -> None:
+    shared = SharedObjects()
+    texts = [body(str(number)) for number in range(3 * RECENT)]
+    for text in texts:
+        shared.decode(CONFIG_MAP, text)
+    kept = [shared.find(CONFIG_MAP, text) is not None for text in texts]
+    assert not kept[0]
+    assert all(kept[-RECENT:])
+    assert sum(kept) <= 2 * RECENT + 1
