@@ -2,6 +2,8 @@
 
 import pytest
 from tests.system.federation import Federation, federated
+from tests.system.plane import World, looks, virtual
+from tests.system.queueing_world import admitted, finish, flavor, queue, workload
 from tests.system.worker_world import Spoil, status
 
 from muster.api.batch import JOB
@@ -334,3 +336,18 @@ async def test_what_a_job_asks_of_its_workers(f: Federation) -> None:
     await f.job("j", seconds=1)
     await f.settle(30)
     assert sorted(asked.values()) == [[], [], ["POST workloads", "POST jobs"]]
+
+
+@virtual
+async def test_where_there_is_no_other_cluster_no_workload_is_reconciled_for_one(world: World) -> None:
+    await flavor(world)
+    await queue(world, "cq", 4)
+    await workload(world, "w", "cq")
+    await world.settle(1)
+    assert await admitted(world) == ["w"]
+    await finish(world, "w")
+    await world.settle(1)
+    assert looks(world.plane, "multikueue-workload") == 0
+    await world.client.delete(WORKLOAD, "w", "default")
+    await world.settle(1)
+    assert looks(world.plane, "multikueue-workload") == 1

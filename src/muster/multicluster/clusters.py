@@ -83,6 +83,11 @@ class Fleet:
         """
         return self._clusters.get(name)
 
+    @property
+    def has_clusters(self) -> bool:
+        """Whether there is any cluster."""
+        return bool(self._clusters)
+
     def list_names(self) -> list[str]:
         """Return the names of all clusters, sorted."""
         return sorted(self._clusters)

@@ -91,7 +91,7 @@ class DispatchController(Reconciler):
         look = self._controller.queue.add_after
         self._errands = Errands(manager.clock, manager.random, look, self._log_failure)
         self._workloads.on_change(self._on_workload)
-        self._controller.watch(self._workloads)
+        self._controller.watch(self._workloads, when=self._may_be_dispatched)
         self._controller.watch(self._checks, self._keys_of_check, when=_has_spec_changed)
         self._controller.watch(self._configs, self._keys_of_config, when=_has_spec_changed)
         for jobs in self._jobs.values():
@@ -104,6 +104,15 @@ class DispatchController(Reconciler):
         if (seen := new if new is not None else old) is not None:
             self._known.is_news(key_of(seen), new)
             (self._gone.add if new is None else self._gone.discard)(key_of(seen))
+
+    def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
+        """Return whether a change may concern another cluster: most workloads have none, and no check asks for one."""
+        return (
+            new is None
+            or self._fleet.has_clusters
+            or bool(new.status.admission_checks or home_of(new.metadata))
+            or (old is not None and bool(old.status.admission_checks or home_of(old.metadata)))
+        )
 
     def _keys_of_job(self, job: Any) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_OWNER, meta_of(job).uid))
