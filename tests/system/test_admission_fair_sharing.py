@@ -126,7 +126,10 @@ async def test_without_the_setting_the_past_does_not_matter_and_nothing_is_kept(
 async def test_a_queue_that_asks_for_it_needs_no_setting_and_others_keep_no_account(world: World) -> None:
     await two(world)
     await queue(world, "other", 4)
+    await world.settle(1)
+    looked = looks(world.plane, "admission-fair-sharing")
     await ran(world, "elsewhere", "other", 3600)
+    assert looks(world.plane, "admission-fair-sharing") == looked
     await ran(world, "before", "a", 3600)
     assert await consumed(world, "a") > 0
     assert await past(world, "other") is None

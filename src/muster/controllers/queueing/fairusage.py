@@ -30,6 +30,7 @@ from muster.queueing.elastic.growth import whole_key
 from muster.queueing.model import Usage, WorkloadInfo
 from muster.queueing.pending import usagestatus
 from muster.queueing.pending.usage import Account, Accounts, Decay
+from muster.queueing.quota.tree import Node
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -111,8 +112,13 @@ class FairUsageController(Reconciler):
     # Changes of the cluster.
 
     def _changed(self, queue: str, local_queue: str) -> None:
-        if local_queue and queue in self._cache.tree.queues:
+        node = self._cache.tree.queues.get(queue) if local_queue else None
+        if node is not None and (self._counts(node) or self._accounts.get(local_queue) is not None):
             self._controller.queue.add(local_queue)
+
+    def _counts(self, node: Node) -> bool:
+        """Return whether the LocalQueues of a ClusterQueue have accounts."""
+        return self._everywhere or node.policy.by_usage
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new if new is not None else old
@@ -138,7 +144,7 @@ class FairUsageController(Reconciler):
         """Update the account of a LocalQueue; return when to do so again."""
         local = self._queues.get(key)
         node = self._cache.tree.queues.get(local.spec.cluster_queue) if local is not None else None
-        if local is None or node is None or not (self._everywhere or node.policy.by_usage):
+        if local is None or node is None or not self._counts(node):
             self._accounts.forget(key)
             self._shown.pop(key, None)
             self._cache.set_usage(key, 0.0)
