@@ -6,7 +6,7 @@ readers (`get`, `list`), watches and the writer see it. If a batch fails, it and
 because they were decided on a state that was never committed.
 
 A commit costs as much as the work on a request. So while other writes come, a write that is not urgent waits a moment
-for their next commit.
+for their next commit, and a commit lets the tasks write that are about to.
 
 Invariants: revisions strictly increase, over restarts too, and are never reused; readers always see the state after a
 whole number of batches; `_pending` has the newest uncommitted change of each object that has one.
@@ -31,6 +31,9 @@ BATCH = 1_000  # writes per commit: as many as the loop can publish in a few mil
 BATCH_BYTES = 16 << 20  # the same limit in bytes, for big objects
 # A write that may wait does so for at most this long, and only if one that may not has come within this time.
 WAIT_SECONDS = 0.005
+# If a commit and the one before it have at least `MANY` writes together, the commit begins `TURNS` turns later.
+# A client that learns of its write makes the next one within these turns, and so do controllers that follow it.
+MANY, TURNS = 3, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of bodies, for big objects
 
@@ -247,9 +250,12 @@ class Store:
             self._committer = asyncio.get_running_loop().create_task(self._commit(), name="store commit")
 
     async def _commit(self) -> None:
-        while self._is_due and (batch := self._next_batch()):
-            changes = [change for write in batch for change in write.changes]
+        batch: _Batch = []
+        while self._is_due:
             try:
+                await self._let_others_write(len(batch))
+                batch = self._next_batch()
+                changes = [change for write in batch for change in write.changes]
                 if changes:
                     await self._journal.append([_make_record(change) for change in changes])
                     self._publish_changes(changes)
@@ -265,6 +271,12 @@ class Store:
                     _resolve_write(write)
         self._committer = None
         self._wait()
+
+    async def _let_others_write(self, before: int) -> None:
+        """Wait while tasks that are ready write, if many writes come. before: how many the last commit had."""
+        if self.durable and before + len(self._queue) >= MANY:
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
 
     def _next_batch(self) -> _Batch:
         count = size = size_bytes = 0

@@ -18,7 +18,7 @@ from muster.cluster.store import (
     Store,
     StoreClosed,
 )
-from muster.cluster.store.store import WAIT_SECONDS
+from muster.cluster.store.store import TURNS, WAIT_SECONDS
 from muster.runtime.clock import run_virtual
 
 
@@ -523,6 +523,49 @@ def test_a_waiting_write_is_taken_back_with_the_commit_that_it_waits_for() -> No
         assert store.latest(key("event")) is None
         await store.write(put(key("event")), may_wait=True)
         assert store.get(key("event")) is not None
+
+    on_durable(test)
+
+
+async def _write_in_turns(store: Store, name: str, writes: int) -> None:
+    """Write again and again, as a client does whose answers take it two turns of the loop."""
+    for number in range(writes):
+        await store.write(put(key(f"{name}-{number}")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+def test_a_commit_lets_those_write_that_the_last_one_woke() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        journal.gate.clear()
+        writers = asyncio.gather(*(_write_in_turns(store, name, 3) for name in "abc"))
+        for _ in range(TURNS + 2):
+            await asyncio.sleep(0)
+        other = store.write(put(key("other")))  # it comes during the commit, so the next one is due at once
+        journal.gate.set()
+        await asyncio.gather(writers, other)
+        assert journal.batches == [3, 4, 3]
+
+    on_durable(test)
+
+
+def test_a_lone_writer_waits_for_nobody() -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        counting = asyncio.create_task(count())
+        await store.write(put(key("first")))
+        turns = 0
+        await store.write(put(key("second")))
+        counting.cancel()
+        assert turns < TURNS
+        assert journal.batches == [1, 1]
 
     on_durable(test)
 
