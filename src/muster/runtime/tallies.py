@@ -4,7 +4,7 @@ One event loop counts, so no number needs a lock. A scrape turns the numbers int
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Generic, TypeVar
 
@@ -51,7 +51,13 @@ S = TypeVar("S")
 class Series(Collector, Generic[S]):
     """The tallies or spreads of one metric, by the values of its labels."""
 
-    def __init__(self, make: Callable[[], S], collect: Callable[[Iterable[tuple[Sequence[str], S]]], Metric]) -> None:
+    def __init__(
+        self,
+        labels: Sequence[str],
+        make: Callable[[], S],
+        collect: Callable[[Iterable[tuple[Sequence[str], S]]], Metric],
+    ) -> None:
+        self._labels = labels
         self._make = make
         self._collect = collect
         self._series: dict[tuple[str, ...], S] = {}
@@ -62,6 +68,13 @@ class Series(Collector, Generic[S]):
         if series is None:
             series = self._series[values] = self._make()
         return series
+
+    def remove_by_labels(self, labels: Mapping[str, str]) -> None:
+        """Remove all series that have these values of these labels."""
+        at = {self._labels.index(name): value for name, value in labels.items()}
+        for values in [*self._series]:
+            if all(values[index] == value for index, value in at.items()):
+                del self._series[values]
 
     def describe(self) -> Iterable[Metric]:
         """Yield nothing: the names need no check."""
@@ -81,7 +94,7 @@ def tallies(name: str, text: str, labels: Sequence[str]) -> Series[Tally]:
             family.add_metric(values, tally.value)
         return family
 
-    return Series(Tally, collect)
+    return Series(labels, Tally, collect)
 
 
 def spreads(name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Series[Spread]:
@@ -95,4 +108,4 @@ def spreads(name: str, text: str, labels: Sequence[str], bounds: Sequence[float]
             family.add_metric(values, buckets, spread.total)
         return family
 
-    return Series(lambda: Spread(bounds), collect)
+    return Series(labels, lambda: Spread(bounds), collect)

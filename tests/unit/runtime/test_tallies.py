@@ -24,6 +24,18 @@ def test_numbers_are_scraped_as_those_of_the_library(numbers: list[tuple[str, fl
     assert _lines(frequent) == _lines(usual)
 
 
+def test_series_are_removed_by_the_values_of_some_labels() -> None:
+    registry = Registry()
+    things = registry.tallies("things_total", "Things", ("who", "what"))
+    for who, what in ("a", "x"), ("a", "y"), ("b", "x"):
+        things.labels(who, what).inc()
+    things.remove_by_labels({"who": "a"})
+    things.remove_by_labels({"what": "z"})
+    assert [line for line in _lines(registry) if line.startswith("things")] == ['things_total{what="x",who="b"} 1.0']
+    things.labels("a", "x").inc()
+    assert 'things_total{what="x",who="a"} 1.0' in _lines(registry)
+
+
 def test_the_same_name_is_the_same_series() -> None:
     registry = Registry()
     first = registry.tallies("things_total", "Things", ("who",))

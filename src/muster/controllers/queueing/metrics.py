@@ -14,8 +14,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import prometheus_client
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client import Histogram
 
 from muster.api.conditions import find, find_true, is_true
 from muster.api.config import Configuration
@@ -41,8 +40,9 @@ from muster.controllers.waits import gate_seconds
 from muster.queueing.elastic.growth import grew
 from muster.queueing.scheduling.cycle import Outcome
 from muster.runtime.metrics import Gauges, Registry
+from muster.runtime.tallies import Series, Spread, Tally
 
-M = TypeVar("M", bound=MetricWrapperBase)
+S = TypeVar("S")
 
 # Upstream's buckets: 1 s, then 2.5 s doubled up to some three hours.
 _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
@@ -77,7 +77,7 @@ class _SeriesKey(NamedTuple):
     workload: tuple[str, ...] = ()
 
 
-class _MirroredMetric(Generic[M]):
+class _MirroredMetric(Generic[S]):
     """A metric of ClusterQueues, and the same metric of LocalQueues.
 
     by_workload: whether the metric of LocalQueues also has labels from workloads.
@@ -85,7 +85,7 @@ class _MirroredMetric(Generic[M]):
 
     def __init__(
         self,
-        make: Callable[[str, str, tuple[str, ...]], M],
+        make: Callable[[str, str, tuple[str, ...]], Series[S]],
         custom: CustomLabels,
         name: str,
         text: str,
@@ -101,9 +101,9 @@ class _MirroredMetric(Generic[M]):
             named(f"local_queue_{name}"), text, (*LOCAL_LABELS, *more, *ROLE_LABEL, *custom.names(*kinds))
         )
         # Finding a series by its labels costs more than counting.
-        self._series: dict[tuple[_SeriesKey, tuple[str, ...]], tuple[M, ...]] = {}
+        self._series: dict[tuple[_SeriesKey, tuple[str, ...]], tuple[S, ...]] = {}
 
-    def of(self, key: _SeriesKey, *more: str) -> tuple[M, ...]:
+    def of(self, key: _SeriesKey, *more: str) -> tuple[S, ...]:
         """Return both series for these labels."""
         series = self._series.get((key, more))
         if series is None:
@@ -128,8 +128,8 @@ class _MirroredMetric(Generic[M]):
         self._local.remove_by_labels(dict(zip(LOCAL_LABELS, local, strict=True)))
 
 
-_Counts = _MirroredMetric[prometheus_client.Counter]
-_Times = _MirroredMetric[prometheus_client.Histogram]
+_Counts = _MirroredMetric[Tally]
+_Times = _MirroredMetric[Spread]
 
 
 class QueueingMetrics:
@@ -148,13 +148,16 @@ class QueueingMetrics:
         self._skips: dict[str, int] = {}
         self._finished: Counter[str] = Counter()  # by LocalQueue
         self._unadmitted: Counter[tuple[str, str, str]] = Counter()  # by LocalQueue, reason and cause
-        self._attempts = registry.counter(
+        self._attempts = registry.tallies(
             named("admission_attempts_total"),
             "Admission cycles, by result: success if a workload was admitted, else inadmissible",
             ("result", *ROLE_LABEL),
         )
-        self._attempt_seconds = registry.histogram(
-            named("admission_attempt_duration_seconds"), "The duration of an admission cycle", ("result", *ROLE_LABEL)
+        self._attempt_seconds = registry.spreads(
+            named("admission_attempt_duration_seconds"),
+            "The duration of an admission cycle",
+            ("result", *ROLE_LABEL),
+            Histogram.DEFAULT_BUCKETS[:-1],
         )
         self._preempted = registry.counter(
             named("preempted_workloads_total"),
@@ -172,7 +175,7 @@ class QueueingMetrics:
             (*QUEUE_LABELS, *ROLE_LABEL, *custom.names("ClusterQueue")),
         )
         self._gates = gate_seconds(registry, custom)
-        self._below = registry.counter(
+        self._below = registry.tallies(
             named("cohort_subtree_admitted_workloads_total"),
             "Workloads admitted below the Cohort",
             ("cohort", _PRIORITY, *ROLE_LABEL, *custom.names("Cohort")),
@@ -181,12 +184,12 @@ class QueueingMetrics:
         self._mirrored: list[_Counts | _Times] = []
 
         def counts(name: str, text: str, *more: str) -> _Counts:
-            metric = _Counts(registry.counter, custom, name, text, *more, by_workload=name in _BY_WORKLOAD)
+            metric = _Counts(registry.tallies, custom, name, text, *more, by_workload=name in _BY_WORKLOAD)
             self._mirrored.append(metric)
             return metric
 
         def times(name: str, text: str, *more: str) -> _Times:
-            make = partial(registry.histogram, buckets=_BUCKETS)
+            make = partial(registry.spreads, bounds=_BUCKETS)
             metric = _Times(make, custom, name, text, *more, by_workload=name in _BY_WORKLOAD)
             self._mirrored.append(metric)
             return metric
