@@ -60,11 +60,11 @@ class GarbageCollector(Reconciler):
             assert old is not None
             self._on_gone(old.metadata.uid, old.metadata.owner_references)
             return
-        item = Item.of(resource, new.metadata)
-        known = self._graph.items.get(item.uid)
-        self._graph.put(item)
-        if item == known:
+        known = self._graph.items.get(new.metadata.uid)
+        if known is not None and known.agrees_with(resource, new.metadata):
             return
+        item = Item.of(resource, new.metadata)
+        self._graph.put(item)
         if item.owners or item.deleting:
             queue.add(item.uid)
         if item.waits_for_dependents and not (known and known.waits_for_dependents):

@@ -39,6 +39,15 @@ class Item:
             deleting=meta.deletion_timestamp is not None,
         )
 
+    def agrees_with(self, resource: str, meta: ObjectMeta) -> bool:
+        """Return whether this is the item for the metadata. Objects with the same UID have the same name."""
+        return (
+            self.resource == resource
+            and self.owners == meta.owner_references
+            and self.finalizers == meta.finalizers
+            and self.deleting == (meta.deletion_timestamp is not None)
+        )
+
     @property
     def waits_for_dependents(self) -> bool:
         """Whether the object is being deleted in the foreground: its dependents go first."""

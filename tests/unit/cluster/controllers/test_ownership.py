@@ -1,12 +1,13 @@
 """What follows when an owner goes, rule by rule, and as a law: nothing is left, nothing is taken by mistake."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, OwnerReference
+from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectMeta, OwnerReference
 from muster.cluster.controllers.ownership import Delete, DropFinalizer, DropReferences, Graph, Item, decide
 
 
@@ -15,6 +16,29 @@ def item(uid, *owners, finalizers=(), deleting=False, block=True):
         OwnerReference(api_version="v1", kind="K", name=o, uid=o, block_owner_deletion=block) for o in owners
     )
     return Item("things", "default", uid, uid, references, tuple(finalizers), deleting)
+
+
+METADATA = st.builds(
+    ObjectMeta,
+    name=st.just("a"),
+    namespace=st.just("default"),
+    uid=st.just("a"),
+    resource_version=st.sampled_from("12"),
+    owner_references=st.lists(
+        st.builds(
+            OwnerReference, api_version=st.just("v1"), kind=st.just("K"), name=st.just("b"), uid=st.sampled_from("bc")
+        ),
+        max_size=2,
+    ).map(tuple),
+    finalizers=st.lists(st.sampled_from("xy"), max_size=2).map(tuple),
+    deletion_timestamp=st.sampled_from([None, datetime(2026, 1, 1, tzinfo=UTC)]),
+)
+
+
+@given(METADATA, METADATA, st.sampled_from(["things", "others"]))
+def test_an_item_agrees_with_metadata_that_would_make_the_same_item(old, new, resource):
+    known = Item.of("things", old)
+    assert known.agrees_with(resource, new) == (known == Item.of(resource, new))
 
 
 A, CHILD = item("a"), item("child", "a")

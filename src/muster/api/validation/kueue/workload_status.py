@@ -210,7 +210,7 @@ def _update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
 def _same_admission(new: Workload, old: Workload) -> Errors:
     """Check that an admission does not change until it is removed. Delayed placements and elastic sizes may change."""
     now, before = new.status.admission, old.status.admission
-    if now is None or before is None:
+    if now is None or before is None or now == before:
         return
     if len(now.pod_set_assignments) == len(before.pod_set_assignments):
         before = _with_changeable(before, now, sizes=is_elastic(new.metadata.annotations))
