@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from muster.api.kinds import Kind
 from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Stream, Tunnel, refusal
+from muster.cluster.apiserver.deadlines import Deadlines
 from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
@@ -33,6 +34,7 @@ class InProcessTransport:
     def __init__(self, server: ApiServer, user: User = ADMIN) -> None:
         self._server = server
         self._user = user
+        self._deadlines = Deadlines()
 
     async def request(self, request: Request) -> Response:
         """Return the answer, whatever its status. Raises `TransportError` if it takes too long."""
@@ -90,11 +92,12 @@ class InProcessTransport:
         """Do nothing, as there is no connection."""
 
     async def _handle(self, request: Request) -> Response | Stream:
+        seconds = request.timeout_seconds
         try:
-            async with asyncio.timeout(request.timeout_seconds):
+            with nullcontext() if seconds is None else self._deadlines.within(seconds):
                 answer = await self._server.handle(request, self._user)
         except TimeoutError:
-            message = f"{request.method} {request.path}: no answer within {request.timeout_seconds:g} s"
+            message = f"{request.method} {request.path}: no answer within {seconds:g} s"
             raise TransportError(message) from None
         return refusal(bad_request(UPGRADE_REQUIRED)) if isinstance(answer, Tunnel) else answer
 

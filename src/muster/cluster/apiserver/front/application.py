@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from muster.api.status import ApiError, Status, unauthorized
 from muster.cluster.apiserver.answers import Answer, refusal
+from muster.cluster.apiserver.deadlines import Deadlines
 from muster.cluster.apiserver.decode import ReadAhead, takes_long
 from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
-from muster.cluster.apiserver.front.deadlines import Deadlines
 from muster.cluster.apiserver.front.flow import Flow, Shares, room_for, seats_for
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.loans import Loans

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from muster.cluster.apiserver.front.deadlines import Deadlines
+from muster.cluster.apiserver.deadlines import Deadlines
 from muster.runtime.clock import run_virtual
 
 
