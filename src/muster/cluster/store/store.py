@@ -33,7 +33,7 @@ BATCH_BYTES = 16 << 20  # the same limit in bytes, for big objects
 WAIT_SECONDS = 0.005
 # If a commit and the one before it have at least `MANY` writes together, the commit begins `TURNS` turns later.
 # A client that learns of its write makes the next one within these turns, and so do controllers that follow it.
-MANY, TURNS = 3, 4
+MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of bodies, for big objects
 

@@ -538,13 +538,13 @@ async def _write_in_turns(store: Store, name: str, writes: int) -> None:
 def test_a_commit_lets_those_write_that_the_last_one_woke() -> None:
     async def test(store: Store, journal: Faulty) -> None:
         journal.gate.clear()
-        writers = asyncio.gather(*(_write_in_turns(store, name, 3) for name in "abc"))
+        writers = asyncio.gather(*(_write_in_turns(store, name, 3) for name in "abcd"))
         for _ in range(TURNS + 2):
             await asyncio.sleep(0)
         other = store.write(put(key("other")))  # it comes during the commit, so the next one is due at once
         journal.gate.set()
         await asyncio.gather(writers, other)
-        assert journal.batches == [3, 4, 3]
+        assert journal.batches == [4, 5, 4]
 
     on_durable(test)
 
