@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from muster.api.values.quantity import QuantityError, parse
+from muster.api.values.quantity import QuantityError, amount, parse
 
 _LEAST_MEMORY = 1_000_000
+# Kubernetes and Kueue count in 64 bits: thousandths of a CPU, and whole units of everything else.
+_MOST_UNITS = 2**63 - 1
 
 
 class Amount(Struct, frozen=True):
@@ -38,6 +40,15 @@ def memory(text: str) -> str:
     if 0 < parse(quantity(text)) < _LEAST_MEMORY:
         raise ValueError(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")
     return text
+
+
+def quota(resource: str, text: str) -> str:
+    """Return a quota of a resource if it is valid. Raises `ValueError` with a sentence for the user."""
+    written = (memory if resource == "memory" else quantity)(text)
+    if amount(resource, written) > _MOST_UNITS:
+        most = _MOST_UNITS // 1000 if resource == "cpu" else _MOST_UNITS
+        raise ValueError(f"{text} {resource} is more than Kubernetes counts, which is {most}")
+    return written
 
 
 def worker_cpus(text: str) -> Amount:

@@ -43,6 +43,7 @@ _MOST_STREAMS = 100
 _HTML = "text/html; charset=utf-8"
 _EVENTS = "text/event-stream"
 _CALM = ("GET", "HEAD")
+_UNAUTHORIZED = 401
 
 log = logging.getLogger(__name__)
 
@@ -246,7 +247,11 @@ class Dashboard:
     async def _show(self, route: Page | Deed, visit: Visit, session: Session) -> Response:
         await visit.copy.check_rights()
         visit.copy.begin_round()
-        values = self._values(route, visit, await route.view(visit))
+        return self._show_values(route, visit, session, await route.view(visit))
+
+    def _show_values(
+        self, route: Page | Deed, visit: Visit, session: Session, values: Mapping[str, Any], status: int = 200
+    ) -> Response:
         frame = {
             "viewer": visit.viewer,
             "form_key": session.form_key,
@@ -255,7 +260,7 @@ class Dashboard:
             "live_at": _address_of(visit) if isinstance(route, Page) and route.live else "",
             "can_leave": True,
         }
-        return self._html(route.template, values | frame)
+        return self._html(route.template, self._values(route, visit, values) | frame, status)
 
     def _values(self, route: Page | Deed, visit: Visit, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**values, "section": route.section, "visit": visit, "now": visit.now, "read_only": self._read_only}
@@ -307,8 +312,32 @@ class Dashboard:
             raise PageError("A page takes no such request", "Only forms are sent with POST.", 405)
         if self._read_only:
             raise PageError("Nothing can be changed here", "This dashboard was started with --read-only.", 403)
-        self._sessions.say_later(session, await route.act(visit, form))
-        return _redirect(route.after(visit))
+        try:
+            said = await route.act(visit, form)
+        except PageError as error:
+            return await self._ask_again(route, visit, session, form, error)
+        except ApiError as error:
+            if error.code == _UNAUTHORIZED:
+                raise
+            title = _DEED_TITLES.get(error.code, "The server refuses this")
+            refusal = PageError(title, str(error), error.code)
+            return await self._ask_again(route, visit, session, form, refusal)
+        self._sessions.say_later(session, said)
+        return _redirect(route.after(visit, form))
+
+    async def _ask_again(
+        self, route: Deed, visit: Visit, session: Session, form: Mapping[str, str], refusal: PageError
+    ) -> Response:
+        """Return the page of a deed that was refused, with the reason and what the viewer wrote.
+
+        Raises the refusal if the page cannot ask any more.
+        """
+        try:
+            values = dict(await route.view(visit))
+        except (ApiError, PageError):
+            raise refusal from None
+        values["fields"] = [one | {"value": form.get(one["name"], one["value"])} for one in values["fields"]]
+        return self._show_values(route, visit, session, values | {"refusal": refusal}, refusal.status)
 
     async def _read_form(self, request: InboundRequest, session: Session) -> Mapping[str, str]:
         """Return the values of a form. Raises `PageError` for one that was not sent by a page of this viewer."""
@@ -325,7 +354,8 @@ class Dashboard:
 
     def _html(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         base = {"viewer": None, "section": "", "form_key": "", "said": "", "trouble": "", "live_at": ""}
-        page = self._renderer.render(template, {**base, "can_leave": False, "read_only": self._read_only, **values})
+        about = {"can_leave": False, "read_only": self._read_only, "now": self._clock.now()}
+        page = self._renderer.render(template, {**base, **about, **values})
         return Response(status, page.encode(), _HTML)
 
     def _explain(self, status: int, title: str, said: str) -> Response:
@@ -333,6 +363,7 @@ class Dashboard:
 
 
 _TITLES = {403: "You may not see this", 404: "This is not there", 409: "Somebody else changed it first"}
+_DEED_TITLES = {**_TITLES, 403: "You may not do this"}
 
 
 def _redirect(to: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from muster.charts.markup import Markup, element
 from muster.dashboard.statics import url_of_static
 from muster.dashboard.visits import address
-from muster.insight.text import format_age, format_span
+from muster.insight.text import format_age, format_duration, format_owner
 
 _MENU = (
     ("overview", "Overview", ()),
@@ -34,7 +34,12 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.globals |= {"address": address, "static": url_of_static, "menu": _MENU}
-        self._environment.filters |= {"age": render_age, "span": render_span, "moment": render_moment}
+        self._environment.filters |= {
+            "age": render_age,
+            "offset": render_offset,
+            "duration": render_duration,
+            "short_user": format_owner,
+        }
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a whole page."""
@@ -47,21 +52,21 @@ class Renderer:
 
 def render_age(moment: datetime | None, now: datetime) -> Markup:
     """Return how long ago something was, as an element that the page keeps up to date by itself."""
-    if moment is None:
-        return Markup()
-    since = moment.astimezone(UTC).isoformat(timespec="seconds")
-    return element("time", {"class": "age", "datetime": since}, format_age(moment, now))
+    return Markup() if moment is None else _render_time("age", moment, format_age(moment, now))
 
 
-def render_moment(moment: datetime | None) -> Markup:
-    """Return a moment in UTC, which the page shows in the viewer's own time zone."""
-    if moment is None:
-        return Markup()
+def render_offset(moment: datetime, start: datetime) -> Markup:
+    """Return how long after the start of a life something happened, as an element."""
+    return _render_time("offset", moment, format_age(start, moment))
+
+
+def _render_time(kind: str, moment: datetime, text: str) -> Markup:
+    """Return a time as an element. Its title is the moment, which the page puts into the viewer's time zone."""
     at = moment.astimezone(UTC)
-    since = at.isoformat(timespec="seconds")
-    return element("time", {"class": "moment", "datetime": since}, at.strftime("%Y-%m-%d %H:%M:%S UTC"))
+    since, title = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return element("time", {"class": kind, "datetime": since, "title": title}, text)
 
 
-def render_span(seconds: float | None) -> str:
-    """Return a length of time; "" for none."""
-    return "" if seconds is None else format_span(int(seconds))
+def render_duration(seconds: float | None) -> str:
+    """Return a length of time in the form of an age; "" for none."""
+    return "" if seconds is None else format_duration(int(seconds))

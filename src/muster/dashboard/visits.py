@@ -70,14 +70,15 @@ class Deed(Struct, frozen=True):
     pattern: the path of both: GET asks, POST acts.
     view: returns the values of the page that asks: `title`, `will` (what will happen, sentence by sentence), `button`,
     `danger` (whether something ends), `back` (an address), and `fields` where the viewer has a choice.
-    act: makes the change with the values of the form, and returns a sentence on what was done. Raises what a view does.
-    after: returns where the viewer goes then.
+    act: makes the change with the values of the form, and returns a sentence on what was done. Raises what a view does;
+    the page then asks again, with the sentence of the error.
+    after: returns where the viewer goes then, from the visit and the values of the form.
     """
 
     pattern: str
     view: Callable[[Visit], Awaitable[Mapping[str, Any]]]
     act: Callable[[Visit, Mapping[str, str]], Awaitable[str]]
-    after: Callable[[Visit], str]
+    after: Callable[[Visit, Mapping[str, str]], str]
     section: str
     template: str = "deed.html"
 

@@ -69,6 +69,7 @@ def find_troubles(scene: Scene) -> list[Trouble]:
     """Return all that needs attention, the grave first. Of many alike, only a few are named."""
     troubles = [
         *_find_engine(scene.silence),
+        *_find_absence_of_nodes(scene),
         *_find_nodes(scene.nodes or ()),
         *_find_gpus(scene.nodes or ()),
         *_limit(_find_clusters(scene.clusters or ()), "worker cluster"),
@@ -95,6 +96,15 @@ def _limit(troubles: Iterable[Trouble], thing: str) -> list[Trouble]:
 def _find_engine(silence: str) -> Iterator[Trouble]:
     if silence:
         yield Trouble("engine", _capitalize(silence), "Start it, or look at its log: muster controllers")
+
+
+def _find_absence_of_nodes(scene: Scene) -> Iterator[Trouble]:
+    """Return that jobs wait for a first node; nothing in front of worker clusters, which have the nodes."""
+    waiting = [one for one in scene.jobs if one["state"] in _WAITS]
+    if scene.nodes is not None and not scene.nodes and not scene.clusters and waiting:
+        said = f"There is no node, and {count_things(len(waiting), 'job waits', 'jobs wait')}"
+        advice = "Add a machine: muster nodes --nodes process; an autoscaler adds nodes by itself"
+        yield Trouble("nodes", said, advice, grave=False)
 
 
 def _find_nodes(nodes: Sequence[Node]) -> Iterator[Trouble]:

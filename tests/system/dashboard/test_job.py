@@ -1,5 +1,6 @@
 """The page of one job, the list of jobs and what is done to a job, against the whole engine in virtual time."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -230,6 +231,11 @@ async def test_a_job_is_scaled_within_its_bounds(world: World) -> None:
             await viewer.act("/jobs/default/train/scale", {"workers": "0"})
         assert caught.value.text.startswith("With 0 workers train is complete")
         assert "--force" not in caught.value.text
+        with pytest.raises(PageError) as caught:
+            await viewer.act("/jobs/default/train/scale", {"workers": "4"})
+        assert caught.value.text == (
+            "Train is elastic (1:3): it has 1 to 3 workers, and 4 is more; if that is meant: muster scale train 4"
+        )
         told = await viewer.act("/jobs/default/train/scale", {"workers": "2"})
         assert told.startswith("train scaled from 3 to 2")
         assert (await world.client.get(JOB, "train", "default")).spec.parallelism == 2
@@ -274,8 +280,66 @@ async def test_trials_of_a_sweep_are_retried_and_the_new_sweep_is_foreseen(world
         assert "It would start now." in asked
         jobs = (await world.client.list(JOB, "default")).items
         assert len(jobs) == 1, "nothing is made by asking"
-        assert "retries 1 of 3 trials" in await viewer.act("/jobs/default/tune/retry")
-        assert len((await world.client.list(JOB, "default")).items) == 2
+        form = {"name": "again"}
+        told = await viewer.act("/jobs/default/tune/retry", form)
+        assert told == "This is the new sweep again: it retries 1 of 3 trials of tune"
+        assert await viewer.find_next("/jobs/default/tune/retry", form) == "/ui/jobs/default/again"
+        assert "again" in await viewer.text("/jobs/default/again")
+        with pytest.raises(PageError) as caught:
+            await viewer.act("/jobs/default/tune/retry", form)
+        assert "There is a job again already" in caught.value.text, "a form that is sent twice retries once"
+
+
+@virtual
+async def test_single_trials_of_a_sweep_are_cancelled(world: World) -> None:
+    await begin(world, gang("tune", sweep=Sweep(Array.parse("3-6"), at_once=2)))
+    await run_pods(world)
+    async with viewing(world) as viewer:
+        page = await viewer.page("/jobs/default/tune")
+        assert page.count(">Cancel</a>") == 1 + 4, "the job, and each trial"
+        assert 'href="/ui/jobs/default/tune/cancel-trials?index=6" aria-label="Cancel trial 6"' in page
+        asked = await viewer.page("/jobs/default/tune/cancel-trials?index=6")
+        assert 'name="indexes" value="6"' in asked
+        assert "The other trials go on." in asked
+        told = await viewer.act("/jobs/default/tune/cancel-trials", {"indexes": "3,6"})
+        assert told == "tune goes on without trials 3,6"
+        await world.settle(5)
+        assert "6 Cancelled" in await viewer.text("/jobs/default/tune")
+        for said in ("", "9", "x", "3-"):
+            with pytest.raises(PageError, match="This cannot be done"):
+                await viewer.act("/jobs/default/tune/cancel-trials", {"indexes": said})
+
+
+@virtual
+async def test_the_growth_of_a_job_is_foreseen(world: World) -> None:
+    await begin(world, gang("train", 2, elastic=Bounds(1, 6)))
+    await run_pods(world)
+    assert len(await world.pods()) == 4, "it has grown into the free room by itself"
+    async with viewing(world) as viewer:
+        asked = await viewer.text("/jobs/default/train/scale")
+        assert "One more worker would wait. quota: " in asked
+        assert "cpu of flavor muster-nodes: 1 missing" in asked
+        assert "2 more workers would wait. quota: " in asked
+        assert len((await world.client.list(JOB, "default")).items) == 1, "nothing is made by asking"
+
+
+@virtual
+async def test_a_job_without_elastic_workers_starts_again_with_its_new_size(world: World) -> None:
+    await begin(world)
+    labels = {"kueue.x-k8s.io/queue-name": "default"}
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    document = {"metadata": {"name": "plain", "labels": labels}, "spec": {"parallelism": 2, "template": template}}
+    await world.client.create(JOB.seen_as(dict), document, "default")
+    await world.settle(10)
+    async with viewing(world) as viewer:
+        asked = await viewer.text("/jobs/default/plain/scale")
+        assert "all its workers end, and it starts again" in asked
+        before = {pod.metadata.uid for pod in await world.pods()}
+        await viewer.act("/jobs/default/plain/scale", {"workers": "3"})
+        await world.settle(10)
+        kept = [pod for pod in await world.pods() if pod.metadata.deletion_timestamp is None]
+        assert not before & {pod.metadata.uid for pod in kept}
 
 
 @virtual
@@ -302,6 +366,31 @@ async def test_who_may_only_look_is_refused_with_the_servers_sentence(world: Wor
 
 
 # The list.
+
+
+@virtual
+async def test_times_have_one_form_on_a_page(world: World) -> None:
+    await begin(world, gang("train", 2))
+    await run_pods(world)
+    await world.settle(125)
+    async with viewing(world) as viewer:
+        page = await viewer.page("/jobs/default/train")
+        title = r'title="[-0-9]{10} [:0-9]{8} UTC"'
+        times = re.findall(rf'<time class="(?:age|offset)" datetime="[^"]*" {title}>([^<]*)<', page)
+        assert len(times) == page.count("<time"), "every moment is an age, or a time after the beginning"
+        assert all(re.fullmatch(r"(\d+[smhd])+", one) for one in times)
+        assert not re.search(r">[^<]*\d\d:\d\d", page.partition("<details")[0]), "no time of day is in the text"
+
+
+@virtual
+async def test_all_columns_are_those_of_the_command(world: World) -> None:
+    await begin(world, gang("train", 2))
+    await run_pods(world)
+    async with viewing(world) as viewer:
+        assert "ClusterQueue" not in await viewer.text("/jobs")
+        text = await viewer.text("/jobs?columns=all")
+        assert "Ran CPUs used Memory used Priority ClusterQueue Nodes Reason" in text
+        assert "0 muster-default n" in text
 
 
 @virtual

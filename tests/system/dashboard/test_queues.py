@@ -1,10 +1,14 @@
 """The pages about queues, against the whole engine in virtual time."""
 
+import re
+
 import pytest
 from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import cohort, finish, flavor, local_queue, queue, workload
 
+from muster.actions.gang import Gang
+from muster.actions.submitting import submit
 from muster.api.core import NAMESPACE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.dashboard.visits import PageError
@@ -51,8 +55,8 @@ async def test_a_queue_lists_what_waits_in_order_with_reason_and_forecast(world:
         assert "1 third default 0 vision" in waits
         assert "insufficient unused quota for cpu in flavor default, 8 more needed" in waits
         assert "cannot say: nothing says when first ends" in waits
-        assert "second default Running 5 vision kubernetes-admin 2 cpu" in runs
-        assert "first default Running 0 vision kubernetes-admin 6 cpu" in runs
+        assert "second default Starting 5 vision kubernetes-admin 2 cpu" in runs
+        assert "first default Starting 0 vision kubernetes-admin 6 cpu" in runs
         assert "Cohort lab" in text
         assert "Weight 2" in text
         speech = await viewer.text("/queues/default/speech")
@@ -67,7 +71,7 @@ async def test_a_page_follows_what_happens(world: World) -> None:
         assert "Nothing runs." in await viewer.text("/queues/cluster/speech")
         await finish(world, "first")
         await world.settle(12)  # a forecast is good for ten seconds
-        assert "fourth default Running 0 speech kubernetes-admin 3 cpu" in await viewer.text("/queues/cluster/speech")
+        assert "fourth default Starting 0 speech kubernetes-admin 3 cpu" in await viewer.text("/queues/cluster/speech")
 
 
 @virtual
@@ -128,6 +132,26 @@ async def test_hostile_names_stay_text(world: World) -> None:
 
 
 @virtual
+async def test_a_job_has_one_state_and_one_reason_on_all_pages(world: World) -> None:
+    await world.node("n", cpu="1")
+    await flavor(world)
+    await queue(world, "roomy", 8)
+    for name, workers in (("placed", 1), ("waits-for-nodes", 2), ("huge", 900)):
+        job = Gang(name, ["x"], workers=workers, cpus="1", queue="roomy", plain=True)
+        await submit(world.client, job, lambda _: None)
+        await world.settle(10)
+    async with viewing(world) as viewer:
+        jobs = await viewer.text("/jobs?order=name")
+        page = await viewer.text("/queues/cluster/roomy")
+        assert "waits-for-nodes default Pending 0/2 roomy" in jobs
+        assert "waits-for-nodes default Pending 0 roomy" in page
+        assert "huge default Queued 0/900" in jobs
+        reason = re.findall(r"can never start: [a-z ]+", jobs)[0]
+        assert reason in page
+        assert "not as things are" in page, "no forecast says otherwise"
+
+
+@virtual
 async def test_a_queue_is_stopped_and_started_again(world: World) -> None:
     await lab(world)
     async with viewing(world) as viewer:
@@ -164,16 +188,19 @@ async def test_a_quota_is_edited(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("quota", "sentence"),
-    [("many", "'many' is no quantity; write it as 8, 500m or 32Gi."), ("-1", "-1 is below 0."), ("9" * 40, "")],
+    [
+        ("many", "'many' is no quantity; write it as 8, 500m or 32Gi."),
+        ("-1", "-1 is below 0."),
+        ("9" * 40, f"{'9' * 40} cpu is more than Kubernetes counts, which is 9223372036854775."),
+        ("1e30", "1e30 cpu is more than Kubernetes counts, which is 9223372036854775."),
+        ("9223372036854776", "9223372036854776 cpu is more than Kubernetes counts, which is 9223372036854775."),
+    ],
 )
 def test_a_quota_that_makes_no_sense_is_refused(quota: str, sentence: str) -> None:
     @virtual
     async def scenario(world: World) -> None:
         await lab(world)
         async with viewing(world) as viewer:
-            if not sentence:
-                await viewer.act("/queues/cluster/vision/quota", {"default|cpu": quota})
-                return
             with pytest.raises(PageError) as refusal:
                 await viewer.act("/queues/cluster/vision/quota", {"default|cpu": quota})
             assert refusal.value.text == sentence

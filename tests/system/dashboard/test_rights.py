@@ -62,7 +62,7 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
         assert "hidden" not in queues
         one = await viewer.text("/queues/default/vision")
         assert "1 waits 0" in one
-        assert "runs Running 0 kubernetes-admin 3 cpu" in one
+        assert "runs Starting 0 kubernetes-admin 3 cpu" in one
         assert "vision does not exist, or you may not see it" in one
         with pytest.raises(PageError, match="You may not see the nodes") as refusal:
             await viewer.page("/nodes")

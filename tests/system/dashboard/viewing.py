@@ -47,11 +47,11 @@ class Viewing:
         assert isinstance(route, Deed)
         return await route.act(visit, form or {})
 
-    async def find_next(self, address: str) -> str:
+    async def find_next(self, address: str, form: Mapping[str, str] | None = None) -> str:
         """Return where a viewer goes after a deed."""
         route, visit = self._visit(address)
         assert isinstance(route, Deed)
-        return route.after(visit)
+        return route.after(visit, form or {})
 
     def _visit(self, address: str) -> tuple[Any, Visit]:
         path, _, query = address.removeprefix(ROOT).partition("?")

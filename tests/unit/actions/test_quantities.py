@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.actions.quantities import Amount, worker_cpus, worker_memory
+from muster.actions.quantities import Amount, quota, worker_cpus, worker_memory
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,25 @@ def test_a_request_is_the_limit_unless_another_follows(read, text, amount):
 def test_what_makes_no_sense_is_refused(read, text, sentence):
     with pytest.raises(ValueError, match="^" + sentence.replace("'", ".") + "$"):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("resource", "text"),
+    [("cpu", "500m"), ("cpu", "9223372036854775"), ("memory", "7Ei"), ("example.com/a", "9223372036854775807")],
+)
+def test_a_quota_is_as_large_as_kubernetes_counts(resource, text):
+    assert quota(resource, text) == text
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "sentence"),
+    [
+        ("cpu", "9223372036854776", "9223372036854776 cpu is more than Kubernetes counts, which is 9223372036854775"),
+        ("memory", "1e30", "1e30 memory is more than Kubernetes counts, which is 9223372036854775807"),
+        ("nvidia.com/gpu", "10E", "10E nvidia.com/gpu is more than Kubernetes counts, which is 9223372036854775807"),
+        ("memory", "1", "1 is less than a megabyte; say it with a unit, as 512Mi or 4Gi"),
+    ],
+)
+def test_a_quota_past_that_is_refused(resource, text, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
+        quota(resource, text)

@@ -89,6 +89,15 @@ CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
         Scene(nodes=[node("n2", unschedulable=True)]),
         [("nodes", True, "No node takes new pods", "Uncordon one")],
     ),
+    "jobs that wait for a first node": (
+        Scene(nodes=[], jobs=[job("a", state="Pending"), job("b", state="Completed")]),
+        [("nodes", False, "There is no node, and 1 job waits", "muster nodes --nodes process")],
+    ),
+    "a cluster without nodes in front of others": (
+        Scene(nodes=[], jobs=[job("a")], clusters=[ClusterState("far", "Connected")]),
+        [],
+    ),
+    "a cluster that is empty": (Scene(nodes=[]), []),
     "an ill GPU": (
         Scene(
             nodes=[

@@ -8,11 +8,15 @@ from msgspec import Struct
 from muster.actions.altering import Alteration, find_obstacle
 from muster.actions.retrying import unfinished
 from muster.actions.scaling import Part, part_of
+from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.record import JobRecord
 from muster.insight.why import JobReadings
 
 _HELD = ("Held", "Suspended")
+
+TRIALS = "cancel-trials"
+"""The choice that ends some trials of a sweep, which only the Job controller of Muster does."""
 
 
 class Choice(Struct, frozen=True):
@@ -41,12 +45,15 @@ def list_choices(readings: JobReadings, now: datetime) -> list[Choice]:
         choices.append(Choice("scale", "Scale"))
     if job is not None and not find_obstacle(job, Alteration(priority="any"), now):
         choices.append(Choice("priority", "Change the priority"))
+    if job is not None and job.array is not None and not job.manager and job.remote_counts is None:
+        choices.append(Choice(TRIALS, "Cancel trials", ends=True))
     return [*choices, Choice("cancel", "Cancel", ends=True)]
 
 
 def list_parts(job: JobRecord) -> dict[str, Part]:
     """Return the parts of a job that can change size, by the name of the role; "" for a job with one part."""
-    if job.end is not None or job.is_cancelled:
+    can_start_with_fewer = JOB_MIN_PARALLELISM in job.metadata.annotations  # its queue refuses another size then
+    if job.end is not None or job.is_cancelled or (can_start_with_fewer and not job.suspended):
         return {}
     names = [role.name for role in job.roles]
     parts = {name: part_of(job, name) for name in names} if names != [""] else {"": part_of(job)}

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from muster.actions.scaling import Part
 from muster.insight.forecasts.plan import ObjectPlan
 from muster.insight.forecasts.sentences import describe_plan, describe_verdict
 from muster.insight.jobs.failures import count_of
@@ -19,6 +18,13 @@ def describe_cancel(readings: JobReadings, *, is_embedded: bool) -> list[str]:
     return [*said, kept if is_embedded else "This cluster deletes the job, with its output."]
 
 
+def describe_cancel_trials(readings: JobReadings) -> list[str]:
+    """Return what becomes of a sweep some of whose trials are cancelled."""
+    seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in readings.live), default=0)
+    time = f"within {format_span(seconds)}" if seconds else "at once"
+    return [f"A trial that runs ends {time}, and one that waits never starts. The other trials go on."]
+
+
 def describe_hold(readings: JobReadings) -> list[str]:
     """Return what becomes of a job that is held."""
     said = [*_describe_workers(readings, ", and starts from its beginning once the job is released")]
@@ -28,16 +34,6 @@ def describe_hold(readings: JobReadings) -> list[str]:
 def describe_release(plan: ObjectPlan | None, now: datetime) -> list[str]:
     """Return what becomes of a job that is released. plan: None where nothing can be foreseen."""
     return ["The job queues again.", *(describe_forecast(plan, now) if plan is not None else ())]
-
-
-def describe_scale(part: Part) -> list[str]:
-    """Return how the size of a job may change."""
-    whose = f"Its role {part.name}" if part.place is not None else "It"
-    said = [f"{whose} has {count_of(part.workers, 'worker')} now."]
-    if part.bounds is not None:
-        said.append(f"It is elastic: the cluster may move it between {part.bounds.least} and {part.bounds.most}.")
-    more = "More workers start once there are quota and nodes for them; with fewer, those of the highest ranks end."
-    return [*said, more]
 
 
 def describe_forecast(plan: ObjectPlan, now: datetime) -> list[str]:

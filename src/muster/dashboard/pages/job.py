@@ -11,17 +11,18 @@ from typing import Any
 
 from muster.actions.choices import no_job
 from muster.actions.explaining import explain
+from muster.api.core import Pod
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from muster.api.server.metrics import PodMetrics
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_label, dns_subdomain
 from muster.api.values.yaml_encode import dump_yaml
 from muster.charts.markup import Markup
 from muster.charts.scales import list_time_ticks
 from muster.charts.timeline import Span, draw_timeline
-from muster.dashboard.jobs.choices import Choice, list_choices, list_commands
+from muster.dashboard.jobs.choices import TRIALS, Choice, list_choices, list_commands
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.states import color_of
+from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.history.build import times
 from muster.insight.history.life import Life
@@ -30,24 +31,24 @@ from muster.insight.history.runs import Run, RunQuery
 from muster.insight.jobs.disclosure import hide_secrets
 from muster.insight.jobs.podgroups import make_details
 from muster.insight.jobs.trials import make_trial_rows
-from muster.insight.jobs.workers import Worker, make_worker, order_workers
+from muster.insight.jobs.workers import make_worker, order_workers
 from muster.insight.reader.decisions import NO_DECISIONS, read_life
 from muster.insight.reader.events import read_events
 from muster.insight.reader.history import recorded
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES
 from muster.insight.reader.podgroups import events_of, pod_groups
-from muster.insight.reader.queues import get_or_none, list_or_none
-from muster.insight.reader.usage import read_usage
-from muster.insight.text import COLUMN_GAP, format_span
-from muster.insight.usage import CurrentUsage, Name, format_cpus, format_gpus, format_memory, knows_gpus, usage_by_pod
+from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
+from muster.insight.text import COLUMN_GAP, format_duration
+from muster.insight.usage import CurrentUsage, Name, format_gpus, knows_gpus, make_worker_rows, usage_by_pod
 from muster.insight.why import JobReadings, Level
 from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
 
 _COLOR_BY_PHASE = {
     "quota": "waiting", "nodes": "placing", "starting": "starting", "running": "running", "stopping": "stopping",
 }  # fmt: skip
+# The states of trials that cannot be cancelled.
+_TRIAL_OVER = ("Completed", "Failed", "Cancelled", "Cancelling")
 _SHOWN_MOMENTS = 200
-_USAGE_SECONDS = 5.0
 
 
 async def view_job(visit: Visit) -> Mapping[str, Any]:
@@ -117,11 +118,13 @@ def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
 
 
 async def _find_choices(visit: Visit, readings: JobReadings) -> list[Choice]:
-    """Return the changes that apply, without that of the priority where there is none to choose."""
-    choices = list_choices(readings, visit.now)
-    if any(one.name == "priority" for one in choices) and not await list_or_none(visit.copy, WORKLOAD_PRIORITY_CLASS):
-        return [one for one in choices if one.name != "priority"]
-    return choices
+    """Return the changes that apply: to a priority where there is one to choose, of trials where Muster runs them."""
+    choices = {one.name: one for one in list_choices(readings, visit.now)}
+    if "priority" in choices and not await list_or_none(visit.copy, WORKLOAD_PRIORITY_CLASS):
+        del choices["priority"]
+    if TRIALS in choices and not await is_embedded(visit.viewer.client):
+        del choices[TRIALS]
+    return list(choices.values())
 
 
 def _find_priority_class(readings: JobReadings) -> str:
@@ -150,7 +153,7 @@ def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:
     if readings.state.word != "Cancelling" and (not readings.state.finished or readings.state.word == "Failed"):
         said += [("failed", text) for text in describe_failures(readings)]
     if readings.estimate is not None:
-        said.append(("starts", describe_estimate(readings.estimate, readings.now)))
+        said.append(("starts", describe_estimate(readings.estimate, readings.now, with_clock=False)))
     if failure := describe_notices(readings):
         said.append(("notices", failure))
     return said
@@ -172,10 +175,11 @@ async def _read_life(visit: Visit, namespace: str, name: str) -> Life | None:
 def _view_life(life: Life | None, now: datetime) -> dict[str, Any]:
     """Return the moments of a life, and its phases as a picture."""
     if life is None:
-        return {"moments": (), "earlier": 0, "timeline": "", "phases": (), "life_note": ""}
+        return {"moments": (), "birth": None, "earlier": 0, "timeline": "", "phases": (), "life_note": ""}
     phases = list_phases(life)
     return {
         "moments": life.moments[-_SHOWN_MOMENTS:],
+        "birth": life.moments[0].at if life.moments else None,
         "earlier": max(len(life.moments) - _SHOWN_MOMENTS, 0),
         "timeline": draw_phases(phases, now),
         "phases": list(dict.fromkeys((one.title, _COLOR_BY_PHASE[one.name]) for one in phases)),
@@ -192,7 +196,7 @@ def draw_phases(phases: Sequence[Phase], now: datetime) -> Markup:
     spans = []
     for phase in phases:
         begin, end = ((at - start).total_seconds() for at in (phase.start, phase.end or now))
-        title = f"{phase.title} for {format_span(max(int(end - begin), 0))}"
+        title = f"{phase.title} for {format_duration(int(end - begin))}"
         spans.append(Span(begin / seconds, end / seconds, _COLOR_BY_PHASE[phase.name], title))
     told = "; ".join(span.title for span in spans[:20])
     return draw_timeline(spans, list_time_ticks(seconds), f"The life of the job: {told}")
@@ -208,35 +212,31 @@ async def _view_workers(visit: Visit, readings: JobReadings) -> dict[str, Any]:
         wanted = visit.query.get("trials", "")
         chosen = [row for row in rows if not wanted or row["state"] == wanted]
         states = sorted({row["state"] for row in rows})
-        return {"trials": cut(chosen, read_list_query(visit)), "trial_states": states, "only": wanted, "workers": None}
+        return {
+            "trials": cut(chosen, read_list_query(visit)),
+            "trial_states": states,
+            "only": wanted,
+            "over": _TRIAL_OVER,
+            "workers": None,
+        }
     listing = cut(order_workers(job, readings.pods), read_list_query(visit))
     workers = [make_worker(job, place) for place in listing.items]
     is_any_running = any(one.state == "Running" for one in workers)
-    usage = await _find_usage(visit, readings.namespace) if is_any_running else {}
-    rows = [{"worker": one, "usage": _render_usage(one, usage)} for one in workers]
+    usage = usage_by_pod(await ask_usage(visit, readings.namespace)) if is_any_running else {}
+    rows = [
+        {"worker": one, "usage": _render_usage(place.pod, usage)}
+        for one, place in zip(workers, listing.items, strict=True)
+    ]
     has_gpus = knows_gpus(usage.get((one.namespace, one.pod)) for one in workers)
     shown = {"rows": rows, "listing": listing, "has_usage": bool(usage), "has_gpus": has_gpus}
     return {"trials": None, "workers": shown}
 
 
-async def _find_usage(visit: Visit, namespace: str) -> Mapping[Name, CurrentUsage]:
-    """Return what the pods of a namespace use, by namespace and name; nothing while it is not known yet."""
-
-    async def find() -> Sequence[PodMetrics]:
-        return await read_usage(visit.viewer.client, namespace, _ignore)
-
-    metrics: Sequence[PodMetrics] | None = await visit.copy.answers.ask(("usage", namespace), _USAGE_SECONDS, find)
-    return usage_by_pod(metrics or ())
-
-
-def _ignore(_sentence: str) -> None:
-    """Leave out uses that the viewer may not see: the column says nothing then."""
-
-
-def _render_usage(worker: Worker, usage: Mapping[Name, CurrentUsage]) -> dict[str, str]:
-    used = usage.get((worker.namespace, worker.pod))
-    gpus, gpu_memory = format_gpus(used)
-    return {"cpus": format_cpus(used), "memory": format_memory(used), "gpus": gpus, "gpu_memory": gpu_memory}
+def _render_usage(pod: Pod, usage: Mapping[Name, CurrentUsage]) -> dict[str, str]:
+    """Return what a pod uses beside what it requests, as `muster top JOB` has it."""
+    [(_, _, _, cpus, memory, _)] = make_worker_rows([pod], usage)
+    gpus, gpu_memory = format_gpus(usage.get((pod.metadata.namespace, pod.metadata.name)))
+    return {"cpus": cpus, "memory": memory, "gpus": gpus, "gpu_memory": gpu_memory}
 
 
 # The manifest.
@@ -260,7 +260,7 @@ async def _render_manifest(visit: Visit, readings: JobReadings) -> str:
 
 async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None) -> Mapping[str, Any]:
     """Return what is known of a name that no job has: groups of pods, or a job that is gone. Raises `PageError`."""
-    groups = [view for view in await pod_groups(visit.copy, namespace, _ignore) if view.name == name]
+    groups = [view for view in await pod_groups(visit.copy, namespace, lambda _: None) if view.name == name]
     run = await _find_run(visit, namespace, name) if not groups else None
     if not groups and run is None and (life is None or not life.moments):
         raise PageError("There is no such job", f"{_sentence(await no_job(visit.copy, name, namespace))}")

@@ -5,37 +5,38 @@ from functools import partial
 from typing import Any
 
 from muster.actions.altering import Alteration, alter
-from muster.actions.cancelling import cancel
+from muster.actions.cancelling import cancel, cancel_trials
 from muster.actions.errors import UserError
 from muster.actions.holding import set_active
 from muster.actions.retrying import prepare_retry, retry
-from muster.actions.scaling import afterwards, scale
 from muster.actions.session import Session
-from muster.api.batch import JOB, MAX_PARALLELISM
+from muster.api.batch import JOB
 from muster.api.kueue import WORKLOAD_PRIORITY_CLASS
-from muster.api.status import ApiError
-from muster.dashboard.jobs.choices import list_choices, list_parts
+from muster.dashboard.jobs.choices import TRIALS, list_choices
 from muster.dashboard.jobs.outcomes import (
     describe_cancel,
+    describe_cancel_trials,
     describe_forecast,
     describe_hold,
     describe_release,
-    describe_scale,
 )
 from muster.dashboard.pages.job import read_names
+from muster.dashboard.pages.jobplan import plan_document
+from muster.dashboard.pages.jobscaling import ask_scale, change_size
 from muster.dashboard.visits import Deed, PageError, Visit, address
-from muster.insight.forecasts.plan import ObjectPlan
 from muster.insight.reader.job import investigate
-from muster.insight.reader.plan import plan
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.why import JobReadings
 from muster.runtime.ids import Ids
 
 _CONFLICT = 409
-_MOST_DIGITS = 6
 
 Will = tuple[list[str], list[dict[str, Any]]]
 """What will happen, sentence by sentence, and the fields in which the viewer says more."""
+
+
+def _find_job_page(visit: Visit, _: Mapping[str, str] | None = None) -> str:
+    return address("jobs", *read_names(visit))
 
 
 def _make_deed(
@@ -46,8 +47,12 @@ def _make_deed(
     act: Callable[[Visit, Session, str, Mapping[str, str]], Awaitable[str]],
     *,
     danger: bool = False,
+    after: Callable[[Visit, Mapping[str, str]], str] = _find_job_page,
 ) -> Deed:
-    """Return a deed about a job. choice: its name in `list_choices`. title: with `{}` for the name of the job."""
+    """Return a deed about a job.
+
+    choice: its name in `list_choices`. title: with `{}` for the name of the job. after: where the viewer goes then.
+    """
 
     async def view(visit: Visit) -> Mapping[str, Any]:
         readings = await _read_job(visit)
@@ -56,7 +61,7 @@ def _make_deed(
             raise PageError("This cannot be done to the job now", why, _CONFLICT)
         will, fields = await ask(visit, readings)
         about = {"title": title.format(readings.name), "will": will, "fields": fields, "button": button}
-        return about | {"danger": danger, "back": _address_of_job(visit)}
+        return about | {"danger": danger, "back": _find_job_page(visit)}
 
     async def change(visit: Visit, form: Mapping[str, str]) -> str:
         namespace, name = read_names(visit)
@@ -65,7 +70,7 @@ def _make_deed(
         except UserError as error:
             raise PageError("This cannot be done", _capitalize(str(error)), _CONFLICT) from None
 
-    return Deed(f"/jobs/{{namespace}}/{{name}}/{choice}", view, change, _address_of_job, "jobs")
+    return Deed(f"/jobs/{{namespace}}/{{name}}/{choice}", view, change, after, "jobs")
 
 
 async def _read_job(visit: Visit) -> JobReadings:
@@ -74,10 +79,6 @@ async def _read_job(visit: Visit) -> JobReadings:
     if readings is None:
         raise PageError("There is no such job", f"There is no job {name} in namespace {namespace} any more.")
     return readings
-
-
-def _address_of_job(visit: Visit) -> str:
-    return address("jobs", *read_names(visit))
 
 
 def _capitalize(text: str) -> str:
@@ -104,22 +105,20 @@ async def _ask_release(visit: Visit, readings: JobReadings) -> Will:
     if job is None:
         return describe_release(None, visit.now), []
     document = await visit.viewer.client.get(job.kind.seen_as(dict), readings.name, readings.namespace)
-    return describe_release(await _plan(visit, job.kind, document), visit.now), []
+    return describe_release(await plan_document(visit, job.kind, document), visit.now), []
 
 
 async def _set_active(_visit: Visit, session: Session, name: str, _form: Mapping[str, str], *, active: bool) -> str:
     return await set_active(session, name, active=active)
 
 
-async def _plan(visit: Visit, kind: Any, document: dict[str, Any]) -> ObjectPlan | None:
-    """Return the forecast for an object; None where the viewer may not see enough for one."""
-    try:
-        plans = await plan(visit.copy, [(kind, document)], visit.now)
-    except ApiError as error:
-        if error.code not in (403, 404):
-            raise
-        return None
-    return plans[0] if plans else None
+async def _ask_cancel_trials(visit: Visit, readings: JobReadings) -> Will:
+    field = {"name": "indexes", "label": "Trials", "value": visit.query.get("index", ""), "type": "text"}
+    return describe_cancel_trials(readings), [field | {"choices": (), "note": "one or several, as 3,5-7"}]
+
+
+async def _cancel_trials(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
+    return f"{name} {await cancel_trials(session.client, name, session.namespace, form.get('indexes', '').strip())}"
 
 
 # Retry.
@@ -134,42 +133,24 @@ async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
     if made is None:
         raise PageError("There is nothing to retry", "All trials have succeeded.", _CONFLICT)
     document = await client.create(JOB.seen_as(dict), made.manifest, namespace, dry_run=True)
-    forecast = await _plan(visit, JOB, document)
+    forecast = await plan_document(visit, JOB, document)
     said = [f"A new sweep retries {len(made.retry.trials)} of {made.retry.of} trials, which keep their indexes."]
-    return said + (describe_forecast(forecast, visit.now) if forecast is not None else []), []
+    field = {"name": "name", "label": "Name of the new sweep", "value": made.retry.name, "type": "text"}
+    fields = [field | {"choices": (), "note": ""}]
+    return said + (describe_forecast(forecast, visit.now) if forecast is not None else []), fields
 
 
-async def _retry(_visit: Visit, session: Session, name: str, _form: Mapping[str, str]) -> str:
-    made = await retry(session.client, name, session.namespace, "", Ids())
+async def _retry(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
+    made = await retry(session.client, name, session.namespace, form.get("name", "").strip(), Ids())
     if made is None:
         raise UserError(f"all trials of {name} have succeeded: there is none to retry")
-    return f"{made.name} retries {len(made.trials)} of {made.of} trials"
+    return f"This is the new sweep {made.name}: it retries {len(made.trials)} of {made.of} trials of {name}"
 
 
-# Scale.
-
-
-async def _ask_scale(_visit: Visit, readings: JobReadings) -> Will:
-    assert readings.job is not None, "only jobs can be scaled"
-    parts = list_parts(readings.job)
-    first = next(iter(parts.values()))
-    fields = [{"name": "workers", "label": "Workers", "value": first.workers, "type": "number"}]
-    fields = [one | {"choices": (), "note": ""} for one in fields]
-    if len(parts) > 1:
-        sizes = ", ".join(f"{name} has {part.workers}" for name, part in parts.items())
-        role = {"name": "role", "label": "Role", "value": next(iter(parts)), "choices": list(parts), "note": sizes}
-        return ["Each role has its own number of workers.", describe_scale(first)[-1]], [role, *fields]
-    return describe_scale(first), fields
-
-
-async def _scale(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
-    said = form.get("workers", "").strip()
-    if not (said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS and int(said) <= MAX_PARALLELISM):
-        raise UserError(f"{said!r} is no number of workers: give one from 0 to {MAX_PARALLELISM}")
-    workers = int(said)
-    before = await scale(session, name, workers, role=form.get("role", ""))
-    note = afterwards(before, workers)
-    return f"{name} scaled from {before.workers} to {workers}{f'; {note}' if note else ''}"
+def _find_new_sweep(visit: Visit, form: Mapping[str, str]) -> str:
+    """Return the address of the sweep that retries, so that the viewer sees how it goes."""
+    name = form.get("name", "").strip()
+    return address("jobs", visit.names["namespace"], name) if name else _find_job_page(visit)
 
 
 # Priority.
@@ -204,7 +185,8 @@ ROUTES = (
     _make_deed("cancel", "Cancel {}?", "Cancel the job", _ask_cancel, _cancel, danger=True),
     _make_deed("hold", "Hold {}?", "Hold the job", _ask_hold, partial(_set_active, active=False)),
     _make_deed("release", "Release {}?", "Release the job", _ask_release, partial(_set_active, active=True)),
-    _make_deed("retry", "Retry trials of {}?", "Retry", _ask_retry, _retry),
-    _make_deed("scale", "Scale {}", "Scale the job", _ask_scale, _scale),
+    _make_deed(TRIALS, "Cancel trials of {}?", "Cancel the trials", _ask_cancel_trials, _cancel_trials, danger=True),
+    _make_deed("retry", "Retry trials of {}?", "Retry", _ask_retry, _retry, after=_find_new_sweep),
+    _make_deed("scale", "Scale {}", "Scale the job", ask_scale, change_size),
     _make_deed("priority", "Change the priority of {}", "Change the priority", _ask_priority, _alter),
 )

@@ -4,15 +4,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from muster.api.ours.users import is_user, short_user
 from muster.api.values.selectors import SelectorError, parse_label_selector
 from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.states import STATES, color_of
+from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
 from muster.insight.reader.queues import list_or_none
+from muster.insight.usage import format_cpus, format_memory, usage_by_job
 
-_FILTERS = ("namespace", "state", "queue", "user", "text", "labels", "order")
+_FILTERS = ("namespace", "state", "queue", "user", "text", "labels", "order", "columns")
+_ALL_COLUMNS = "all"
 _BAD_REQUEST = 400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -37,15 +41,21 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
     rows, namespace, unseen = await read_job_rows(visit, only["namespace"])
     labelled = await _find_labelled(visit, namespace, only["labels"]) if only["labels"].strip() else None
     chosen = [row for row in rows if _is_chosen(row, only) and (labelled is None or row["uid"] in labelled)]
+    is_wide = only["columns"] == _ALL_COLUMNS
     return {
         "only": only,
         "orders": list(_ORDERS)[1:],
         "states": STATES,
         "queues": _list_values(rows, "queue"),
         "namespaces": _list_values(rows, "namespace"),
-        "users": _list_values(rows, "owner"),
+        "users": sorted({short_user(name) for name in _list_values(rows, "owner")}),
+        "user": short_user(only["user"]),
         "listing": cut(_sort(chosen, only["order"]), read_list_query(visit)),
         "all": len(rows),
+        "is_wide": is_wide,
+        "usage": usage_by_job(await ask_usage(visit, namespace)) if is_wide else {},
+        "format_cpus": format_cpus,
+        "format_memory": format_memory,
         "color_of": color_of,
         "unseen": unseen,
     }
@@ -56,7 +66,7 @@ def _is_chosen(row: Row, only: Mapping[str, str]) -> bool:
     return (
         (not only["state"] or row["state"] == only["state"])
         and (not only["queue"] or row["queue"] == only["queue"])
-        and (not only["user"] or row["owner"] == only["user"])
+        and (not only["user"] or is_user(only["user"], row["owner"]))
         and (not text or text in row["name"].lower() or text in row["reason"].lower())
     )
 

@@ -3,16 +3,21 @@
 
 const main = document.getElementById("main");
 const trouble = document.getElementById("trouble");
+const troubleText = document.getElementById("trouble-text"); // a screen reader says it when it changes, and not its age
+const troubleAge = document.getElementById("trouble-age");
+const CLOCK_MS = 60000; // clocks that differ by less are right
 const SILENT_MS = 15000; // the server says every 5 s that it is there
 let stream = null;
 let heard = Date.now();
-let skew = 0;
+// How far the clock of the server is ahead of this browser's, which may be wrong.
+const skew = Date.parse(main.dataset.now) - Date.now() || 0;
 let saysSilence = false;
 
-function say(text, isSilence = false) {
-  saysSilence = isSilence;
-  trouble.textContent = text;
+function say(text, age = "") {
+  saysSilence = age !== "";
   trouble.hidden = !text;
+  if (troubleText.textContent !== text) troubleText.textContent = text;
+  troubleAge.textContent = age;
 }
 
 function hear() {
@@ -66,32 +71,41 @@ function leave() {
 function tellSilence() {
   if (!main.dataset.live || document.hidden) return;
   const seconds = Math.round((Date.now() - heard) / 1000);
-  const at = new Date(heard).toLocaleTimeString();
   const lost = !stream || stream.readyState !== EventSource.OPEN;
   if (lost || Date.now() - heard > SILENT_MS) {
-    say(`The server does not answer. What you see is of ${at}, ${seconds} s ago; the page goes on by itself once it does.`, true);
+    say("The server does not answer. The page goes on by itself once it does.", `What you see is ${describeAge(seconds)} old.`);
   }
 }
 
-// The same words as the server's: 45s, 12m, 3h, 2d.
-function ageOf(seconds) {
-  if (seconds < 120) return `${Math.max(0, seconds)}s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
-  if (seconds < 172800) return `${Math.floor(seconds / 3600)}h`;
-  return `${Math.floor(seconds / 86400)}d`;
+// The same words as the server's (`format_duration`): 45s, 5m3s, 12m, 3h20m, 2d.
+function describeAge(seconds) {
+  seconds = Math.max(0, seconds);
+  const [minutes, hours, days] = [60, 3600, 86400].map((unit) => Math.floor(seconds / unit));
+  const join = (whole, rest, unit) => whole + (rest ? rest + unit : "");
+  if (seconds < 120) return `${seconds}s`;
+  if (minutes < 10) return join(`${minutes}m`, seconds % 60, "s");
+  if (minutes < 180) return `${minutes}m`;
+  if (hours < 8) return join(`${hours}h`, minutes % 60, "m");
+  return hours < 48 ? `${hours}h` : `${days}d`;
 }
 
 function freshen() {
   const now = Date.now() + skew;
-  for (const age of document.querySelectorAll("time.age")) {
-    const text = ageOf(Math.floor((now - Date.parse(age.dateTime)) / 1000));
-    if (age.textContent !== text) age.textContent = text;
-    if (!age.title) age.title = new Date(age.dateTime).toLocaleString();
+  for (const time of document.querySelectorAll("time")) {
+    const at = new Date(time.dateTime);
+    const title = at.toLocaleString(undefined, {dateStyle: "medium", timeStyle: "long"});
+    if (time.title !== title) time.title = title;
+    const text = describeAge(Math.floor((now - at) / 1000));
+    if (time.className === "age" && time.textContent !== text) time.textContent = text;
   }
-  for (const moment of document.querySelectorAll("time.moment")) {
-    const text = new Date(moment.dateTime).toLocaleString();
-    if (moment.textContent !== text) moment.textContent = text;
-  }
+}
+
+function sayClock() {
+  const clock = document.getElementById("clock");
+  clock.hidden = Math.abs(skew) < CLOCK_MS;
+  const by = describeAge(Math.round(Math.abs(skew) / 1000));
+  const way = skew > 0 ? "behind" : "ahead of";
+  clock.textContent = `The clock of this browser is ${by} ${way} the server's. Ages here are by the server's clock.`;
 }
 
 document.addEventListener("visibilitychange", () => {
@@ -116,3 +130,6 @@ window.setInterval(() => {
 window.addEventListener("pagehide", leave);
 window.addEventListener("pageshow", follow);
 freshen();
+sayClock();
+// What was done stands above the page: whoever does not see it hears it.
+document.getElementById("said")?.focus({preventScroll: true});

@@ -66,7 +66,7 @@ class PendingRow(Struct, frozen=True):
 
 
 class HolderRow(Struct, frozen=True):
-    """A workload that holds quota. usage: by resource, in units of `quantity.amount`."""
+    """A workload that holds quota. state: that of its quota. usage: by resource, in units of `quantity.amount`."""
 
     namespace: str
     name: str
@@ -158,7 +158,7 @@ def list_holders(queue: QueueName, workloads: Iterable[Workload]) -> list[Holder
                 state.priority,
                 owner_of(meta),
                 state.since,
-                "Running" if state.word == "Admitted" else state.word,
+                state.word,
                 usage,
             )
         )

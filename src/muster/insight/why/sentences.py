@@ -49,12 +49,13 @@ def describe_notices(readings: JobReadings) -> str:
     return last_telling_line(annotations.get(NOTIFY_FAILURE_ANNOTATION, ""))
 
 
-def describe_estimate(estimate: "Estimate", now: datetime) -> str:
-    """Return an estimate as a sentence."""
+def describe_estimate(estimate: "Estimate", now: datetime, *, with_clock: bool = True) -> str:
+    """Return an estimate as a sentence. with_clock: whether it also has the time of day on this machine."""
     if estimate.at is None:
         return f"{estimate.certainty}: {estimate.because}"
     if (estimate.at - now).total_seconds() < 1:
         return f"any moment ({estimate.certainty}: {estimate.because})"
-    clock = estimate.at.astimezone().strftime("%H:%M:%S" if estimate.at - now < _DAY else "%Y-%m-%d %H:%M")
+    clock = estimate.at.astimezone().strftime(", %H:%M:%S" if estimate.at - now < _DAY else ", %Y-%m-%d %H:%M")
     latest = "at the latest " if str(estimate.certainty) == "sure" else "about "
-    return f"{latest}in {format_age(now, estimate.at)}, {clock} ({estimate.certainty}: {estimate.because})"
+    when = f"{latest}in {format_age(now, estimate.at)}{clock if with_clock else ''}"
+    return f"{when} ({estimate.certainty}: {estimate.because})"

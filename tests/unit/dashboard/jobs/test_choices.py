@@ -65,6 +65,18 @@ def test_workers_with_a_fixed_world_size_cannot_be_scaled():
     assert list_parts(fixed) == {}
 
 
+SWEEP = {"muster.dev/array": "0-1", "kueue.x-k8s.io/job-min-parallelism": "1"}
+
+
+@pytest.mark.parametrize(
+    ("suspend", "names"),
+    [(False, ["hold", "cancel-trials", "cancel"]), (True, ["hold", "scale", "cancel-trials", "cancel"])],
+)
+def test_a_sweep_keeps_its_size_while_it_runs_and_loses_single_trials(suspend, names):
+    sweep = job(annotations=SWEEP, completionMode="Indexed", suspend=suspend)
+    assert [one.name for one in list_choices(readings("Running", sweep), NOW)] == names
+
+
 def test_the_commands_do_the_same_and_are_quoted():
     commands = list_commands(readings("Held", job()))
     assert "muster release j -n ns" in commands

@@ -55,7 +55,7 @@ async def uncordon(visit: Visit, _: Mapping[str, str]) -> str:
     return await set_cordon(visit.viewer.client, visit.names["name"], cordoned=False)
 
 
-def find_page(visit: Visit) -> str:
+def find_page(visit: Visit, _: Mapping[str, str]) -> str:
     """Return the address of the node's page."""
     return address("nodes", visit.names["name"])
 

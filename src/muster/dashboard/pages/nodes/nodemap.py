@@ -48,6 +48,7 @@ async def view_nodes(visit: Visit) -> Mapping[str, Any]:
         "jobs": [(name, color) for name, color in coloring.jobs.items()],
         "shows_more_jobs": by == BY_JOB and len({row.jobs[0] for row in rows if row.jobs}) > len(coloring.jobs),
         "listing": listing,
+        "resources": resources,
         "gpus": _group_gpus(nodes, pods, listing),
         "all": len(rows),
         "well": sum(row.health == "Ready" for row in rows),

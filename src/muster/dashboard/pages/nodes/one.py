@@ -1,7 +1,6 @@
 """One node: what is on it, what is free, its GPUs, taints and conditions."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -9,11 +8,11 @@ from msgspec import Struct
 from muster.api.core import Node, Pod
 from muster.api.nodes import taints_of
 from muster.api.pods import is_finished, job_of, rank_of
-from muster.api.server.metrics import PodMetrics
 from muster.api.status import ApiError
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.meters import describe_amount, draw_amount
 from muster.dashboard.pages.nodes.nodemap import list_nodes
+from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.gpus import make_gpu_rows
 from muster.insight.history.build import owner_of
@@ -21,12 +20,10 @@ from muster.insight.nodes import make_node_rows, request_of
 from muster.insight.quota.state import index_by_owner
 from muster.insight.reader.listviews import POD_LINES, WORKLOAD_LINES
 from muster.insight.reader.queues import list_or_none
-from muster.insight.reader.usage import read_usage
 from muster.insight.reader.visible import list_visible
-from muster.insight.text import format_owner, format_quantity
+from muster.insight.text import format_quantity
 from muster.insight.usage import CurrentUsage, format_cpus, format_memory, usage_by_pod
 
-_USAGE_SECONDS = 10.0
 _MOST_DIGITS = 10
 _INFO = (
     ("System", "os_image"),
@@ -59,7 +56,7 @@ async def view_node(visit: Visit) -> Mapping[str, Any]:
     pods, where = await _list_pods(visit, unseen)
     here = [pod for pod in pods if pod.spec.node_name == node.metadata.name and not is_finished(pod)]
     [row] = make_node_rows([node], None if where else here)
-    usage = await _ask_usage(visit, where)
+    usage = usage_by_pod(await ask_usage(visit, where))
     info = node.status.node_info
     return {
         "node": node,
@@ -101,13 +98,6 @@ async def _list_pods(visit: Visit, unseen: list[str]) -> tuple[Sequence[Pod], st
         return (), own
 
 
-async def _ask_usage(visit: Visit, where: str) -> Mapping[tuple[str, str], CurrentUsage]:
-    """Return what pods use now, as far as it has been measured."""
-    find = partial(read_usage, visit.viewer.client, where, lambda _: None)
-    metrics: Sequence[PodMetrics] | None = await visit.copy.answers.ask(("usage", where), _USAGE_SECONDS, find)
-    return usage_by_pod(metrics or ())
-
-
 async def _find_owners(visit: Visit, where: str) -> Mapping[str, str]:
     """Return who submitted each job that queues, by its UID, as far as the viewer may see that."""
     workloads = await list_or_none(visit.copy, WORKLOAD_LINES, where) or ()
@@ -124,7 +114,7 @@ def _make_pod_rows(
         cpus, memory = (format_cpus(used), format_memory(used)) if used is not None else ("", "")
         requests = {resource: number for resource, number in request_of(pod).items() if resource != "pods"}
         uid, job = job_of(pod)
-        owner = format_owner(owners.get(uid) or owner_of(meta))
+        owner = owners.get(uid) or owner_of(meta)
         rows.append(
             PodRow(
                 meta.namespace, meta.name, meta.uid, job, rank_of(pod), owner, pod.status.phase, requests, cpus, memory

@@ -6,7 +6,7 @@ from typing import Any
 from muster.actions.editedqueue import describe_excess, patch_quotas
 from muster.actions.errors import UserError
 from muster.actions.holding import set_stop_policy
-from muster.actions.quantities import memory, quantity
+from muster.actions.quantities import quota
 from muster.actions.queues import edit
 from muster.actions.session import Session
 from muster.api.kueue import HOLD, HOLD_AND_DRAIN, STOP_NONE
@@ -140,7 +140,7 @@ def _read_quotas(queue: Queue, form: Mapping[str, str]) -> dict[tuple[str, str],
         flavor, resource = row["flavor"], row["resource"]
         written = form.get(f"{flavor}{_BETWEEN}{resource}", "").strip()
         if written and written != format_quantity(resource, row["nominal"]):
-            quotas[flavor, resource] = (memory if resource == "memory" else quantity)(written)
+            quotas[flavor, resource] = quota(resource, written)
     return quotas
 
 
@@ -157,7 +157,7 @@ def _name(queue: Queue) -> str:
     return f"LocalQueue {queue.name.name} of namespace {queue.name.namespace}"
 
 
-def find_page(visit: Visit) -> str:
+def find_page(visit: Visit, _: Mapping[str, str]) -> str:
     """Return the address of the queue's page, which is that of the deed without its last part."""
     return address(*visit.path.strip("/").split("/")[:-1])
 

@@ -18,6 +18,8 @@ from muster.api.kueue import (
     LocalQueue,
     Workload,
 )
+from muster.api.status import ApiError
+from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.listing import PER_PAGE, Listing, find_first, make_listing, read_list_query
 from muster.dashboard.meters import draw_share
 from muster.dashboard.pages.queues.chart import SPANS, draw_use
@@ -25,8 +27,10 @@ from muster.dashboard.states import color_of
 from muster.dashboard.visits import Page, PageError, Visit, address
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.history.use import spans_of_holders, spans_of_runs, sum_use
+from muster.insight.jobs.state import tells_never
 from muster.insight.quota.queues import make_cluster_queue_row, make_local_queue_row
 from muster.insight.quota.shares import QuotaNode, list_quota_nodes
+from muster.insight.quota.state import owner_uids
 from muster.insight.reader.history import history
 from muster.insight.reader.listviews import WORKLOAD_LINES
 from muster.insight.reader.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
@@ -111,6 +115,7 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
     listing, is_ordered = await _list_pending(visit, queue, row["pending"], workloads)
     holders = list_holders(queue.name, workloads)
     starts = await _ask_starts(visit, queue, listing.items)
+    lines = await _find_lines(visit, queue.name.namespace, workloads)
     return {
         "queue": queue,
         "row": row,
@@ -120,7 +125,10 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
         "fronts": await _list_fronts(visit, queue, unseen),
         "listing": listing,
         "is_ordered": is_ordered,
-        "starts": {key: describe_estimate(one, visit.now) for key, one in starts.items()} if starts else {},
+        "lines": lines,
+        "starts": starts or {},
+        "describe_estimate": partial(describe_estimate, now=visit.now, with_clock=False),
+        "tells_never": tells_never,
         "holders": holders[:_MOST_HOLDERS],
         "all_holders": len(holders),
         "use": await _view_use(visit, queue, workloads),
@@ -156,6 +164,21 @@ async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) ->
         ("starts", name, keys), _FORECAST_SECONDS, find
     )
     return answer
+
+
+async def _find_lines(visit: Visit, namespace: str, workloads: Sequence[Workload]) -> dict[str, Mapping[str, Any]]:
+    """Return the line of the job behind each workload, by the UID of the workload, as the page of jobs has it.
+
+    A job thus has one state and one reason on all pages. A viewer who may see no jobs gets none.
+    """
+    try:
+        rows = {row["uid"]: row for row in (await read_job_rows(visit, namespace)).rows}
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return {}
+    uids = ((one.metadata.uid, (*owner_uids(one), one.metadata.uid)) for one in workloads)
+    return {own: rows[uid] for own, candidates in uids for uid in candidates if uid in rows}
 
 
 async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:

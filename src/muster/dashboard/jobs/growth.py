@@ -1,0 +1,76 @@
+"""Says what will happen to a job that changes its size, as far as that is known before the size is. Pure.
+
+No forecast knows jobs that are there already. The workers that a job would get are therefore planned as a job of
+their own, in the same queue, with the same requests.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from muster.actions.scaling import Part
+from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.ours.elastic import is_elastic
+from muster.dashboard.jobs.outcomes import describe_forecast
+from muster.insight.forecasts.plan import ObjectPlan
+from muster.insight.jobs.failures import count_of
+from muster.insight.record import JobRecord
+
+_LABELS = (QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL)
+
+
+def describe_scale(job: JobRecord, part: Part) -> list[str]:
+    """Return how the size of a job may change, and what a change does to the workers that run."""
+    whose = f"Its role {part.name}" if part.place is not None and len(job.roles) > 1 else "It"
+    said = [f"{whose} has {count_of(part.workers, 'worker')} now."]
+    if part.bounds is not None:
+        said.append(f"It is elastic: the cluster may move it between {part.bounds.least} and {part.bounds.most}.")
+    return [*said, _describe_change(job)]
+
+
+def _describe_change(job: JobRecord) -> str:
+    annotations, labels = job.metadata.annotations, job.metadata.labels
+    if job.suspended:
+        return "It starts with the new number of workers."
+    if labels.get(QUEUE_NAME_LABEL) and not is_elastic(annotations):
+        return "Its queue counts it anew: all its workers end, and it starts again once there is quota for all."
+    return "More workers start once there are quota and nodes for them; with fewer, those of the highest ranks end."
+
+
+def find_excess(part: Part, workers: int) -> str:
+    """Return why a page refuses a size above the bounds of an elastic job; "" if it does not."""
+    bounds = part.bounds
+    if bounds is None or workers <= bounds.most:
+        return ""
+    return (
+        f"{part.name} is elastic ({bounds}): it has {bounds.least} to {bounds.most} workers, and {workers} is more; "
+        f"if that is meant: muster scale {part.name} {workers}"
+    )
+
+
+def list_growths(part: Part) -> list[int]:
+    """Return for how many more workers to look ahead: one, and as many as its bounds allow."""
+    room = part.bounds.most - part.workers if part.bounds is not None else 1
+    return sorted({min(room, 1), room} - {0}) if room > 0 else []
+
+
+def make_growth(job: Mapping[str, Any], template: Mapping[str, Any], more: int) -> dict[str, Any]:
+    """Return a Job that stands for the additional workers of a job. template: of their pods."""
+    meta = job["metadata"]
+    labels = {name: value for name, value in (meta.get("labels") or {}).items() if name in _LABELS}
+    is_queued = QUEUE_NAME_LABEL in labels
+    spec = {"parallelism": more, "completions": more, "completionMode": "Indexed", "suspend": is_queued}
+    pods = {"metadata": {}, "spec": {**template["spec"], "restartPolicy": "Never"}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"generateName": "more-workers-", "namespace": meta["namespace"], "labels": labels},
+        "spec": {**spec, "template": pods},
+    }
+
+
+def describe_growth(plan: ObjectPlan, more: int, now: datetime) -> list[str]:
+    """Return what would become of additional workers, as far as it can be foreseen."""
+    who = "One more worker" if more == 1 else f"{more} more workers"
+    [verdict, *why] = describe_forecast(plan, now)
+    return [f"{who}{verdict.removeprefix('It')}", *why]

@@ -1,0 +1,20 @@
+"""Asks `muster plan` on behalf of a page."""
+
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.status import ApiError
+from muster.dashboard.visits import Visit
+from muster.insight.forecasts.plan import ObjectPlan
+from muster.insight.reader.plan import plan
+
+
+async def plan_document(visit: Visit, kind: Kind[Any], document: dict[str, Any]) -> ObjectPlan | None:
+    """Return the forecast for an object; None where the viewer may not see enough for one."""
+    try:
+        plans = await plan(visit.copy, [(kind, document)], visit.now)
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+        return None
+    return plans[0] if plans else None
