@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from muster.actions.editedqueue import UNLIMITED, QueueEdit
+from muster.actions.quantities import quota
 from muster.api.ours.gpus import NVIDIA_GPU
 from muster.api.ours.teams import LIMIT_NAMES
 from muster.cli.actions.newqueue import USUAL_FLAVOR, NewQueue
@@ -82,7 +83,13 @@ def read_quotas(options: Mapping[str, Any]) -> dict[str, str]:
     """Return the quantities by resource. Raises `click.BadParameter`."""
     named = {"cpus": "cpu", "memory": "memory", "gpus": NVIDIA_GPU}
     given = {resource: options[option] for option, resource in named.items() if options[option]}
-    return given | read_pairs(options["quota"], "--quota")
+    quotas = given | read_pairs(options["quota"], "--quota")
+    for resource, text in quotas.items():
+        try:
+            quota(resource, text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return quotas
 
 
 def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, str]:

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from muster.cli.actions.queueoptions import read_limits, read_users
+from muster.cli.actions.queueoptions import read_limits, read_quotas, read_users
 
 
 def test_users_and_limits_are_lists() -> None:
@@ -22,3 +22,12 @@ def test_a_strange_user_is_named(text: str) -> None:
 def test_a_strange_limit_is_named_with_those_that_there_are(text: str) -> None:
     with pytest.raises(click.BadParameter, match=f"'{text}': expected LIMIT=N, where LIMIT is jobs or gpus or waiting"):
         read_limits([text])
+
+
+@pytest.mark.parametrize(
+    ("cpus", "pairs", "sentence"),
+    [("1e30", [], "1e30 cpu is more than Kubernetes counts"), ("", ["a/b=10E"], "10E a/b is more than Kubernetes")],
+)
+def test_a_quota_that_cannot_be_counted_is_refused(cpus: str, pairs: list[str], sentence: str) -> None:
+    with pytest.raises(click.BadParameter, match=sentence):
+        read_quotas({"cpus": cpus, "memory": "", "gpus": "", "quota": pairs})
