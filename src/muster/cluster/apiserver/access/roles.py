@@ -8,6 +8,7 @@ here, because charts bind their own components to these roles.
 from collections.abc import Iterable
 
 from muster.api.jobset import JOB_SET
+from muster.api.kueue.visibility import VISIBILITY_GROUP
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups import POD_GROUP_KINDS
 from muster.api.server.rbac import GROUP as RBAC
@@ -85,6 +86,7 @@ _VIEW = (
     *(_rule(_READ, group, *resources, *_STATUS.get(group, ())) for group, resources in _WORKLOADS.items()),
     _rule(_READ, "discovery.k8s.io", "endpointslices"),
     _rule(_READ, "kueue.x-k8s.io", "localqueues", "localqueues/status", "workloads", "workloads/status"),
+    _rule(("get",), VISIBILITY_GROUP, "localqueues/pendingworkloads"),
 )
 # Not endpoints: a user who writes them leads others' traffic to any address (upstream left them out in 1.22).
 _EDIT = (

@@ -32,6 +32,8 @@ def test_one_has_the_rights_of_the_other_and_more(less, more):
         ("view", ("get", "", "secrets"), False),
         ("view", ("create", "", "pods/exec"), False),
         ("view", ("list", "kueue.x-k8s.io", "workloads"), True),
+        ("view", ("get", "visibility.kueue.x-k8s.io", "localqueues/pendingworkloads"), True),
+        ("view", ("get", "visibility.kueue.x-k8s.io", "clusterqueues/pendingworkloads"), False),
         ("view", ("list", "scheduling.x-k8s.io", "podgroups"), True),
         ("view", ("create", "scheduling.x-k8s.io", "podgroups"), False),
         ("view", ("list", "jobset.x-k8s.io", "jobsets"), True),
