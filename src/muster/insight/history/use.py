@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from muster.api.kueue import Workload
-from muster.api.ours.users import short_user
 from muster.api.values.quantity import QuantityError, amount
 from muster.insight.history.build import owner_of
 from muster.insight.history.runs import Run
@@ -71,12 +70,7 @@ def spans_of_holders(workloads: Iterable[Workload], resource: str) -> list[UseSp
         used = sum(amount(resource, one.resource_usage.get(resource, 0)) for one in assigned)
         if used:
             spans.append(
-                UseSpan(
-                    short_user(owner_of(workload.metadata)),
-                    state.since,
-                    None,
-                    used / 1000 if resource == "cpu" else used,
-                )
+                UseSpan(owner_of(workload.metadata), state.since, None, used / 1000 if resource == "cpu" else used)
             )
     return spans
 

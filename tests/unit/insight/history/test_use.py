@@ -12,6 +12,7 @@ from muster.insight.history.use import UseSpan, spans_of_holders, spans_of_runs,
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+ADA = "system:serviceaccount:muster-users:ada"
 
 
 def at(hours: float) -> datetime:
@@ -67,7 +68,7 @@ def workload(*conditions: tuple[str, str], admitted: bool = True) -> Workload:
     assigned = {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "resourceUsage": {"cpu": "1500m"}}]}
     listed = [{"type": type, "status": "True", "reason": "R", "lastTransitionTime": when} for type, when in conditions]
     status: dict[str, Any] = {"conditions": listed} | ({"admission": assigned} if admitted else {})
-    meta = {"name": "w", "annotations": {"muster.dev/submitted-by": "system:serviceaccount:muster-users:ada"}}
+    meta = {"name": "w", "annotations": {"muster.dev/submitted-by": ADA}}
     return msgspec.convert({"metadata": meta, "status": status}, Workload)
 
 
@@ -75,5 +76,12 @@ def test_a_workload_uses_what_it_holds() -> None:
     began = "2026-01-01T23:00:00Z"
     runs = workload(("QuotaReserved", began), ("Admitted", began))
     ended = workload(("QuotaReserved", began), ("Admitted", began), ("Finished", began))
-    assert spans_of_holders([runs, ended, workload(admitted=False)], "cpu") == [UseSpan("ada", at(1), None, 1.5)]
+    assert spans_of_holders([runs, ended, workload(admitted=False)], "cpu") == [UseSpan(ADA, at(1), None, 1.5)]
     assert spans_of_holders([runs], "memory") == []
+
+
+def test_what_ran_and_what_runs_of_one_user_is_one_layer() -> None:
+    runs = workload(("QuotaReserved", "2026-01-01T23:00:00Z"), ("Admitted", "2026-01-01T23:00:00Z"))
+    ran = run(owner=ADA, pod_requests=(PodRequests(1, {"cpu": "2"}),))
+    spans = [*spans_of_runs([ran], "cpu"), *spans_of_holders([runs], "cpu")]
+    assert layers(*spans) == {ADA: (0, 2, 0, 1.5)}
