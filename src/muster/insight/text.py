@@ -8,6 +8,7 @@ from muster.api.ours.users import short_user
 from muster.api.values.quantity import format_amount
 
 _LONGEST = 10_000
+_MOST_DIGITS = 12
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # The spaces between two columns.
 GAP = 3
@@ -61,10 +62,14 @@ def escape_controls(text: str) -> str:
 def format_quantity(resource: str, value: int) -> str:
     """Return an amount for users: bytes to a tenth of the largest unit that fits.
 
-    An amount that is whole in a smaller unit is shown in that unit, as a user would write it.
+    An amount that is whole in a smaller unit is shown in that unit, as a user would write it. A number of many digits,
+    such as the sum of a quota of 1e30 and one of 8, is rounded to three of them.
     """
     if resource not in ("memory", "ephemeral-storage"):
-        return format_amount(resource, value)
+        text = format_amount(resource, value)
+        if len(text) <= _MOST_DIGITS:
+            return text
+        return f"{value / (1000 if resource == 'cpu' else 1):.3g}".replace("e+", "e")
     largest = min(max(abs(value).bit_length() - 1, 0) // 10, len(_BYTES) - 1)
     round_ones = (power for power in range(largest, -1, -1) if value * 10 % 1024**power == 0)
     power = next(round_ones, largest)

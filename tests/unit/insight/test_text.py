@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from muster.api.values.quantity import value
+from muster.api.values.quantity import amount, value
 from muster.insight.text import format_age, format_owner, format_quantity, format_table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
@@ -51,6 +51,21 @@ def test_age(seconds, text):
 )
 def test_bytes_are_shown_in_the_unit_in_which_they_are_round(written, text):
     assert format_quantity("memory", value(written)) == text
+
+
+@pytest.mark.parametrize(
+    ("resource", "amounts", "text"),
+    [
+        ("cpu", ["8", "500m"], "8500m"),
+        ("cpu", ["1e30"], "1e30"),
+        ("cpu", ["1e30", "96"], "1e30"),
+        ("nvidia.com/gpu", ["10E"], "10E"),
+        ("nvidia.com/gpu", ["10E", "32"], "1e19"),
+        ("nvidia.com/gpu", ["123456789012"], "123456789012"),
+    ],
+)
+def test_a_number_of_many_digits_is_rounded(resource: str, amounts: list[str], text: str) -> None:
+    assert format_quantity(resource, sum(amount(resource, one) for one in amounts)) == text
 
 
 def test_an_age_that_nobody_knows():
