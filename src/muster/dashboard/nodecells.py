@@ -48,6 +48,8 @@ def _draw_cell(row: NodeRow, coloring: Coloring) -> Markup:
 def _choose_class(row: NodeRow, coloring: Coloring) -> str:
     if row.health.startswith("NotReady"):
         return "lost"
+    if row.jobs is None:
+        return "unknown"
     if coloring.by == BY_JOB:
         return f"k{coloring.jobs.get(row.jobs[0], 'rest')}" if row.jobs else "free"
     share = find_part(row, coloring.by)

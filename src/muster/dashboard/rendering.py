@@ -39,6 +39,7 @@ class Renderer:
             "offset": render_offset,
             "duration": render_duration,
             "short_user": format_owner,
+            "sentence": render_sentence,
         }
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
@@ -65,6 +66,11 @@ def _render_time(kind: str, moment: datetime, text: str) -> Markup:
     at = moment.astimezone(UTC)
     since, title = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return element("time", {"class": kind, "datetime": since, "title": title}, text)
+
+
+def render_sentence(text: str) -> str:
+    """Return a note of a command as a sentence of a page."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
 def render_duration(seconds: float | None) -> str:

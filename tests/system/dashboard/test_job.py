@@ -389,7 +389,7 @@ async def test_all_columns_are_those_of_the_command(world: World) -> None:
     async with viewing(world) as viewer:
         assert "ClusterQueue" not in await viewer.text("/jobs")
         text = await viewer.text("/jobs?columns=all")
-        assert "Ran CPUs used Memory used Priority ClusterQueue Nodes Reason" in text
+        assert "Age Reason Ran CPUs used Memory used Priority ClusterQueue Nodes" in text
         assert "0 muster-default n" in text
 
 

@@ -50,8 +50,8 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
     await play(world)
     async with viewing(world, EVE) as viewer:
         text = await viewer.text("/")
-        assert f"jobs {HERE}" in text
-        assert "nodes are not shown" in text
+        assert f"Jobs {HERE}." in text
+        assert "Nodes are not shown" in text
         assert "Jobs that run 1" in text
         assert "Jobs that wait 1" in text
         assert "No ClusterQueues are visible" in text

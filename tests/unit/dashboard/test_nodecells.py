@@ -22,7 +22,7 @@ def cell(one: NodeRow, coloring: Coloring) -> str:
         (row("n", 8), BY_USE, '<a class="b4" href="/ui/nodes/n" tabindex="-1" title="n: 100%"></a>'),
         (row("n", 1), BY_USE, '<a class="b0" href="/ui/nodes/n" tabindex="-1" title="n: 12%"></a>'),
         (row("n", 0), "cpu", '<a class="free" href="/ui/nodes/n" tabindex="-1" title="n: 0%"></a>'),
-        (row("n", None), BY_USE, '<a class="b0" href="/ui/nodes/n" tabindex="-1" title="n"></a>'),
+        (row("n", None), BY_USE, '<a class="unknown" href="/ui/nodes/n" tabindex="-1" title="n"></a>'),
         (row("n", 8), "gone", '<a class="free" href="/ui/nodes/n" tabindex="-1" title="n: 0%"></a>'),
         (
             row("n", 8, health="NotReady"),
@@ -56,6 +56,7 @@ def test_jobs_have_colours_those_on_most_nodes_first() -> None:
     assert 'title="c: x/two and 1 more"' in cell(rows[2], coloring)
     assert 'class="krest"' in cell(rows[-1], coloring)
     assert 'class="free"' in cell(rows[3], coloring)
+    assert 'class="unknown"' in cell(rows[4], coloring)
     assert 'title="e"' in cell(rows[4], coloring)
 
 

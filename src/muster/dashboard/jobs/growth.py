@@ -69,8 +69,6 @@ def make_growth(job: Mapping[str, Any], template: Mapping[str, Any], more: int) 
     }
 
 
-def describe_growth(plan: ObjectPlan, more: int, now: datetime) -> list[str]:
+def describe_growth(plan: ObjectPlan, more: int, now: datetime) -> str:
     """Return what would become of additional workers, as far as it can be foreseen."""
-    who = "One more worker" if more == 1 else f"{more} more workers"
-    [verdict, *why] = describe_forecast(plan, now)
-    return [f"{who}{verdict.removeprefix('It')}", *why]
+    return describe_forecast(plan, now, "One more worker" if more == 1 else f"{more} more workers")

@@ -33,14 +33,13 @@ def describe_hold(readings: JobReadings) -> list[str]:
 
 def describe_release(plan: ObjectPlan | None, now: datetime) -> list[str]:
     """Return what becomes of a job that is released. plan: None where nothing can be foreseen."""
-    return ["The job queues again.", *(describe_forecast(plan, now) if plan is not None else ())]
+    return ["The job queues again.", *([describe_forecast(plan, now)] if plan is not None else ())]
 
 
-def describe_forecast(plan: ObjectPlan, now: datetime) -> list[str]:
-    """Return a forecast of `muster plan` as sentences."""
-    return [f"It {describe_verdict(plan)}."] + [
-        f"{about}: {text}" if about else text for about, text in describe_plan(plan, now)
-    ]
+def describe_forecast(plan: ObjectPlan, now: datetime, who: str = "It") -> str:
+    """Return a forecast of `muster plan`: its verdict on a line, and lines with the reasons. who: its subject."""
+    reasons = [f"{about}: {text}" if about else text for about, text in describe_plan(plan, now)]
+    return "\n".join([f"{who} {describe_verdict(plan)}.", *reasons])
 
 
 def _describe_workers(readings: JobReadings, becomes: str = "") -> list[str]:

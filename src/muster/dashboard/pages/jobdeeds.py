@@ -137,7 +137,7 @@ async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
     said = [f"A new sweep retries {len(made.retry.trials)} of {made.retry.of} trials, which keep their indexes."]
     field = {"name": "name", "label": "Name of the new sweep", "value": made.retry.name, "type": "text"}
     fields = [field | {"choices": (), "note": ""}]
-    return said + (describe_forecast(forecast, visit.now) if forecast is not None else []), fields
+    return said + ([describe_forecast(forecast, visit.now)] if forecast is not None else []), fields
 
 
 async def _retry(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:

@@ -51,7 +51,7 @@ async def _foresee(visit: Visit, job: JobRecord, part: Part) -> list[str]:
                 raise
             return []
         plan = await plan_document(visit, JOB, stored)
-        said += describe_growth(plan, more, visit.now) if plan is not None else []
+        said += [describe_growth(plan, more, visit.now)] if plan is not None else []
     return said
 
 

@@ -49,6 +49,7 @@ async def view_nodes(visit: Visit) -> Mapping[str, Any]:
         "shows_more_jobs": by == BY_JOB and len({row.jobs[0] for row in rows if row.jobs}) > len(coloring.jobs),
         "listing": listing,
         "resources": resources,
+        "is_use_known": pods is not None,
         "gpus": _group_gpus(nodes, pods, listing),
         "all": len(rows),
         "well": sum(row.health == "Ready" for row in rows),
