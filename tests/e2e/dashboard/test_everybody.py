@@ -196,6 +196,16 @@ def test_colours_that_are_forced_leave_the_map_and_its_legend(cluster: Muster, v
     assert canvas not in colours
 
 
+def test_paper_shows_what_is_so_and_no_controls(cluster: Muster, visit: Visit) -> None:
+    visitor = visit(cluster, color_scheme="dark")
+    for path in PAGES:
+        page = visitor.open(path)
+        page.emulate_media(media="print")
+        controls = page.locator("button, input, select, .buttons a, .tabs a, nav a")
+        assert not [one for one in controls.all() if one.is_visible()], path
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", path
+
+
 @pytest.mark.parametrize(("days", "way"), [(1, "ahead of"), (-1, "behind")])
 def test_a_browser_whose_clock_is_wrong_shows_right_ages(cluster: Muster, visit: Visit, days: int, way: str) -> None:
     visitor = visit(cluster)

@@ -34,6 +34,7 @@ _BEGUN_BY: Final[Mapping[str, PhaseName]] = {
 }
 # Decisions about growth, repair and resources of a job that holds nodes already.
 _OF_MORE_PODS = ("QuotaReserved", "Unplaced", "Placed", "Waiting")
+_OF_QUOTA = ("Waiting", "QuotaReserved")
 
 
 class Phase(Struct, frozen=True):
@@ -53,8 +54,11 @@ def list_phases(life: Life) -> list[Phase]:
     """Return the phases of a life, in order; none without a begin."""
     phases: list[tuple[PhaseName, datetime]] = []
     end = life.facts.ended
+    needs_quota = bool(life.facts.queue) or any(moment.what in _OF_QUOTA for moment in life.moments)
     for moment in life.moments:
         phase = _find_phase(moment, phases)
+        if phase == "quota" and not needs_quota:
+            phase = "nodes"
         if phase is not None and (not phases or phases[-1][0] != phase):
             phases.append((phase, moment.at))
     return [_make_phase(number, phases, end) for number in range(len(phases))]

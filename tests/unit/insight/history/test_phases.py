@@ -15,10 +15,9 @@ def after(seconds):
     return START + timedelta(seconds=seconds)
 
 
-def phases(*decisions, started=None, ended=None):
-    facts = Facts("ns", "j", "u", START, ended=after(ended) if ended is not None else None, end="Failed")
-    if started is not None:
-        facts = Facts("ns", "j", "u", START, ended=facts.ended, end="Failed", started=after(started))
+def phases(*decisions, started=None, ended=None, queue="q"):
+    began, ended = (after(at) if at is not None else None for at in (started, ended))
+    facts = Facts("ns", "j", "u", START, queue=queue, ended=ended, end="Failed", started=began)
     told = [Decision(after(at), what, "ns/j", uid="u", rule=rule) for at, what, rule in decisions]
     listed = list_phases(Life(facts, describe_life(facts, told)))
     return [
@@ -54,6 +53,19 @@ ADMITTED = ((10, "QuotaReserved", ""), (20, "Placed", ""))
 )
 def test_phases_follow_the_decisions(decisions, started, ended, expected):
     assert phases(*decisions, started=started, ended=ended) == expected
+
+
+@pytest.mark.parametrize(
+    ("decisions", "expected"),
+    [
+        ((), [("nodes", 0, None)]),
+        (((5, "Placed", ""),), [("nodes", 0, 5), ("starting", 5, None)]),
+        (ADMITTED, [("quota", 0, 10), ("nodes", 10, 20), ("starting", 20, None)]),
+    ],
+    ids=["waits", "placed", "its queue is not known, for it is gone"],
+)
+def test_a_job_in_no_queue_waits_for_no_quota(decisions, expected):
+    assert phases(*decisions, queue="") == expected
 
 
 def test_a_start_in_the_second_of_a_decision_follows_it():
