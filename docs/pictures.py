@@ -16,7 +16,7 @@ WIDE: dict[str, Any] = {"viewport": {"width": 1180, "height": 760}}
 PICTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "dashboard": ("/ui/", WIDE),
     "dashboard-job": ("/ui/jobs/default/train-1", WIDE | {"color_scheme": "dark"}),
-    "dashboard-phone": ("/ui/queues/cluster/vision", {"viewport": {"width": 390, "height": 760}}),
+    "dashboard-phone": ("/ui/queues/cluster/vision", {"viewport": {"width": 390, "height": 1180}}),
 }
 QUEUES = (
     ("vision", "--share", "2", "--gpus", "40", "--cpus", "80", "--memory", "300Gi"),
