@@ -49,7 +49,7 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
         await client.create(JOB.seen_as(dict), made.manifest, namespace)
     except ApiError as error:
         if error.reason == "AlreadyExists":
-            raise UserError(f"there is a job {made.retry.name} already: --name another") from None
+            raise UserError(f"there is a job {made.retry.name} already: choose another name (--name)") from None
         raise
     return made.retry
 

@@ -234,7 +234,7 @@ async def test_a_job_is_scaled_within_its_bounds(world: World) -> None:
         with pytest.raises(PageError) as caught:
             await viewer.act("/jobs/default/train/scale", {"workers": "4"})
         assert caught.value.text == (
-            "Train is elastic (1:3): it has 1 to 3 workers, and 4 is more; if that is meant: muster scale train 4"
+            "train is elastic (1:3): it has 1 to 3 workers, and 4 is more; if that is meant: muster scale train 4"
         )
         told = await viewer.act("/jobs/default/train/scale", {"workers": "2"})
         assert told.startswith("train scaled from 3 to 2")
@@ -288,6 +288,9 @@ async def test_trials_of_a_sweep_are_retried_and_the_new_sweep_is_foreseen(world
         with pytest.raises(PageError) as caught:
             await viewer.act("/jobs/default/tune/retry", form)
         assert "There is a job again already" in caught.value.text, "a form that is sent twice retries once"
+        with pytest.raises(PageError) as caught:
+            await viewer.act("/jobs/default/tune/retry", {"name": " "})
+        assert caught.value.text == "The new sweep needs a name"
 
 
 @virtual

@@ -169,7 +169,7 @@ def test_what_cannot_run_again(change, complaint):
 
 
 def test_a_name_that_is_taken():
-    with pytest.raises(UserError, match="there is a job tune already: --name another"):
+    with pytest.raises(UserError, match="there is a job tune already: choose another name"):
         retried(sweep(failedIndexes="3"), "tune")
 
 

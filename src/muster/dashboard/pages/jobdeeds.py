@@ -68,7 +68,7 @@ def _make_deed(
         try:
             return await act(visit, Session(visit.viewer.client, namespace), name, form)
         except UserError as error:
-            raise PageError("This cannot be done", _capitalize(str(error)), _CONFLICT) from None
+            raise PageError("This cannot be done", _capitalize(str(error), name), _CONFLICT) from None
 
     return Deed(f"/jobs/{{namespace}}/{{name}}/{choice}", view, change, after, "jobs")
 
@@ -81,8 +81,9 @@ async def _read_job(visit: Visit) -> JobReadings:
     return readings
 
 
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _capitalize(text: str, name: str) -> str:
+    """Return a message of a command as a sentence. name: of the job, which stays as it is at the beginning, too."""
+    return text if text.startswith(name) else text[:1].upper() + text[1:]
 
 
 # Cancel, hold, release.
@@ -129,7 +130,7 @@ async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
     try:
         made = await prepare_retry(client, readings.name, namespace, "", Ids())
     except UserError as error:
-        raise PageError("This cannot be done", _capitalize(str(error)), _CONFLICT) from None
+        raise PageError("This cannot be done", _capitalize(str(error), readings.name), _CONFLICT) from None
     if made is None:
         raise PageError("There is nothing to retry", "All trials have succeeded.", _CONFLICT)
     document = await client.create(JOB.seen_as(dict), made.manifest, namespace, dry_run=True)
@@ -141,7 +142,10 @@ async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
 
 
 async def _retry(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
-    made = await retry(session.client, name, session.namespace, form.get("name", "").strip(), Ids())
+    new = form.get("name", "").strip()
+    if not new:
+        raise UserError("the new sweep needs a name")
+    made = await retry(session.client, name, session.namespace, new, Ids())
     if made is None:
         raise UserError(f"all trials of {name} have succeeded: there is none to retry")
     return f"This is the new sweep {made.name}: it retries {len(made.trials)} of {made.of} trials of {name}"
@@ -149,8 +153,7 @@ async def _retry(_visit: Visit, session: Session, name: str, form: Mapping[str, 
 
 def _find_new_sweep(visit: Visit, form: Mapping[str, str]) -> str:
     """Return the address of the sweep that retries, so that the viewer sees how it goes."""
-    name = form.get("name", "").strip()
-    return address("jobs", visit.names["namespace"], name) if name else _find_job_page(visit)
+    return address("jobs", visit.names["namespace"], form["name"].strip())
 
 
 # Priority.
