@@ -11,7 +11,7 @@ from tests.system.queueing_world import flavor, queue
 
 from muster.api.core import NAMESPACE
 from muster.api.kueue import LOCAL_QUEUE
-from muster.api.server.rbac import ROLE, ROLE_BINDING
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import User
 from muster.dashboard.visits import PageError
@@ -73,6 +73,24 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
             await viewer.page("/queues/secret-team/hidden")
         with pytest.raises(ApiError, match='User "eve" cannot patch resource "localqueues"'):
             await viewer.act("/queues/default/vision/stop", {"running": "go on"})
+
+
+@virtual
+async def test_a_viewer_who_cannot_have_forecasts_is_told_once_why(world: World) -> None:
+    await allow(world, "", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io")
+    rules = [{"apiGroups": ["kueue.x-k8s.io"], "resources": ["clusterqueues"], "verbs": ["get", "list", "watch"]}]
+    await world.client.create(CLUSTER_ROLE.seen_as(dict), {"metadata": {"name": "see"}, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]
+    binding = {"metadata": {"name": "see"}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(CLUSTER_ROLE_BINDING.seen_as(dict), binding)
+    await play(world)
+    await submit(world, "waits-too", 3, "vision")
+    await world.settle(3)
+    async with viewing(world, EVE) as viewer:
+        text = await viewer.text("/queues/default/vision")
+        assert text.count("No start is foreseen: you may not list localqueues.kueue.x-k8s.io, ") == 1
+        assert "Why Starts" not in text
 
 
 @virtual

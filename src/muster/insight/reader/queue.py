@@ -16,8 +16,8 @@ from muster.insight.quota.queues import explain_closed
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.queues import Visibility
-from muster.insight.reader.waiting import snapshot_of
-from muster.queueing.scheduling.estimate import Estimate
+from muster.insight.reader.waiting import ADMITTED_BY, snapshot_of
+from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
 
@@ -177,7 +177,9 @@ async def forecast_starts(
     lists = Lists(client)
     added = await lists.completion(namespace)
     snapshot = await snapshot_of(lists, added)
-    if snapshot is None or (snapshot.topologies and not is_numpy_installed()):
+    if snapshot is None:
+        return dict.fromkeys(keys, Estimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
+    if snapshot.topologies and not is_numpy_installed():
         return {}
 
     def run() -> dict[str, Estimate]:

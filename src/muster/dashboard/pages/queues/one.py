@@ -1,6 +1,6 @@
 """One queue, a ClusterQueue or a LocalQueue: what waits in order, what runs, and its use over time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -127,6 +127,7 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
         "is_ordered": is_ordered,
         "lines": lines,
         "starts": starts or {},
+        "shared_doubt": find_shared_doubt((starts or {}).values()),
         "describe_estimate": partial(describe_estimate, now=visit.now, with_clock=False),
         "tells_never": tells_never,
         "holders": holders[:_MOST_HOLDERS],
@@ -164,6 +165,13 @@ async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) ->
         ("starts", name, keys), _FORECAST_SECONDS, find
     )
     return answer
+
+
+def find_shared_doubt(starts: Iterable[Estimate]) -> str:
+    """Return why none of several starts can be estimated, if that has one reason; "" otherwise."""
+    listed = [*starts]
+    reasons = {one.because if one.at is None else "" for one in listed}
+    return reasons.pop() if len(listed) > 1 and len(reasons) == 1 else ""
 
 
 async def _find_lines(visit: Visit, namespace: str, workloads: Sequence[Workload]) -> dict[str, Mapping[str, Any]]:
