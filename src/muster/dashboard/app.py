@@ -17,6 +17,7 @@ import msgspec
 from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, text
+from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.sending import respond
 from muster.dashboard import guard
@@ -29,7 +30,6 @@ from muster.dashboard.statics import PREFIX, answer_static
 from muster.dashboard.viewing.hosts import Host, Proof, Viewer
 from muster.dashboard.viewing.sessions import SESSION_LIFETIME, Link, Session, Sessions, is_form_key
 from muster.dashboard.visits import Deed, Download, Page, PageError, Route, Router, Visit, address
-from muster.operator.routes import InboundRequest
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.transport import Response, TransportError

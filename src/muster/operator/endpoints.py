@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 from muster.api.config.types import Health
 from muster.api.status import ApiError
+from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.front.listener import Listener
 from muster.operator.addresses import OFF, address
-from muster.operator.routes import Handler, InboundRequest, Routes, text_answer
+from muster.operator.routes import Handler, Routes, text_answer
 from muster.runtime.metrics import CONTENT_TYPE, Registry
 from muster.runtime.transport import Response, TransportError
 

@@ -18,11 +18,12 @@ from muster.api.server.authorization import (
 )
 from muster.api.status import not_found, path_not_found
 from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.logs import TEXT, container_of, log_options, started
 from muster.cluster.nodeconnection import LogSource
-from muster.operator.routes import Handler, InboundRequest, text_answer
+from muster.operator.routes import Handler, text_answer
 from muster.runtime.client import Client
 from muster.runtime.informer import Informer
 from muster.runtime.transport import Response, TransportError

@@ -7,39 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import Stream
-from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
+from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send
+from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.sending import respond
-from muster.cluster.apiserver.identity.users import User
 from muster.runtime.transport import Response
 
 ANY = "*"  # as a method: any method
 
 _TEXT = "text/plain; charset=utf-8"
-
-
-class InboundRequest:
-    """A request for a handler.
-
-    user: the user in the client certificate that the TLS layer has checked.
-    headers: by names in lower case.
-    """
-
-    def __init__(self, scope: Scope, headers: Mapping[bytes, bytes], caller: Caller, body: Body) -> None:
-        """Parse a request. Raises `ApiError` (400) for an unreadable query."""
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.query = query_of(scope["query_string"])
-        self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        self.user: User | None = caller.user
-        self.is_secure = caller.slot.is_secure
-        self.length = body.length
-        self.read = body.read
-        self._by_name = headers
-
-    def header(self, name: str) -> str:
-        """Return a header by its lower-case name; "" if it is missing."""
-        return text(self._by_name, name.encode())
 
 
 Handler = Callable[[InboundRequest], Awaitable[Response | Stream]]

@@ -22,6 +22,7 @@ from muster.api.server.authorization import (
 from muster.api.status import ApiError, internal_error, method_not_allowed, path_not_found
 from muster.cluster.apiserver.answers import refusal
 from muster.cluster.apiserver.endpoints import Endpoints
+from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.identity import users
 from muster.cluster.apiserver.identity.users import Access, User
 from muster.cluster.apiserver.registry.kueue import VISIBILITY
@@ -34,7 +35,7 @@ from muster.operator import frontproxy
 from muster.operator.endpoints import serving
 from muster.operator.frontproxy import FrontProxy
 from muster.operator.replica import Replica
-from muster.operator.routes import ANY, Handler, InboundRequest
+from muster.operator.routes import ANY, Handler
 from muster.operator.serving import running
 from muster.runtime import metrics
 from muster.runtime.client import Client

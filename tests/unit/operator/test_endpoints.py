@@ -11,9 +11,10 @@ import uvloop
 
 from muster.api.config.types import Health
 from muster.api.status import ApiError, Status
+from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.operator.addresses import BadAddressError, address
 from muster.operator.endpoints import metrics, probes, serving
-from muster.operator.routes import InboundRequest, text_answer
+from muster.operator.routes import text_answer
 from muster.runtime.metrics import Registry
 from muster.runtime.transport import Response, TransportError
 
