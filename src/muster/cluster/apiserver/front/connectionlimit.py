@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime
 from heapq import nlargest
 
 from muster.cluster.apiserver.identity.users import User
@@ -31,6 +32,7 @@ class ConnectionSlot:
     find_peer: returns the API user of the peer; None where the listener serves no local users.
     user: the API user of the peer, once the application has looked it up.
     is_secure: whether the connection is under TLS.
+    certified_until: when the client's certificate ends; None without one.
     """
 
     close: Callable[[], object]
@@ -41,6 +43,7 @@ class ConnectionSlot:
     find_peer: FindPeer | None = None
     user: User | None = None
     is_secure: bool = False
+    certified_until: datetime | None = None
 
 
 class ConnectionLimit:

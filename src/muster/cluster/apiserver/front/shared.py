@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.unsent import Unsent
-from muster.cluster.apiserver.identity.certificates import user_of_der
+from muster.cluster.apiserver.identity.certificates import load_certificate, user_of
 from muster.cluster.apiserver.identity.users import User
 
 KEEP_ALIVE_SECONDS = 180  # clients close idle connections themselves, after 90 s or less
@@ -71,11 +71,14 @@ def _nothing() -> None:
     """Do nothing: a closed connection cannot be closed again."""
 
 
-def known_by(transport: asyncio.BaseTransport) -> User | None:
-    """Return the user that the client certificate names, or None without a certificate."""
+def identify_client(transport: asyncio.BaseTransport, slot: ConnectionSlot) -> User | None:
+    """Return the user that the client certificate names, and note when it ends; None without a certificate."""
     tls = transport.get_extra_info("ssl_object")
-    certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-    return user_of_der(certificate) if certificate else None
+    certificate = load_certificate(tls.getpeercert(binary_form=True) or b"") if tls is not None else None
+    if certificate is None:
+        return None
+    slot.certified_until = certificate.not_valid_after_utc
+    return user_of(certificate)
 
 
 def owes(transport: asyncio.Transport) -> bool:

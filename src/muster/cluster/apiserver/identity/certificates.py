@@ -132,9 +132,9 @@ def user_of(certificate: x509.Certificate) -> User | None:
     return User(str(names[0].value), frozenset(groups | {AUTHENTICATED}))
 
 
-def user_of_der(certificate: bytes) -> User | None:
-    """Return the user of a client certificate in DER, which the TLS layer has verified; None if it names none."""
+def load_certificate(der: bytes) -> x509.Certificate | None:
+    """Return a client certificate in DER, which the TLS layer has verified; None if it cannot be read."""
     try:
-        return user_of(x509.load_der_x509_certificate(certificate))
+        return x509.load_der_x509_certificate(der)
     except ValueError:
         return None

@@ -8,7 +8,7 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from muster.cluster.apiserver.identity.certificates import Authority, CredentialError, user_of, user_of_der
+from muster.cluster.apiserver.identity.certificates import Authority, CredentialError, load_certificate, user_of
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.identity.users import ADMIN, AUTHENTICATED, User
 from muster.runtime.ids import Ids
@@ -92,7 +92,7 @@ def test_an_authority_that_is_too_old(tmp_path):
 
 
 def test_users_of_certificates(tmp_path):
-    assert user_of_der(b"nonsense") is None
+    assert load_certificate(b"nonsense") is None
     assert user_of(Authority(tmp_path, NOW).pair.certificate) is not None
 
 

@@ -23,7 +23,7 @@ from muster.cluster.apiserver.front.shared import (
     KEEP_ALIVE_SECONDS,
     MAX_HEADER_BYTES,
     Shared,
-    known_by,
+    identify_client,
 )
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, TLS_BYTES
 from muster.cluster.apiserver.identity.users import User
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self._corked = CorkedTransport(transport, self._count_written)
         self.slot.close = transport.abort
-        self.user = known_by(transport)
+        self.user = identify_client(transport, self.slot)
         self._shared.connections.add(self)
         self._header_timer = self._loop.call_at(self._deadline, transport.abort)
 

@@ -14,7 +14,7 @@ from muster.cluster.apiserver.front.corkedtransport import GONE
 from muster.cluster.apiserver.front.http2.frames import Code
 from muster.cluster.apiserver.front.http2.session import DataReceived, Event, RequestReceived, Session
 from muster.cluster.apiserver.front.http2.stream import Stream
-from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SECONDS, Shared, known_by
+from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SECONDS, Shared, identify_client
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, TLS_BYTES
 from muster.cluster.apiserver.identity.users import User
 
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(BEHIND_BYTES)
         self.transport = transport
         self.slot.close = transport.abort
-        self.user = known_by(transport)
+        self.user = identify_client(transport, self.slot)
         self._shared.connections.add(self)
         self._header_timer = self._loop.call_at(self._deadline, transport.abort)
         self.write_soon()
