@@ -5,8 +5,7 @@ of the pages and the way in.
 """
 
 import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -27,6 +26,8 @@ from muster.dashboard.pages import ROUTES
 from muster.dashboard.rendering import Renderer
 from muster.dashboard.root import ROOT
 from muster.dashboard.statics import PREFIX, answer_static
+from muster.dashboard.streams import OpenStreams
+from muster.dashboard.viewing.fronts import Front
 from muster.dashboard.viewing.hosts import Host, Proof, Viewer
 from muster.dashboard.viewing.sessions import SESSION_LIFETIME, Link, Session, Sessions, is_form_key
 from muster.dashboard.visits import Deed, Download, Page, PageError, Route, Router, Visit, address
@@ -38,8 +39,8 @@ LINKS = f"{ROOT}/links"
 """Where a user of the API asks for a link that opens the dashboard once."""
 
 _FORM_BYTES = 256 * 1024
-# Open pages and outputs of one viewer. A browser opens six to one server at a time.
-_MOST_STREAMS = 100
+# After so long a page behind a proxy opens its changes anew, and output so, for the proxy to look at the viewer again.
+_PROXIED_PAGE_SECONDS, _PROXIED_OUTPUT_SECONDS = 60.0, 600.0
 _HTML = "text/html; charset=utf-8"
 _EVENTS = "text/event-stream"
 _CALM = ("GET", "HEAD")
@@ -55,7 +56,8 @@ class Dashboard:
     name: of the cookie, which other servers of the same machine must not have.
     address: where viewers of this machine open the pages.
     read_only: nothing can be changed from a page.
-    token_header: the header in which a proxy in front hands over a viewer's token; "" for none.
+    front: the proxy in front, if it signs viewers in.
+    sign_out_path: where that proxy signs viewers out; "" if the pages have no button for it.
     """
 
     def __init__(
@@ -69,7 +71,8 @@ class Dashboard:
         name: str = "muster",
         address: str = "",
         read_only: bool = False,
-        token_header: str = "",
+        front: Front | None = None,
+        sign_out_path: str = "",
     ) -> None:
         self._host = host
         self._sessions = sessions
@@ -78,11 +81,12 @@ class Dashboard:
         self._renderer = Renderer()
         self._router = Router(ROUTES)
         self._hosts = frozenset(map(str.lower, hosts)) if hosts is not None else None
-        self._token_header = token_header.lower()
+        self._front = front
+        self._sign_out_path = sign_out_path
         self._address = address
         self._cookie = f"{name}-session"
         self._read_only = read_only
-        self._streams: Counter[str] = Counter()  # that are open, by the key of the viewer
+        self._streams = OpenStreams(sessions)
 
     async def close(self) -> None:
         """End all that is followed for viewers."""
@@ -131,16 +135,9 @@ class Dashboard:
             raise PageError("There is no such file", "Reload the page that asked for it.")
         if below == "/enter":
             return await self._enter(request)
-        session = self._sessions.find(self._read_cookie(request))
-        if session is None:
-            return await self._sign_in_by_proxy(request) or self._ask_to_sign_in(request)
-        try:
-            viewer = await self._host.recognize(session.proof)
-        except ApiError as error:
-            if error.code not in (401, 403):
-                raise
-            self._sessions.close(session)
-            return await self._sign_in_by_proxy(request) or self._ask_to_sign_in(request)
+        if (visitor := await self._find_visitor(request)) is None:
+            return self._ask_to_sign_in(request)
+        session, viewer = visitor
         caller.slot.owner = viewer.name
         return await self._answer_viewer(request, below, session, viewer)
 
@@ -151,7 +148,8 @@ class Dashboard:
         if path == "/leave" and request.method == "POST":
             await self._read_form(request, session)
             self._sessions.close(session)
-            return _redirect(f"{ROOT}/", self._write_cookie("", request))
+            to = self._sign_out_path if session.is_proxied else ""
+            return _redirect(to or f"{ROOT}/", self._write_cookie("", request))
         if path == "/live":
             return self._follow(viewer, session, request.query.get("at", ""))
         route, visit = self._visit(viewer, path, request.query)
@@ -163,14 +161,18 @@ class Dashboard:
             raise PageError("Nothing can be changed here", "This dashboard was started with --read-only.", 403)
         if isinstance(route, Download):
             answer = await route.answer(visit)
-            return self._count_stream(viewer, session, answer) if isinstance(answer, Stream) else answer
+            if not isinstance(answer, Stream):
+                return answer
+            lasts = _PROXIED_OUTPUT_SECONDS if session.is_proxied and answer.is_endless else None
+            return self._streams.count(viewer, session, answer, lasts)
         return await self._show(route, visit, session)
 
     # The way in and out.
 
     async def _hand_out_link(self, request: InboundRequest, caller: Caller) -> Response:
         """Answer a user of the API with a link. Raises `ApiError` (401, 403)."""
-        proof = Proof(caller.user, request.header("authorization"), caller.slot.peer)
+        until = caller.slot.certified_until if caller.user is not None else None
+        proof = Proof(caller.user, request.header("authorization"), caller.slot.peer, until=until)
         viewer = await self._host.recognize(proof)
         return Response(201, msgspec.json.encode({"url": self._address + self.make_link(proof, viewer.name)}))
 
@@ -200,17 +202,25 @@ class Dashboard:
         cookie = self._sessions.open(link.user, link.proof)
         return _redirect(_own_path(request.query.get("to", "")), self._write_cookie(cookie, request))
 
-    async def _sign_in_by_proxy(self, request: InboundRequest) -> Response | None:
-        """Turn the token that a proxy in front hands over into a session; None without one.
+    async def _find_visitor(self, request: InboundRequest) -> tuple[Session, Viewer] | None:
+        """Return who the proxy in front or the cookie says it is, with the session; None for nobody.
 
-        Raises `ApiError` (401) if the cluster does not know it.
+        Raises `ApiError` if nobody comes past the proxy (400, 401, 403), or the cluster does not answer.
         """
-        token = request.header(self._token_header) if self._token_header else ""
-        if not token or request.method != "GET":
+        proof = self._front.find_proof(request) if self._front is not None else None
+        if proof is not None:
+            viewer = await self._host.recognize(proof)
+            return self._sessions.follow(viewer.name, proof), viewer
+        session = self._sessions.find(self._read_cookie(request))
+        if session is None:
             return None
-        proof = Proof(authorization=f"Bearer {token.removeprefix('Bearer ')}")
-        cookie = self._sessions.open((await self._host.recognize(proof)).name, proof)
-        return _redirect(_own_path(request.path), self._write_cookie(cookie, request))
+        try:
+            return session, await self._host.recognize(session.proof)
+        except ApiError as error:
+            if error.code not in (401, 403):
+                raise
+            self._sessions.close(session)
+            return None
 
     def _ask_to_sign_in(self, request: InboundRequest) -> Response:
         if request.method == "GET" and request.header("sec-fetch-site") == "cross-site":
@@ -258,7 +268,7 @@ class Dashboard:
             "said": self._sessions.take_said(session),
             "trouble": visit.copy.trouble,
             "live_at": _address_of(visit) if isinstance(route, Page) and route.live else "",
-            "can_leave": True,
+            "can_leave": not session.is_proxied or bool(self._sign_out_path),
         }
         return self._html(route.template, self._values(route, visit, values) | frame, status)
 
@@ -273,29 +283,8 @@ class Dashboard:
             raise PageError("This page does not change", "Reload it to see it anew.")
         screen = self._boards.find(viewer).screen(at, partial(self._render_again, session, route, visit))
         headers = {"cache-control": "no-store"}
-        return self._count_stream(viewer, session, Stream(screen.follow(), _EVENTS, headers=headers, is_endless=True))
-
-    def _count_stream(self, viewer: Viewer, session: Session, stream: Stream) -> Stream:
-        """Return a stream that counts among those of its viewer, and that ends with the session.
-
-        Raises `PageError` for too many.
-        """
-        if self._streams[viewer.key] >= _MOST_STREAMS:
-            raise PageError("Too many pages are open", f"Close some of your {_MOST_STREAMS} open pages.", 429)
-
-        async def pass_on() -> AsyncIterator[bytes]:
-            self._streams[viewer.key] += 1
-            try:
-                async for chunk in stream.chunks:
-                    if not self._sessions.is_open(session):
-                        return
-                    yield chunk
-            finally:
-                self._streams[viewer.key] -= 1
-                self._streams += Counter()  # forgets whoever has none
-                await stream.close()
-
-        return msgspec.structs.replace(stream, chunks=pass_on())
+        stream = Stream(screen.follow(), _EVENTS, headers=headers, is_endless=True)
+        return self._streams.count(viewer, session, stream, _PROXIED_PAGE_SECONDS if session.is_proxied else None)
 
     async def _render_again(self, session: Session, route: Page, visit: Visit) -> str:
         """Return the main part of a page, as its viewer may see it now. Raises what the view raises."""

@@ -1,16 +1,28 @@
-"""Writes the Deployment of the dashboard. It has no rights: each viewer signs in, and the pages act as the viewer."""
+"""Writes the Deployment of the dashboard, whose pages act as the viewer.
 
+It has no rights where each viewer signs in with a token. Where a proxy in front names the viewers, its account may
+impersonate: the users and groups that the Configuration names, and, as roles know no patterns, every user if it names
+none.
+"""
+
+import hashlib
 from collections.abc import Iterator
 from typing import Final
 
+from muster.api.config.types import IdentityHeaders
+from muster.install.deployment import CONFIG_MAP, SETTINGS_FILE
 from muster.install.options import PART_OF, Json, Options, metadata
+from muster.install.roles import cluster_binding, cluster_role
 
 DASHBOARD: Final = "muster-dashboard"
+IMPERSONATING: Final = "muster-dashboard-impersonation"
 _SELECTED: Final = {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": "dashboard"}
 _PORT: Final = 8080
 _USER: Final = 65532
 _FOLDER: Final = "/etc/muster"
-# It names the server and its authority, and no user.
+_PROXY: Final = f"{_FOLDER}/proxy"
+_CONFIGURATION: Final = f"{_FOLDER}/configuration"
+# It names the server and its authority. The account's token is there only if the account may impersonate.
 _KUBECONFIG: Final = f"""apiVersion: v1
 kind: Config
 clusters:
@@ -23,19 +35,22 @@ contexts:
   context: {{cluster: here, user: viewer}}
 users:
 - name: viewer
-  user: {{}}
+  user: {{tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token}}
 current-context: here
 """
 
 
 def dashboard_documents(options: Options) -> Iterator[Json]:
     """Yield the documents."""
+    identity = options.settings.muster.dashboard.identity_headers
     yield {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
         "metadata": metadata(DASHBOARD, options.namespace, _SELECTED),
         "automountServiceAccountToken": False,
     }
+    if identity is not None:
+        yield from impersonation_documents(options.namespace, identity)
     yield {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -55,40 +70,89 @@ def dashboard_documents(options: Options) -> Iterator[Json]:
         "spec": {
             "replicas": 1,  # sessions are in its memory
             "selector": {"matchLabels": _SELECTED},
-            "template": {"metadata": {"labels": PART_OF | _SELECTED}, "spec": _pod(options)},
+            "template": {
+                "metadata": {
+                    "labels": PART_OF | _SELECTED,
+                    "annotations": _annotate(options),
+                },
+                "spec": _pod(options, identity),
+            },
         },
     }
 
 
-def _pod(options: Options) -> Json:
+def impersonation_documents(namespace: str, identity: IdentityHeaders) -> list[Json]:
+    """Return what lets the account act as the viewers whom a proxy names. namespace: of the account."""
+    return [
+        cluster_role(IMPERSONATING, impersonation_rules(identity), _SELECTED),
+        cluster_binding(IMPERSONATING, namespace, account=DASHBOARD),
+    ]
+
+
+def impersonation_rules(identity: IdentityHeaders) -> list[Json]:
+    """Return the rules by which the account may act as the viewers whom a proxy names, and as nobody else."""
+    users = {"resourceNames": list(identity.allowed_users)} if identity.allowed_users else {}
+    found: list[Json] = [{"apiGroups": [""], "resources": ["users"], **users, "verbs": ["impersonate"]}]
+    if identity.allowed_groups:
+        groups = {"resources": ["groups"], "resourceNames": list(identity.allowed_groups)}
+        found.append({"apiGroups": [""], **groups, "verbs": ["impersonate"]})
+    if identity.extra_headers:
+        extras = [f"userextras/{key}" for key in sorted(identity.extra_headers)]
+        found.append({"apiGroups": ["authentication.k8s.io"], "resources": extras, "verbs": ["impersonate"]})
+    return found
+
+
+def describe_rights(options: Options) -> str:
+    """Return what the account of the dashboard may do; "" for nothing."""
+    identity = options.settings.muster.dashboard.identity_headers
+    if not options.dashboard or identity is None:
+        return ""
+    groups = ", ".join(identity.allowed_groups)
+    users = f"as {', '.join(identity.allowed_users)}" if identity.allowed_users else "as every user of the cluster"
+    narrower = "" if identity.allowed_users else ": muster.dashboard.identityHeaders.allowedUsers narrows that"
+    return (
+        f"the ServiceAccount {options.namespace}/{DASHBOARD} may act {users}"
+        f"{f' and in the groups {groups}' if groups else ''}{narrower}"
+    )
+
+
+def _annotate(options: Options) -> Json:
+    """Return annotations that change with the Configuration, which the process reads at its start."""
+    return {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
+
+
+def _pod(options: Options, identity: IdentityHeaders | None) -> Json:
+    proof = [] if identity is None else [{"name": "proxy", "secret": {"secretName": identity.secret_name}}]
     return {
         "serviceAccountName": DASHBOARD,
-        "automountServiceAccountToken": False,
+        "automountServiceAccountToken": identity is not None,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER,
             "runAsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(options)],
+        "containers": [_container(options, identity)],
         "volumes": [
             {"name": "settings", "configMap": {"name": DASHBOARD}},
+            {"name": "configuration", "configMap": {"name": CONFIG_MAP}},
             {"name": "authority", "configMap": {"name": "kube-root-ca.crt"}},
             {"name": "scratch", "emptyDir": {}},
+            *proof,
         ],
     }
 
 
-def _container(options: Options) -> Json:
-    kubeconfig = f"{_FOLDER}/settings/kubeconfig"
+def _container(options: Options, identity: IdentityHeaders | None) -> Json:
+    kubeconfig, config = f"{_FOLDER}/settings/kubeconfig", f"{_CONFIGURATION}/{SETTINGS_FILE}"
     listen = ["--listen", f"0.0.0.0:{_PORT}"]
-    header = options.settings.muster.dashboard.token_header
+    files = [] if identity is None else ["--proxy-files", _PROXY]
+    proof = [] if identity is None else [{"name": "proxy", "mountPath": _PROXY, "readOnly": True}]
     return {
         "name": "dashboard",
         "image": options.image,
         "command": [
-            "muster", "dashboard", "--kubeconfig", kubeconfig, "--sign-in", *listen,
-            *(["--token-header", header] if header else []),
+            "muster", "dashboard", "--kubeconfig", kubeconfig, "--sign-in", *listen, "--config", config, *files,
         ],
         "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108  (of the pod alone)
         "ports": [{"name": "http", "containerPort": _PORT}],
@@ -102,6 +166,8 @@ def _container(options: Options) -> Json:
         "volumeMounts": [
             {"name": "settings", "mountPath": f"{_FOLDER}/settings", "readOnly": True},
             {"name": "authority", "mountPath": f"{_FOLDER}/authority", "readOnly": True},
+            {"name": "configuration", "mountPath": _CONFIGURATION, "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108
+            *proof,
         ],
     }  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from muster.api.config.types import LeaderElection
+from muster.api.config.types import IdentityHeaders, LeaderElection
 from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, KUEUE_KINDS, LOCAL_QUEUE, WORKLOAD
@@ -24,6 +24,7 @@ from muster.api.ours.invitations import INVITATION_LABEL
 from muster.api.podgroups import POD_GROUP_KINDS
 from muster.api.values.durations import SECOND
 from muster.controllers.jobset.upstream import LEASE_NAME
+from muster.install.dashboard import impersonation_documents
 from muster.install.documents import documents
 from muster.install.options import NAME, Json, Options
 from muster.operator.precedence import beside_others
@@ -56,8 +57,11 @@ def removal(options: Options) -> str:
     takes_jobsets = "jobset" in options.kinds  # whichever controller manages JobSets
     rest = [kind for kind in KUEUE_KINDS if kind not in (*_FIRST, WORKLOAD)]
     election = options.settings.leader_election
-    # Include webhooks: they may have been installed before, and deleting absent objects does no harm.
+    # Include what may have been installed before, as deleting absent objects does no harm: webhooks, and the right of
+    # a dashboard to act as others, which must not stay behind.
     installed = documents(replace(options, webhooks=True))
+    if options.settings.muster.dashboard.identity_headers is None or not options.dashboard:
+        installed += impersonation_documents(options.namespace, IdentityHeaders())
     wanted = {
         "podgroups": "podgroups" in options.kinds,
         "left jobsets": not takes_jobsets,

@@ -42,10 +42,10 @@ def role(name: str, namespace: str, allowed: list[Json]) -> Json:
     return {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": metadata(name, namespace), "rules": allowed}
 
 
-def cluster_binding(name: str, namespace: str) -> Json:
-    """Return the binding of a ClusterRole to the engine. namespace: the engine's namespace."""
+def cluster_binding(name: str, namespace: str, account: str = NAME) -> Json:
+    """Return the binding of a ClusterRole to the engine. namespace: the engine's. account: another one there."""
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": metadata(name)}
-    return head | {"roleRef": _reference("ClusterRole", name), "subjects": [_engine(namespace)]}
+    return head | {"roleRef": _reference("ClusterRole", name), "subjects": [_account(namespace, account)]}
 
 
 def binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
@@ -55,12 +55,12 @@ def binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
     of: the name of the Role, if it differs from `name`.
     """
     head = {"apiVersion": f"{GROUP}/v1", "kind": "RoleBinding", "metadata": metadata(name, place)}
-    return head | {"roleRef": _reference("Role", of or name), "subjects": [_engine(namespace)]}
+    return head | {"roleRef": _reference("Role", of or name), "subjects": [_account(namespace)]}
 
 
 def _reference(kind: str, name: str) -> Json:
     return {"apiGroup": GROUP, "kind": kind, "name": name}
 
 
-def _engine(namespace: str) -> Json:
-    return {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+def _account(namespace: str, name: str = NAME) -> Json:
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}

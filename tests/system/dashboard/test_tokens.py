@@ -15,9 +15,11 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.dashboard.app import Dashboard
+from muster.dashboard.viewing.fronts import TokenFront
 from muster.dashboard.viewing.hosts import Proof
+from muster.dashboard.viewing.recognized import TRUSTED_SECONDS
 from muster.dashboard.viewing.sessions import Sessions
-from muster.dashboard.viewing.tokens import TRUSTED_SECONDS, TokenHost
+from muster.dashboard.viewing.tokens import TokenHost
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.externalinputs import ExternalInputs
@@ -57,7 +59,8 @@ def play(told: Told, header: str = "") -> None:
             users = {"admin-token": ADMIN, "eve-token": EVE}
             clock = MovedClock()
             host = TokenHost(lambda token: Client(ByToken(plane, users, token)), clock)
-            dashboard = Dashboard(host, Sessions(clock), clock, Random(), hosts=None, token_header=header)
+            front = TokenFront(header) if header else None
+            dashboard = Dashboard(host, Sessions(clock), clock, Random(), hosts=None, front=front)
             listener = Listener(dashboard, None)
             url = f"http://127.0.0.1:{await listener.start('127.0.0.1', 0)}"
             try:
@@ -149,7 +152,7 @@ def test_a_revoked_token_ends_the_session_within_seconds() -> None:
         await browser.post("/ui/enter", {"token": "admin-token"})
         assert (await browser.get("/ui/jobs")).status == 200
         del users["admin-token"]
-        dashboard._host._known.clear()  # type: ignore[attr-defined]
+        dashboard._host.viewers.forget()  # type: ignore[attr-defined]
         assert (await browser.get("/ui/jobs")).status == 401
         assert TRUSTED_SECONDS <= 10
 
@@ -158,13 +161,25 @@ def test_a_revoked_token_ends_the_session_within_seconds() -> None:
 
 def test_a_proxy_in_front_signs_viewers_in() -> None:
     async def told(browser: Browser, users: dict[str, User], dashboard: Dashboard) -> None:
-        first = await browser.get("/ui/jobs", X_Forwarded_Access_Token="admin-token")
-        assert (first.status, first.headers["location"]) == (303, "/ui/jobs")
-        assert (await browser.get("/ui/jobs", X_Forwarded_Access_Token="admin-token")).status == 200
+        first = await browser.get("/ui/jobs?state=running", X_Forwarded_Access_Token="admin-token")
+        assert first.status == 200
+        assert "state=running" in first.text
+        assert "set-cookie" not in first.headers  # the proxy says with every request who it is
+        assert (await browser.get("/ui/jobs")).status == 401
         users["renewed"] = users.pop("admin-token")
-        dashboard._host._known.clear()  # type: ignore[attr-defined]
-        assert (await browser.get("/ui/jobs", X_Forwarded_Access_Token="renewed")).status == 303
+        dashboard._host.viewers.forget()  # type: ignore[attr-defined]
+        assert (await browser.get("/ui/jobs", X_Forwarded_Access_Token="admin-token")).status == 401
         assert (await browser.get("/ui/jobs", X_Forwarded_Access_Token="renewed")).status == 200
+
+    play(told, "X-Forwarded-Access-Token")
+
+
+def test_a_page_is_that_of_whom_the_proxy_has_signed_in_last() -> None:
+    async def told(browser: Browser, _users: dict[str, User], _: Dashboard) -> None:
+        await browser.post("/ui/enter", {"token": "admin-token"})  # a session of before
+        page = await browser.get("/ui/jobs", X_Forwarded_Access_Token="eve-token")
+        assert "system:serviceaccount:lab:eve" in page.text
+        assert ">kubernetes-admin<" not in page.text
 
     play(told, "X-Forwarded-Access-Token")
 

@@ -5,7 +5,7 @@ Not checked here: that the expressions of device selectors compile.
 
 from typing import Final
 
-from muster.api.config import frameworks, rules_metrics, rules_resources, tls
+from muster.api.config import frameworks, rules_dashboard, rules_metrics, rules_resources, tls
 from muster.api.config.file import ConfigurationFile
 from muster.api.config.types import (
     EARLIEST_START,
@@ -74,6 +74,7 @@ def errors(written: ConfigurationFile, configuration: Configuration) -> Errors:
     yield from _not_before(f"{place}.maxAge", history.max_age)
     yield from not_negative(f"{place}.maxRecords", history.max_records)
     yield from not_negative(f"{place}.maxDecisionBytes", history.max_decision_bytes)
+    yield from rules_dashboard.errors("muster.dashboard", configuration.muster.dashboard)
     nodes = configuration.muster.nodes
     if nodes.monitor_grace_period <= 0:
         period = durations.format(nodes.monitor_grace_period)

@@ -538,14 +538,45 @@ class Nodes(Struct):
     default_toleration_seconds: Int32 = 300
 
 
+class IdentityHeaders(Struct):
+    """The headers in which a proxy in front of the dashboard names the viewer, and what proves the proxy.
+
+    user_header: the header with the viewer's name, such as `X-Forwarded-User`.
+    groups_header: the header with the viewer's groups; "" for none.
+    groups_separator: what stands between two groups in one header; "" if each group has a header of its own.
+    extra_headers: the headers with further information on the viewer, by the key under which the API server gets it.
+    allowed_users: the users who may come through the proxy; all but the system's own if empty.
+    allowed_groups: the groups that the API server is told of. Others are left out.
+    allowed_names: the common names of the proxy's client certificate. Its authority is `ca.crt` of the Secret, and the
+        dashboard serves with `tls.crt` and `tls.key` of the Secret.
+    secret_header: the header with the proxy's secret, which is a line of `secret` of the Secret. With names of
+        certificates as well, the proxy needs both.
+    secret_name: the Secret, in the namespace of the engine.
+    """
+
+    user_header: str = ""
+    groups_header: str = ""
+    groups_separator: str = ","
+    extra_headers: dict[str, str] = {}
+    allowed_users: tuple[str, ...] = ()
+    allowed_groups: tuple[str, ...] = ()
+    allowed_names: tuple[str, ...] = ()
+    secret_header: str = ""
+    secret_name: TextOrDefault = "muster-dashboard-proxy"  # noqa: S105  (the name of an object)
+
+
 class Dashboard(Struct):
     """The dashboard that `muster manifests --dashboard` installs.
 
     token_header: the header in which a proxy in front hands over the token of a viewer whom it has signed in, such as
         `X-Forwarded-Access-Token`; "" for none, so that viewers sign in on a page.
+    identity_headers: the headers in which a proxy in front names the viewers; without it, viewers have tokens.
+    sign_out_path: where the proxy signs viewers out, such as `/oauth2/sign_out`; "" for no button.
     """
 
     token_header: str = ""
+    identity_headers: IdentityHeaders | None = None
+    sign_out_path: str = ""
 
 
 class Muster(Struct):

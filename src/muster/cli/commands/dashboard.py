@@ -5,16 +5,25 @@ import os
 import sys
 import webbrowser
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from muster.actions.home import Home
 from muster.actions.serverparts import describe_missing
 from muster.actions.session import Session, Target, is_of_system_server, names_another
+from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, run, target_options
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from muster.api.config.types import Dashboard as Settings
 
 # Without a screen no browser opens; the printed address then goes through a tunnel.
 _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -27,6 +36,7 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
         "muster dashboard --kubeconfig prod.yaml",
         "muster dashboard --kubeconfig prod.yaml --read-only --port 8080",
         "muster dashboard --kubeconfig prod.yaml --sign-in --listen 0.0.0.0:8080",
+        "muster dashboard --kubeconfig prod.yaml --sign-in --config muster.yaml --proxy-files /etc/proxy",
     ),
 )
 @click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
@@ -40,6 +50,20 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 @click.option("--sign-in", is_flag=True, help="For another cluster: each viewer signs in with a token of it.")
 @click.option("--listen", metavar="ADDRESS:PORT", default="", help="With --sign-in: where, instead of on loopback.")
 @click.option("--token-header", metavar="NAME", default="", help="With --sign-in: where a proxy in front puts tokens.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    default="",
+    help="With --sign-in: a Configuration, whose muster.dashboard says how a proxy in front signs viewers in.",
+    shell_complete=names.files,
+)
+@click.option(
+    "--proxy-files",
+    metavar="FOLDER",
+    default="",
+    help="With identityHeaders in the Configuration: secret, or ca.crt, tls.crt and tls.key, which prove the proxy.",
+    shell_complete=names.files,
+)
 @target_options
 def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **options: Any) -> None:
     """Open the dashboard in a browser, signed in as you. The address works once, and for a minute.
@@ -50,11 +74,15 @@ def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **optio
     From another machine: ssh -L 7443:127.0.0.1:PORT HOST, with the port of the printed address, and open it there with
     7443 instead.
     """
-    listen, token_header = options.pop("listen"), options.pop("token_header")
+    listen = options.pop("listen")
+    proxied = {name: options.pop(name) for name in ("token_header", "config", "proxy_files")}
     target = Target.of(options)
     home = Home.find(os.environ)
-    if not sign_in and (listen or token_header):
-        raise click.UsageError("--listen and --token-header need --sign-in: without it every viewer would act as you")
+    if not sign_in and (listen or any(proxied.values())):
+        raise click.UsageError(
+            "--listen, --token-header, --config and --proxy-files need --sign-in: without it every viewer would act as"
+            " you"
+        )
     is_own = not names_another(target, home) and (home.server_pid() is not None or is_of_system_server(target))
     if is_own and (port or read_only or sign_in):
         raise click.UsageError(
@@ -63,7 +91,7 @@ def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **optio
     if is_own:
         run(_open_own(target, browse=not no_browser))
     elif sign_in:
-        run(_serve_others(target, listen or f"127.0.0.1:{port}", token_header, read_only=read_only))
+        run(_serve_others(target, listen or f"127.0.0.1:{port}", Proxied(**proxied), read_only=read_only))
     else:
         run(_serve(target, port, browse=not no_browser, read_only=read_only))
 
@@ -101,51 +129,76 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
         await _listen(dashboard, "127.0.0.1", port, ready)
 
 
-async def _serve_others(target: Target, listen: str, token_header: str, *, read_only: bool) -> None:
-    """Serve the pages to viewers who sign in with tokens until the user ends it."""
-    _require_parts()
-    from dataclasses import replace
+@dataclass(frozen=True)
+class Proxied:
+    """What the options say about a proxy in front."""
 
+    token_header: str
+    config: str
+    proxy_files: str
+
+
+async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_only: bool) -> None:
+    """Serve the pages to viewers who sign in, or whom a proxy in front signs in, until the user ends it."""
+    _require_parts()
     from muster.actions.session import connection
     from muster.dashboard.app import Dashboard
+    from muster.dashboard.serving import ProxyFilesError, plan_entry
     from muster.dashboard.viewing.sessions import Sessions
-    from muster.dashboard.viewing.tokens import TokenHost
     from muster.operator.addresses import BadAddressError, address
-    from muster.runtime.client import Client
     from muster.runtime.ids import Random
-    from muster.runtime.kube.https import HttpsTransport
-    from muster.runtime.kube.kubeconfig import UserConfig
     from muster.runtime.realclock import RealClock
 
     try:
         host, port = address(listen)
     except BadAddressError as error:
         raise click.BadParameter(str(error), param_hint="--listen") from error
-    config, clock = connection(target), RealClock()
-
-    def connect_as(token: str) -> Client:
-        transport = HttpsTransport(replace(config, user=UserConfig(token=token)), clock, Random())
-        return Client(transport, field_manager="muster-dashboard")
-
+    clock = RealClock()
+    try:
+        entry = plan_entry(connection(target), clock, _read_settings(proxied), Path(proxied.proxy_files))
+    except ProxyFilesError as error:
+        raise click.BadParameter(str(error), param_hint="--proxy-files") from error
     dashboard = Dashboard(
-        TokenHost(connect_as, clock, config.namespace),
+        entry.host,
         Sessions(clock),
         clock,
         Random(),
-        hosts=None,  # whatever name a Service or an ingress has; nothing is shown without a token
+        hosts=None,  # whatever name a Service or an ingress has; nothing is shown to whoever has not signed in
         read_only=read_only,
-        token_header=token_header,
+        front=entry.front,
+        sign_out_path=entry.sign_out_path,
     )
-    await _listen(
-        dashboard, host, port, lambda bound_port: click.echo(f"serving at http://{host or '0.0.0.0'}:{bound_port}/ui/")
-    )
+    scheme = "https" if entry.context is not None else "http"
+
+    def ready(bound_port: int) -> None:
+        click.echo(f"serving at {scheme}://{host or '0.0.0.0'}:{bound_port}/ui/")
+
+    await _listen(dashboard, host, port, ready, entry.context)
 
 
-async def _listen(dashboard: Any, host: str, port: int, ready: Callable[[int], None]) -> None:
+def _read_settings(proxied: Proxied) -> "Settings":
+    """Return what the Configuration and the options say. Raises `click.BadParameter`, `click.UsageError`."""
+    from muster.api.config.types import Dashboard
+    from muster.cli.settings import configuration_of
+
+    settings: Dashboard = configuration_of(proxied.config).muster.dashboard if proxied.config else Dashboard()
+    has_names = settings.identity_headers is not None
+    if has_names and proxied.token_header:
+        raise click.UsageError("--token-header and identityHeaders in the Configuration exclude each other")
+    if has_names and not proxied.proxy_files:
+        raise click.UsageError("identityHeaders in the Configuration need --proxy-files: what proves the proxy")
+    if proxied.proxy_files and not has_names:
+        raise click.UsageError("--proxy-files is for a proxy that names viewers: identityHeaders in the Configuration")
+    return replace(settings, token_header=proxied.token_header) if proxied.token_header else settings
+
+
+async def _listen(
+    dashboard: Any, host: str, port: int, ready: Callable[[int], None], context: "SSLContext | None" = None
+) -> None:
     """Serve a dashboard until the user ends the command. ready: called with the port."""
     from muster.cluster.apiserver.front.listener import AddressUnusable, Listener
 
-    listener = Listener(dashboard, None)
+    listener = Listener(dashboard, context)
     try:
         try:
             bound_port = await listener.start(host, port)

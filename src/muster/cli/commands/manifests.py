@@ -48,7 +48,7 @@ _KINDS = ("kueue", "jobset", "podgroups")
 @click.option(
     "--monitoring", is_flag=True, help="Add what the Prometheus operator and Grafana need: rights, alerts, charts."
 )
-@click.option("--dashboard", is_flag=True, help="Add the pages for people; each viewer signs in with a token.")
+@click.option("--dashboard", is_flag=True, help="Add the pages for people; each viewer signs in.")
 @click.option("--uninstall", is_flag=True, help="Print how it is removed instead, as a script.")
 def command(
     namespace: str | None,
@@ -70,6 +70,7 @@ def command(
 
     from muster.cli.terminal.output import dump, say
     from muster.controllers.integrations.table import frameworks_without_effect
+    from muster.install.dashboard import describe_rights
     from muster.install.documents import documents
     from muster.install.removal import removal
     from muster.operator.addresses import BadAddressError
@@ -86,6 +87,8 @@ def command(
     )
     for framework, why in frameworks_without_effect(options.settings).items():
         say(f"warning: integrations.frameworks names {framework}: {why}, what is of this kind runs without quota")
+    if not uninstall and (rights := describe_rights(options)):
+        say(f"note: {rights}")
     try:
         printed = (
             removal(options) if uninstall else "".join(f"---\n{dump(each, 'yaml')}\n" for each in documents(options))

@@ -36,6 +36,10 @@ function follow() {
     heard = Date.now();
     if (saysSilence) say(""); // what else is the matter holds until the next change
   });
+  stream.addEventListener("again", () => {
+    leave();
+    follow();
+  });
   stream.addEventListener("trouble", (event) => {
     heard = Date.now();
     say(JSON.parse(event.data).text);

@@ -73,6 +73,10 @@ function followOutput() {
     const state = JSON.parse(event.data);
     told.textContent = state.reason ? `${state.word}: ${state.reason}` : state.word;
   });
+  feed.addEventListener("again", () => {
+    leaveOutput();
+    followOutput();
+  });
   feed.addEventListener("end", (event) => {
     ended = true;
     told.textContent = JSON.parse(event.data).text;

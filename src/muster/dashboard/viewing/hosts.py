@@ -6,12 +6,14 @@ every ten seconds.
 """
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from muster.cluster.apiserver.identity.users import MASTERS, User
+from muster.dashboard.viewing.identities import Identity
 from muster.runtime.client import Client
 
 
@@ -20,12 +22,15 @@ class Proof(Struct, frozen=True, omit_defaults=True):
 
     certificate: the user of a client certificate that TLS has verified. authorization: the header of a request to the
     API. peer: the id of the Unix user at the other end of a local socket. owner: who started the dashboard for itself.
+    identity: whom a proxy in front names. until: when the certificate ends.
     """
 
     certificate: User | None = None
     authorization: str = ""
     peer: int | None = None
     owner: bool = False
+    identity: Identity | None = None
+    until: datetime | None = None
 
 
 class Viewer(Struct, frozen=True):

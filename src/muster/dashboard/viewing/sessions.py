@@ -34,6 +34,7 @@ class Session(Struct, frozen=True):
 
     id: the hash of the cookie. user: the name of the viewer.
     form_key: what every form of the viewer's pages carries, and nobody else can know.
+    is_proxied: whether a proxy in front names the viewer with every request, so that there is no cookie.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Session(Struct, frozen=True):
     proof: Proof
     form_key: str
     expires: datetime
+    is_proxied: bool = False
 
 
 class Link(Struct, frozen=True):
@@ -77,13 +79,18 @@ class Sessions:
 
     def open(self, user: str, proof: Proof) -> str:
         """Open a session, and return its cookie, which is new at every sign-in."""
-        cookie, now = self._draw(), self._clock.now()
-        self._sessions = {name: one for name, one in self._sessions.items() if one.expires > now}
-        _make_room(self._sessions, user, _MOST_SESSIONS_EACH, _MOST_SESSIONS)
-        session = Session(_hash(cookie), user, proof, self._draw(), now + SESSION_LIFETIME)
-        self._sessions[session.id] = session
-        self._save()
+        cookie = self._draw()
+        self._add(Session(_hash(cookie), user, proof, self._draw(), self._end_of(proof)))
         return cookie
+
+    def follow(self, user: str, proof: Proof) -> Session:
+        """Return the one session of a viewer whom a proxy in front names with every request. No cookie opens it."""
+        name = f"proxied {user}"  # no hash is like that
+        kept = self._sessions.get(name)
+        if kept is None or not self.is_open(kept):
+            kept = Session(name, user, proof, self._draw(), self._end_of(proof), is_proxied=True)
+            self._add(kept)
+        return msgspec.structs.replace(kept, proof=proof)
 
     def find(self, cookie: str) -> Session | None:
         """Return the session of a cookie; None for one that is unknown or old."""
@@ -92,7 +99,8 @@ class Sessions:
 
     def is_open(self, session: Session) -> bool:
         """Return whether a session goes on."""
-        return self._sessions.get(session.id) is session and session.expires > self._clock.now()
+        kept = self._sessions.get(session.id)
+        return kept is not None and kept.form_key == session.form_key and kept.expires > self._clock.now()
 
     def close(self, session: Session) -> None:
         """End a session."""
@@ -107,6 +115,18 @@ class Sessions:
     def take_said(self, session: Session) -> str:
         """Return the sentence for this page, once."""
         return self._said.pop(session.id, "")
+
+    def _end_of(self, proof: Proof) -> datetime:
+        """Return when a session with a proof ends: no later than the certificate that it came from."""
+        ends = self._clock.now() + SESSION_LIFETIME
+        return ends if proof.until is None else min(ends, proof.until)
+
+    def _add(self, session: Session) -> None:
+        now = self._clock.now()
+        self._sessions = {name: one for name, one in self._sessions.items() if one.expires > now}
+        _make_room(self._sessions, session.user, _MOST_SESSIONS_EACH, _MOST_SESSIONS)
+        self._sessions[session.id] = session
+        self._save()
 
     def _load(self) -> Iterable[Session]:
         if self._file is None:

@@ -1,0 +1,102 @@
+"""Decides how viewers come in where the dashboard of another cluster is served to several people.
+
+They sign in with tokens, or a proxy in front hands over their tokens, or it names them. In the last case the dashboard
+acts with a right of its own account to impersonate, so it serves nobody until the files that prove the proxy are there.
+"""
+
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+from msgspec import Struct
+
+from muster.api.config.types import Dashboard, IdentityHeaders
+from muster.cluster.apiserver.identity.credentials import HTTP2
+from muster.dashboard.viewing.fronts import LEAST_SECRET_BYTES, Front, IdentityFront, TokenFront, read_secrets
+from muster.dashboard.viewing.hosts import Host
+from muster.dashboard.viewing.identities import Identity
+from muster.dashboard.viewing.impersonation import ImpersonatingHost
+from muster.dashboard.viewing.tokens import TokenHost
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.kube.kubeconfig import ConnectionConfig, Impersonation, UserConfig
+from muster.runtime.kube.tls import load_pair, server_context
+
+SECRET, AUTHORITY, CERTIFICATE, KEY = "secret", "ca.crt", "tls.crt", "tls.key"
+
+
+class ProxyFilesError(Exception):
+    """A folder without what proves the proxy; says which file is the matter."""
+
+
+class Entry(Struct, frozen=True):
+    """How viewers come in. context: the TLS that the dashboard serves with; None for none."""
+
+    host: Host
+    front: Front | None
+    context: ssl.SSLContext | None
+    sign_out_path: str
+
+
+def plan_entry(config: ConnectionConfig, clock: Clock, settings: Dashboard, folder: Path) -> Entry:
+    """Return how viewers come in, by the settings. folder: what proves the proxy. Raises `ProxyFilesError`."""
+
+    def connect(user: UserConfig) -> Client:
+        return Client(HttpsTransport(replace(config, user=user), clock, Random()), field_manager="muster-dashboard")
+
+    identity = settings.identity_headers
+    if identity is None:
+        front = TokenFront(settings.token_header) if settings.token_header else None
+        host = TokenHost(lambda token: connect(UserConfig(token=token)), clock, config.namespace)
+        return Entry(host, front, None, settings.sign_out_path)
+
+    def connect_as(viewer: Identity) -> Client:
+        return connect(replace(config.user, impersonation=Impersonation(viewer.user, "", viewer.groups, viewer.extra)))
+
+    if config.user.impersonation is not None:
+        raise ProxyFilesError(f"{config.source} acts as somebody else already, and cannot act as each viewer")
+    _require_secret(identity, folder)
+    return Entry(
+        ImpersonatingHost(connect_as, clock, config.namespace),
+        IdentityFront(identity, folder / SECRET),
+        _make_context(identity, folder),
+        settings.sign_out_path,
+    )
+
+
+def _require_secret(identity: IdentityHeaders, folder: Path) -> None:
+    if identity.secret_header and not read_secrets(folder / SECRET):
+        least = f"a line of {LEAST_SECRET_BYTES} characters or more"
+        raise ProxyFilesError(f"{folder / SECRET} holds no secret of the proxy, which is {least}")
+
+
+def _make_context(identity: IdentityHeaders, folder: Path) -> ssl.SSLContext | None:
+    """Return the TLS context; None without a certificate to serve with, which only a proxy with a secret may lack.
+
+    Where the proxy has a certificate, nobody without one gets as far as a request. Raises `ProxyFilesError`.
+    """
+    needs_certificate = bool(identity.allowed_names)
+    if not needs_certificate and not (folder / CERTIFICATE).exists():
+        return None
+    context = server_context()
+    context.set_alpn_protocols([HTTP2, "http/1.1"])
+    try:
+        load_pair(context, _read(folder / CERTIFICATE), _read(folder / KEY))
+    except ssl.SSLError as error:
+        raise ProxyFilesError(f"{CERTIFICATE} and {KEY} in {folder} are no pair in PEM: {error.reason}") from error
+    if needs_certificate:
+        try:
+            context.load_verify_locations(cadata=_read(folder / AUTHORITY).decode("ascii", "replace"))
+        except (ssl.SSLError, ValueError) as error:
+            raise ProxyFilesError(f"{folder / AUTHORITY} holds no authority in PEM: {error}") from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ProxyFilesError(f"{file}: {error.strerror}") from error

@@ -1,0 +1,52 @@
+"""Bounds the streams of events that viewers have open, and ends those whose viewer is no longer signed in."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from muster.cluster.apiserver.answers import Stream
+from muster.dashboard.viewing.hosts import Viewer
+from muster.dashboard.viewing.sessions import Session, Sessions
+from muster.dashboard.visits import PageError
+
+# Open pages and outputs of one viewer. A browser opens six to one server at a time.
+_MOST_STREAMS = 100
+# What a page hears when it is to open its stream anew.
+_AGAIN = b"event: again\ndata:\n\n"
+
+
+class OpenStreams:
+    """The streams of one dashboard."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._streams: Counter[str] = Counter()  # that are open, by the key of the viewer
+
+    def count(self, viewer: Viewer, session: Session, stream: Stream, seconds: float | None = None) -> Stream:
+        """Return a stream that counts among those of its viewer, and that ends with the session.
+
+        seconds: after which the page is told to open it anew, so that a proxy in front looks at the viewer again.
+        Raises `PageError` for too many.
+        """
+        if self._streams[viewer.key] >= _MOST_STREAMS:
+            raise PageError("Too many pages are open", f"Close some of your {_MOST_STREAMS} open pages.", 429)
+
+        async def pass_on() -> AsyncIterator[bytes]:
+            ends = None if seconds is None else asyncio.get_running_loop().time() + seconds
+            self._streams[viewer.key] += 1
+            try:
+                async for chunk in stream.chunks:
+                    if not self._sessions.is_open(session):
+                        return
+                    yield chunk
+                    if ends is not None and asyncio.get_running_loop().time() >= ends:
+                        yield _AGAIN
+                        return
+            finally:
+                self._streams[viewer.key] -= 1
+                self._streams += Counter()  # forgets whoever has none
+                await stream.close()
+
+        return msgspec.structs.replace(stream, chunks=pass_on())

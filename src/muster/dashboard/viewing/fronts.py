@@ -1,0 +1,94 @@
+"""Finds out whom a proxy in front of the dashboard has signed in, which it says anew with every request.
+
+A proxy hands over either the viewer's token, which proves itself, or the viewer's name. Of the latter kind everybody
+could send the headers, so the proxy must prove that it is the proxy, by a client certificate, by a secret, or by both.
+"""
+
+import logging
+from hmac import compare_digest
+from pathlib import Path
+from typing import Protocol
+
+from muster.api.config.types import IdentityHeaders
+from muster.api.status import unauthorized
+from muster.cluster.apiserver.front.inbound import InboundRequest
+from muster.dashboard.viewing.hosts import Proof
+from muster.dashboard.viewing.identities import read_identity
+
+LEAST_SECRET_BYTES = 16
+_BEARER = "Bearer "
+
+log = logging.getLogger(__name__)
+
+
+class Front(Protocol):
+    """A proxy in front."""
+
+    def find_proof(self, request: InboundRequest) -> Proof | None:
+        """Return what proves who the viewer is; None if the proxy says nothing and viewers may come without it.
+
+        Raises `ApiError` (400, 401, 403).
+        """
+        ...
+
+
+class TokenFront:
+    """A proxy that hands over the viewer's token in a header."""
+
+    def __init__(self, header: str) -> None:
+        self._header = header.lower()
+
+    def find_proof(self, request: InboundRequest) -> Proof | None:
+        """Return the token as a proof; None without one."""
+        token = request.header(self._header)
+        return Proof(authorization=f"{_BEARER}{token.removeprefix(_BEARER)}") if token else None
+
+
+class IdentityFront:
+    """A proxy that names the viewer. Nobody comes without it. secret: the file of its secrets, if it sends one."""
+
+    def __init__(self, settings: IdentityHeaders, secret: Path) -> None:
+        self._settings = settings
+        self._secret = secret
+
+    def find_proof(self, request: InboundRequest) -> Proof:
+        """Return whom the proxy names. Raises `ApiError` (400, 401, 403)."""
+        if problem := self._find_problem(request):
+            log.warning("a request that names a viewer is refused: %s", problem)
+            raise unauthorized()
+        return Proof(identity=read_identity(self._settings, request.headers))
+
+    def _find_problem(self, request: InboundRequest) -> str:
+        """Return why the request does not come from the proxy; "" if it does."""
+        settings = self._settings
+        if settings.allowed_names:
+            if request.user is None:
+                return "it came without a client certificate"
+            if request.user.name not in settings.allowed_names:
+                return f"its client certificate is that of {request.user.name!r}"
+        if settings.secret_header:
+            name = settings.secret_header.lower()
+            values = [value for header, value in request.headers if header.lower() == name]
+            if len(values) != 1:
+                return f"it has {len(values)} headers {settings.secret_header}, and not one"
+            if not _is_among(values[0].encode("latin-1"), read_secrets(self._secret)):
+                return f"the secret in {settings.secret_header} is wrong"
+        return "" if settings.allowed_names or settings.secret_header else "nothing proves the proxy"
+
+
+def read_secrets(file: Path) -> tuple[bytes, ...]:
+    """Return the secrets in a file, one a line; none if it cannot be read. Short ones do not count.
+
+    The file is read each time: while the secret is changed, it has the old one and the new one.
+    """
+    try:
+        lines = [line.strip() for line in file.read_bytes().splitlines()]
+    except OSError as error:
+        log.warning("the secret of the proxy cannot be read: %s", error)
+        return ()
+    return tuple(line for line in lines if len(line) >= LEAST_SECRET_BYTES)
+
+
+def _is_among(value: bytes, secrets: tuple[bytes, ...]) -> bool:
+    """Return whether a value is one of the secrets, in a time that tells nothing of them."""
+    return sum(compare_digest(value, secret) for secret in secrets) > 0

@@ -1,0 +1,34 @@
+"""Lets in whom a proxy in front names. The dashboard acts as them by impersonation, for which its account has a right.
+
+The API server decides as whom that account may act, and decides every read and write by the rights of the viewer.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+
+import msgspec
+
+from muster.api.status import unauthorized
+from muster.dashboard.viewing.hosts import Proof, Viewer
+from muster.dashboard.viewing.identities import Identity
+from muster.dashboard.viewing.recognized import RecognizedViewers
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+
+
+class ImpersonatingHost:
+    """A cluster whose viewers a proxy names. connect: returns a client that acts as somebody."""
+
+    takes_tokens = False
+
+    def __init__(self, connect: Callable[[Identity], Client], clock: Clock, namespace: str = "default") -> None:
+        self._connect = connect
+        self.viewers = RecognizedViewers(clock, namespace)
+
+    async def recognize(self, proof: Proof) -> Viewer:
+        """Return the viewer whom the proxy names. Raises `ApiError` (401, 403), `TransportError`."""
+        if proof.identity is None:
+            raise unauthorized()
+        key = sha256(msgspec.json.encode(proof.identity)).hexdigest()
+        return await self.viewers.find(key, partial(self._connect, proof.identity))
