@@ -15,6 +15,8 @@ from msgspec.json import decode, encode
 
 from muster.api.config import load
 from muster.cli.terminal.output import dump
+from muster.install.dashboard import DASHBOARD, IMPERSONATING
+from muster.install.deployment import SETTINGS_FILE
 from muster.install.documents import documents
 from muster.install.options import Json, Options, plain
 
@@ -27,6 +29,9 @@ MISSING: Final = object()
 # Template expressions that stand for a mark wherever it is, in a word or as one.
 NAMESPACE, SERVICE, SECRET, LEASE, LEASES = "mark-namespace", "mark-service", "mark-secret", "mark-lease", "mark-leases"
 IMAGE, REPLICAS, DIGEST = "mark-image", 61000, "mark-digest"
+USERS, GROUPS, EXTRAS, PROOF = "mark-users", "mark-groups", "mark-extras", "mark-proof"
+# The keys of further information on a viewer, as resources of a rule.
+EXTRA_RESOURCES: Final = 'fromYamlArray (keys $extended | sortAlpha | toYaml | replace "- " "- userextras/")'
 HEALTH, METRICS, WEBHOOKS, VISIBILITY = 61001, 61002, 61003, 61004
 MARKS: Final[dict[str | int, str]] = {
     NAMESPACE: "{{ $namespace }}",
@@ -35,6 +40,7 @@ MARKS: Final[dict[str | int, str]] = {
     LEASES: "{{ $leases }}",
     LEASE: "{{ $lease }}",
     IMAGE: "{{ $manager.image.repository }}:{{ $manager.image.tag }}",
+    PROOF: "{{ $proof }}",
     DIGEST: "{{ $text | sha256sum | trunc 16 | quote }}",
     REPLICAS: "{{ $replicas }}",
     HEALTH: "{{ $healthPort }}",
@@ -53,6 +59,11 @@ VALUES: Final[Mapping[tuple[str | int, ...], str]] = {
     (*POD, "containers", 0, "imagePullPolicy"): "$manager.image.pullPolicy",
     (*POD, "containers", 0, "resources"): "$manager.resources",
 }
+# The same of the dashboard's pod.
+PAGES: Final[Mapping[tuple[str | int, ...], str]] = {
+    **{path: value for path, value in VALUES.items() if path[-1] not in ("resources", "priorityClassName")},
+    (*POD, "containers", 0, "resources"): ".Values.dashboard.resources",
+}
 # The first of each is what a plain installation has. By the name of the variable that says it in a template.
 SWITCHES: Final[Mapping[str, bool]] = {
     "webhooks": True,
@@ -65,7 +76,13 @@ SWITCHES: Final[Mapping[str, bool]] = {
     "elected": True,
     "provisioning": False,
     "profiles": False,
+    "dashboard": False,
+    "identified": False,
+    "grouped": False,
+    "extended": False,
 }
+# What matters only together: the parts of the dashboard behind a proxy that names the viewers.
+TOGETHER: Final = ("dashboard", "identified", "grouped", "extended")
 PLAIN: Final = frozenset(name for name, on in SWITCHES.items() if on)
 
 # What every template begins with: the Configuration, and what follows from it.
@@ -99,6 +116,13 @@ PREAMBLE: Final = """\
 {{- $selected := or $expressions $labels -}}
 {{- $provisioning := dig "muster" "scheduling" "provisioningClassName" "" $config -}}
 {{- $profiles := hasKey (dig "multiKueue" dict $config) "clusterProfile" -}}
+{{- $dashboard := .Values.enableDashboard -}}
+{{- $identity := dig "muster" "dashboard" "identityHeaders" dict $config | default dict -}}
+{{- $identified := ne (len $identity) 0 -}}
+{{- $users := dig "allowedUsers" list $identity -}}
+{{- $grouped := dig "allowedGroups" list $identity -}}
+{{- $extended := dig "extraHeaders" dict $identity -}}
+{{- $proof := dig "secretName" "muster-dashboard-proxy" $identity -}}
 """
 
 _FAMILIES: Final = ("kueue", "jobset", "podgroups")
@@ -149,8 +173,10 @@ def _options(on: Combination, kinds: tuple[str, ...]) -> Options:
             f"managedJobsNamespaceSelector: {{matchExpressions: [{own}, {{key: mark-expressions, operator: Exists}}],"
             " matchLabels: {mark-labels: x}}"
         )
-    if "provisioning" in on:
-        lines.append("muster: {scheduling: {provisioningClassName: mark}}")
+    settings = ["scheduling: {provisioningClassName: mark}"] if "provisioning" in on else []
+    settings += [f"dashboard: {{identityHeaders: {_name_viewers(on)}}}"] if "identified" in on else []
+    if settings:
+        lines.append(f"muster: {{{', '.join(settings)}}}")
     if "profiles" in on:
         lines.append("multiKueue: {clusterProfile: {}}")
     text = plain(NAMESPACE) + "\n".join(lines) + "\n"
@@ -163,7 +189,16 @@ def _options(on: Combination, kinds: tuple[str, ...]) -> Options:
         kinds=kinds,
         cert_manager="certManager" in on,
         monitoring="monitoring" in on,
+        dashboard="dashboard" in on,
     )
+
+
+def _name_viewers(on: Combination) -> str:
+    """Return headers of a proxy with marks. The users are a value that may be empty."""
+    parts = ["userHeader: X-User", "secretHeader: X-Secret", f"allowedUsers: [{USERS}]", f"secretName: {PROOF}"]
+    parts += [f"groupsHeader: X-Groups, allowedGroups: [{GROUPS}]"] if "grouped" in on else []
+    parts += [f"extraHeaders: {{{EXTRAS}: X-Extra}}"] if "extended" in on else []
+    return f"{{{', '.join(parts)}}}"
 
 
 def _word(value: bool) -> str:
@@ -172,23 +207,34 @@ def _word(value: bool) -> str:
 
 def _marked(document: Json) -> Json:
     """Return a document with marks for what values replace."""
-    if document["kind"] == "ConfigMap" and "muster.json" not in document["data"]:  # that is a dashboard
+    if document["kind"] == "ConfigMap" and SETTINGS_FILE in document["data"]:
         return document | {"data": dict.fromkeys(document["data"], "mark-text")}
     if document["kind"] == "CustomResourceDefinition":
         meta = document["metadata"]
         kept = (meta.get("annotations") or {}) | {"helm.sh/resource-policy": "keep"}
         return document | {"metadata": meta | {"annotations": kept}}
+    if document["metadata"]["name"] == IMPERSONATING and document["kind"] == "ClusterRole":
+        return document | {"rules": [_mark_rule(rule) for rule in document["rules"]]}
     if document["kind"] != "Deployment":
         return document
     found: Json = decode(encode(document))
     template = found["spec"]["template"]
     template["metadata"]["annotations"]["muster.dev/configuration"] = DIGEST
-    for path in VALUES:
+    for path, value in (PAGES if found["metadata"]["name"] == DASHBOARD else VALUES).items():
         part: Any = found
         for step in path[:-1]:
             part = part[step]
-        part[path[-1]] = "mark-value " + VALUES[path]
+        part[path[-1]] = f"mark-value {value}"
     return found
+
+
+def _mark_rule(rule: Json) -> Json:
+    """Return a rule of impersonation whose names are those that the Configuration has."""
+    lists = {USERS: "$users", GROUPS: "$grouped", f"userextras/{EXTRAS}": EXTRA_RESOURCES}
+    return {
+        name: f"mark-value {lists[value[0]]}" if isinstance(value, list) and value[0] in lists else value
+        for name, value in rule.items()
+    }
 
 
 # Merging.
@@ -197,7 +243,8 @@ def _marked(document: Json) -> Json:
 @cache
 def _contexts() -> list[Combination]:
     """Return the combinations in which it is looked at whether a switch changes anything."""
-    return [PLAIN, *(PLAIN ^ {name} for name in SWITCHES)]
+    whole = PLAIN | set(TOGETHER)
+    return [PLAIN, *(PLAIN ^ {name} for name in SWITCHES), whole, *(whole ^ {name} for name in TOGETHER)]
 
 
 def _merged(kinds: tuple[str, ...]) -> Iterator[tuple[tuple[str, str, str], Nodes, list[str]]]:

@@ -104,6 +104,7 @@ visibilityServer: {bindPort: 9004}
 leaderElection: {leaderElect: true, resourceName: mine, resourceNamespace: leases}
 """
 NAMES = "\ninternalCertManagement: {enable: true, webhookServiceName: asks, webhookSecretName: pair}\n"
+PROXY = "\nmuster: {{dashboard: {{identityHeaders: {{userHeader: X-User, secretHeader: X-Secret{more}}}}}}}\n"
 NONE = {"kueue": False, "jobset": False, "podgroups": False}
 # Values; more of the Configuration; the options that are the same.
 CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
@@ -113,6 +114,24 @@ CASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
         {"enableCertManager": True, "enableWebhooks": False}, "", {"cert_manager": True, "webhooks": False},
     ),
     "monitoring": ({"enablePrometheus": True}, "", {"monitoring": True}),
+    "the dashboard": ({"enableDashboard": True}, "", {"dashboard": True}),
+    "the dashboard behind a proxy that hands over tokens": (
+        {"enableDashboard": True}, "\nmuster: {dashboard: {tokenHeader: X-Token}}\n", {"dashboard": True},
+    ),
+    "the dashboard behind a proxy that names viewers": (
+        {"enableDashboard": True}, PROXY.format(more=""), {"dashboard": True},
+    ),
+    "the dashboard behind a proxy that names viewers and groups": (
+        {"enableDashboard": True},
+        PROXY.format(more=", groupsHeader: X-Groups, allowedGroups: [lab, vision], allowedUsers: [alice, bob]"),
+        {"dashboard": True},
+    ),
+    "the dashboard behind a proxy that tells more of viewers": (
+        {"enableDashboard": True},
+        PROXY.format(more=", extraHeaders: {example.com/team: X-Team, desk: X-Desk}, secretName: proof"),
+        {"dashboard": True},
+    ),
+    "a proxy of no dashboard": ({}, PROXY.format(more=""), {}),
     "no metrics": ({"enablePrometheus": True}, '\nmetrics: {bindAddress: "0"}\n', {"monitoring": True}),
     "some kinds": ({"definitions": {"jobset": False, "podgroups": False}}, "", {"kinds": ("kueue",)}),
     "all jobs of some namespaces": ({}, "\nmanageJobsWithoutQueueName: true" + SELECTOR, {}),
