@@ -119,3 +119,30 @@ def test_a_sentence_for_the_next_page_is_said_once(sessions):
     sessions.say_later(session, "Cancelled.")
     assert sessions.take_said(session) == "Cancelled."
     assert sessions.take_said(session) == ""
+
+
+def test_a_session_ends_no_later_than_the_certificate_it_came_from(sessions, clock):
+    until = clock.time + timedelta(hours=1)
+    cookie = sessions.open("ADA", Proof(until=until))
+    session = sessions.find(cookie)
+    assert session.expires == until
+    later = sessions.open("BOB", Proof(until=clock.time + timedelta(days=300)))
+    clock.time += timedelta(hours=1)
+    assert sessions.find(cookie) is None
+    assert not sessions.is_open(session)
+    assert sessions.find(later) is not None
+
+
+def test_a_viewer_whom_a_proxy_names_has_one_session_and_no_cookie(sessions, clock):
+    first = sessions.follow("ADA", ADA)
+    assert sessions.follow("ADA", BOB).form_key == first.form_key
+    assert sessions.follow("ADA", BOB).proof == BOB
+    assert sessions.follow("BOB", ADA).form_key != first.form_key
+    assert [sessions.find(guess) for guess in (first.id, first.form_key, "proxied ADA")] == [None, None, None]
+    sessions.close(first)
+    assert not sessions.is_open(first)
+    second = sessions.follow("ADA", ADA)
+    assert second.form_key != first.form_key
+    clock.time += timedelta(hours=12)
+    assert not sessions.is_open(second)
+    assert sessions.follow("ADA", ADA).form_key != second.form_key
