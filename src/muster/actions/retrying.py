@@ -36,13 +36,14 @@ class Repetition:
     manifest: dict[str, Any]
 
 
-async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -> Retry | None:
+async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = "") -> Retry | None:
     """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
 
-    new: the name of the new sweep; "" for a generated one. Raises `ApiError`, `TransportError`, and `UserError` if the
-    job is not a sweep, has not ended, or the name is taken.
+    new: the name of the new sweep; "" for a generated one. account: who submits it, as for `signed`.
+
+    Raises `ApiError`, `TransportError`, and `UserError` if the job is not a sweep, has not ended, or the name is taken.
     """
-    made = await prepare_retry(client, name, namespace, new, ids)
+    made = await prepare_retry(client, name, namespace, new, ids, account)
     if made is None:
         return None
     try:
@@ -54,7 +55,9 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
     return made.retry
 
 
-async def prepare_retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -> Repetition | None:
+async def prepare_retry(
+    client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = ""
+) -> Repetition | None:
     """Return the sweep that `retry` would submit, and raise what it would raise before that."""
     job = await get_job(client, name, namespace)
     if job.array is None:
@@ -71,7 +74,7 @@ async def prepare_retry(client: Client, name: str, namespace: str, new: str, ids
         made = again(manifest, trials, new, await _template_before(client, job))
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
-    return Repetition(Retry(new, trials, len(job.array)), signed(made))
+    return Repetition(Retry(new, trials, len(job.array)), signed(made, account))
 
 
 def unfinished(job: JobRecord) -> list[int]:

@@ -154,17 +154,17 @@ async def _give_identity(client: Client, gang: Gang, job: JobRecord, say: Callab
         say(f"Secret {name} stays when the job has gone: {error}")
 
 
-def signed(manifest: dict[str, Any]) -> dict[str, Any]:
+def signed(manifest: dict[str, Any], account: str = "") -> dict[str, Any]:
     """Return the manifest with an annotation that names the submitting account.
 
-    The manifest is unchanged if it names a submitter, or if the account has no name. A server that authenticates users
-    overwrites the annotation.
+    account: the name of the submitter; "" for the account of this process. The manifest is unchanged if it names a
+    submitter, or if the account has no name. A server that authenticates users overwrites the annotation.
     """
     meta = manifest["metadata"]
     annotations = meta.get("annotations") or {}
     if SUBMITTER_ANNOTATION in annotations:
         return manifest
-    account = find_account_name()
+    account = account or find_account_name()
     if not account:
         return manifest
     return manifest | {"metadata": meta | {"annotations": {**annotations, SUBMITTER_ANNOTATION: account}}}

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from tests.unit.runtime.conftest import MemoryServer
 
+from muster.actions.caller import find_account_name
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang, name_for_retry
 from muster.actions.manifests import job
@@ -112,19 +113,26 @@ def test_a_container_that_names_no_command_cannot_be_told():
         again(whole, Array.parse("3"), "tune-x", None)
 
 
-def retried(document, new=""):
+def retried(document, new="", account=""):
     server = MemoryServer()
 
     async def main():
         client = Client(server)
         await client.create(JOB.seen_as(dict), document, "default")
-        made = await retry(client, document["metadata"]["name"], "default", new, Ids(1))
+        made = await retry(client, document["metadata"]["name"], "default", new, Ids(1), account)
         if made is None:
             return None, None
         job = await client.get(JOB, made.name, "default")
         return made, job
 
     return run_virtual(main())
+
+
+def test_whoever_retries_is_the_submitter():
+    _, job = retried(sweep("10-19", completedIndexes="0-8", failedIndexes="9"), account="ada")
+    assert job.metadata.annotations["muster.dev/submitted-by"] == "ada"
+    _, own = retried(sweep("10-19", completedIndexes="0-8", failedIndexes="9"))
+    assert own.metadata.annotations.get("muster.dev/submitted-by", "") == find_account_name()
 
 
 def test_trials_that_were_cancelled_one_by_one_do_not_run_again():

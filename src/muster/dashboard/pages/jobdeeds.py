@@ -128,7 +128,7 @@ async def _cancel_trials(_visit: Visit, session: Session, name: str, form: Mappi
 async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
     client, namespace = visit.viewer.client, readings.namespace
     try:
-        made = await prepare_retry(client, readings.name, namespace, "", Ids())
+        made = await prepare_retry(client, readings.name, namespace, "", Ids(), visit.viewer.account)
     except UserError as error:
         raise PageError("This cannot be done", _capitalize(str(error), readings.name), _CONFLICT) from None
     if made is None:
@@ -141,11 +141,11 @@ async def _ask_retry(visit: Visit, readings: JobReadings) -> Will:
     return said + ([describe_forecast(forecast, visit.now)] if forecast is not None else []), fields
 
 
-async def _retry(_visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
+async def _retry(visit: Visit, session: Session, name: str, form: Mapping[str, str]) -> str:
     new = form.get("name", "").strip()
     if not new:
         raise UserError("the new sweep needs a name")
-    made = await retry(session.client, name, session.namespace, new, Ids())
+    made = await retry(session.client, name, session.namespace, new, Ids(), visit.viewer.account)
     if made is None:
         raise UserError(f"all trials of {name} have succeeded: there is none to retry")
     return f"This is the new sweep {made.name}: it retries {len(made.trials)} of {made.of} trials of {name}"

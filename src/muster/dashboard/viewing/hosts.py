@@ -39,6 +39,7 @@ class Viewer(Struct, frozen=True):
     key: tells viewers apart who see different things. client: makes requests with the viewer's rights.
     namespace: where the viewer's jobs are unless a page says otherwise. tunnels: the transport of streams into pods.
     simulations: the folder of the reports that the viewer may read; None for none.
+    account: the name by which the viewer submits jobs; "" for the account of this process.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Viewer(Struct, frozen=True):
     namespace: str = "default"
     tunnels: Any = None
     simulations: Path | None = None
+    account: str = ""
 
 
 class Host(Protocol):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from muster.api.ours.users import find_home_namespace
+from muster.api.ours.users import find_home_namespace, short_user
 from muster.api.status import ApiError, unauthorized
 from muster.dashboard.viewing.hosts import Viewer
 from muster.runtime.client import Client
@@ -57,7 +57,8 @@ class RecognizedViewers:
             client = meanwhile.viewer.client
         while len(self._known) >= _MOST_KNOWN:
             await self._known.pop(next(iter(self._known))).viewer.client.transport.close()
-        viewer = Viewer(name, key, client, find_home_namespace(name) or self._namespace, client.transport)
+        namespace = find_home_namespace(name) or self._namespace
+        viewer = Viewer(name, key, client, namespace, client.transport, account=short_user(name))
         self._known[key] = _Known(viewer, now + TRUSTED_SECONDS)
         return viewer
 
