@@ -1,13 +1,14 @@
 """What ran: totals by user, queue and day, the newest runs, and all of them as CSV."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Download, Page, Visit, address
 from muster.insight.history.csvfile import format_csv
-from muster.insight.history.runs import OUTCOMES, RunQuery, row
+from muster.insight.history.runs import OUTCOMES, Run, RunQuery, row
 from muster.insight.history.totals import GROUPINGS, By, add_up
 from muster.insight.reader.history import history
 from muster.runtime.transport import Response
@@ -47,7 +48,11 @@ async def answer_csv(visit: Visit) -> Response:
     """Return the runs that the filters leave, as `muster history -o csv` prints them."""
     runs, _ = await history(visit.copy, read_query(visit), _MOST_IN_FILE, lambda _: None)
     headers = {"content-disposition": 'attachment; filename="history.csv"'}
-    return Response(200, format_csv([row(run) for run in reversed(runs)]).encode(), "text/csv; charset=utf-8", headers)
+    return Response(200, await asyncio.to_thread(_format, runs), "text/csv; charset=utf-8", headers)
+
+
+def _format(runs: Sequence[Run]) -> bytes:
+    return format_csv([row(run) for run in reversed(runs)]).encode()
 
 
 def read_query(visit: Visit) -> RunQuery:

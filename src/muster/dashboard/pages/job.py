@@ -9,6 +9,8 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from msgspec.structs import replace
+
 from muster.actions.choices import no_job
 from muster.actions.explaining import explain
 from muster.api.core import Pod
@@ -30,7 +32,7 @@ from muster.insight.history.phases import Phase, list_phases
 from muster.insight.history.runs import Run, RunQuery
 from muster.insight.jobs.disclosure import hide_secrets
 from muster.insight.jobs.podgroups import make_details
-from muster.insight.jobs.trials import make_trial_rows
+from muster.insight.jobs.trials import Trials
 from muster.insight.jobs.workers import make_worker, order_workers
 from muster.insight.reader.decisions import NO_DECISIONS, read_life
 from muster.insight.reader.events import read_events
@@ -208,17 +210,12 @@ def draw_phases(phases: Sequence[Phase], now: datetime) -> Markup:
 async def _view_workers(visit: Visit, readings: JobReadings) -> dict[str, Any]:
     job = readings.job
     if job is not None and job.array is not None:
-        rows = make_trial_rows(job, readings.pods, visit.now)
-        wanted = visit.query.get("trials", "")
-        chosen = [row for row in rows if not wanted or row["state"] == wanted]
-        states = sorted({row["state"] for row in rows})
-        return {
-            "trials": cut(chosen, read_list_query(visit)),
-            "trial_states": states,
-            "only": wanted,
-            "over": _TRIAL_OVER,
-            "workers": None,
-        }
+        trials, wanted = Trials(job, readings.pods), visit.query.get("trials", "")
+        ranks = list(trials.ranks_by_state.get(wanted, ())) if wanted else range(len(trials))
+        listing = cut(ranks, read_list_query(visit))
+        listing = replace(listing, items=trials.make_rows(listing.items, visit.now))
+        states = sorted(trials.ranks_by_state)
+        return {"trials": listing, "trial_states": states, "only": wanted, "over": _TRIAL_OVER, "workers": None}
     listing = cut(order_workers(job, readings.pods), read_list_query(visit))
     workers = [make_worker(job, place) for place in listing.items]
     is_any_running = any(one.state == "Running" for one in workers)

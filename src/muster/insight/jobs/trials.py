@@ -1,6 +1,6 @@
 """The progress of a sweep, and the state of each of its trials. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -83,22 +83,75 @@ def rank_of_trial(job: JobRecord, index: str) -> str:
 
 
 def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[dict[str, Any]]:
-    """Return the state of each trial of a sweep, by rank; for a retried trial, of its last attempt.
+    """Return the state of each trial of a sweep, by rank; for a retried trial, of its last attempt."""
+    trials = Trials(job, pods)
+    return trials.make_rows(range(len(trials)), now)
 
-    seconds: how long it has run.
-    values: its parameters in the grid.
+
+class Trials:
+    """The trials of a sweep, of which a caller may want a few only: finding states costs by pods, not by trials.
+
+    ranks_by_state: the ranks of the trials in each state that some are in.
     """
-    assert job.array is not None, "it is a sweep"
-    newest = {completion_index(pod): pod for pod in sorted(pods, key=_age_key)}
-    grid, done, failed = grid_of(job.metadata.annotations), job.succeeded_trials, job.failed_trials
-    rows = []
-    for rank, index in enumerate(job.array):
-        pod = newest.get(rank)
-        state = "Completed" if rank in done else "Failed" if rank in failed else _state_of_trial(job, rank, pod)
-        row = {"index": index, "values": grid.values(index) if grid is not None else {}, "state": state}
-        row |= _row_of_pod(job, pod, state, now)
-        rows.append(row if pod is not None or state not in ("Completed", "Failed") else row | _row_of_past(job, row))
-    return rows
+
+    def __init__(self, job: JobRecord, pods: Sequence[Pod]) -> None:
+        assert job.array is not None, "it is a sweep"
+        self._job, self._array = job, job.array
+        self._newest = _find_newest(pods)
+        self._done, self._failed, self._cancelled = job.succeeded_trials, job.failed_trials, job.cancelled_trials
+        self.ranks_by_state = self._group()
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def make_rows(self, ranks: Iterable[int], now: datetime) -> list[dict[str, Any]]:
+        """Return the state of some trials.
+
+        seconds: how long it has run.
+        values: its parameters in the grid.
+        """
+        job, grid, rows = self._job, grid_of(self._job.metadata.annotations), []
+        for rank in ranks:
+            index, pod = self._array[rank], self._newest.get(rank)
+            state = self._find_state(rank, pod)
+            row = {"index": index, "values": grid.values(index) if grid is not None else {}, "state": state}
+            row |= _row_of_pod(job, pod, state, now)
+            is_past = pod is None and state in ("Completed", "Failed")
+            rows.append(row | _row_of_past(job, row) if is_past else row)
+        return rows
+
+    def _group(self) -> dict[str, Indexes]:
+        """Return the ranks of each state: one by one where there is a pod, as whole sets for all others."""
+        ranks: dict[str, list[int]] = {}
+        for rank, pod in self._newest.items():
+            if 0 <= rank < len(self):
+                ranks.setdefault(self._find_state(rank, pod), []).append(rank)
+        found = {state: Indexes.of(some) for state, some in ranks.items()}
+        rest = Indexes(((0, len(self) - 1),)) - Indexes.of(rank for rank in self._newest if rank >= 0)
+        is_over = self._job.is_cancelled or self._job.end is not None
+        counted = (("Completed", self._done), ("Failed", self._failed), ("Cancelled", self._cancelled))
+        for state, some in counted:
+            found[state] = found.get(state, Indexes()) | (rest & some)
+            rest -= some
+        others = "Cancelled" if is_over else "Pending"
+        found[others] = found.get(others, Indexes()) | rest
+        return {state: some for state, some in found.items() if some}
+
+    def _find_state(self, rank: int, pod: Pod | None) -> str:
+        if rank in self._done:
+            return "Completed"
+        return "Failed" if rank in self._failed else _state_of_trial(self._job, rank, pod, self._cancelled)
+
+
+def _find_newest(pods: Sequence[Pod]) -> dict[int, Pod]:
+    """Return the pod of the last attempt at each rank."""
+    newest: dict[int, Pod] = {}
+    for pod in pods:
+        rank = completion_index(pod)
+        other = newest.get(rank)
+        if other is None or _age_key(other) <= _age_key(pod):
+            newest[rank] = pod
+    return newest
 
 
 def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
@@ -124,10 +177,10 @@ def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> d
     return {"tries": tries, "node": pod.spec.node_name, "seconds": seconds, "reason": explain_pod(job, pod, state)}
 
 
-def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None) -> str:
+def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None, cancelled: Indexes) -> str:
     """Return the state of a trial that its Job does not count as succeeded or failed yet."""
     phase = pod.status.phase if pod is not None else ""
-    if rank in job.cancelled_trials:
+    if rank in cancelled:
         return "Cancelling" if pod is not None and not is_finished(pod) else "Cancelled"
     if phase == "Succeeded":
         return "Completed"

@@ -4,12 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.insight.history.build import run_of, with_past
 from muster.insight.jobs.state import Ending, find_ending, find_job_state
-from muster.insight.jobs.trials import make_trial_rows, rank_of_trial
+from muster.insight.jobs.trials import Trials, make_trial_rows, rank_of_trial
 from muster.insight.quota.state import QuotaState
 from muster.insight.record import record_of
 
@@ -213,6 +215,28 @@ def test_a_trial_of_a_grid_has_its_values():
     job = sweep()
     job.metadata.annotations["muster.dev/grid"] = GRID
     assert make_trial_rows(job, [], NOW)[1]["values"] == {"lr": "0.01", "depth": "3"}  # its index is 11
+
+
+PHASES = st.sampled_from(["Pending", "Running", "Succeeded", "Failed"])
+RANKS = st.sets(st.integers(0, 3))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), PHASES, st.integers(0, 3)), max_size=8),
+    RANKS,
+    RANKS,
+    RANKS,
+    st.sampled_from([(), (FAILED,), (CANCELLED,)]),
+)
+def test_the_states_are_those_of_the_rows(pods, done, failed, cancelled_ranks, conditions):
+    def text(ranks):
+        return ",".join(map(str, sorted(ranks)))
+
+    job = cancelled(text(cancelled_ranks), conditions, completedIndexes=text(done), failedIndexes=text(failed - done))
+    trials = Trials(job, [tried(rank, phase, failures) for rank, phase, failures in pods])
+    states = [row["state"] for row in trials.make_rows(range(len(trials)), NOW)]
+    expected = {state: [rank for rank, other in enumerate(states) if other == state] for state in states}
+    assert {state: list(ranks) for state, ranks in trials.ranks_by_state.items()} == expected
 
 
 @pytest.mark.parametrize(("index", "rank"), [("10", "0"), ("13", "3"), ("010", "0")])
