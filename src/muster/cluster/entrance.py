@@ -16,9 +16,11 @@ from muster.api.ours.unixusers import HOME_SOCKET
 from muster.api.status import forbidden
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.front.connectionlimit import FindPeer
-from muster.cluster.apiserver.front.https import HttpsFront
+from muster.cluster.apiserver.front.flow import Flow
+from muster.cluster.apiserver.front.https import LIMITS, HttpsFront
 from muster.cluster.apiserver.front.listener import AddressUnusable, bound
 from muster.cluster.apiserver.front.pages import Pages
+from muster.cluster.apiserver.front.seated import SeatedTransport
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, User
 from muster.cluster.controllers.clusterinfo import ClusterInfo
@@ -27,6 +29,7 @@ from muster.cluster.controlplane import ControlPlane
 from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, url, variables
 from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, LocalSocket
 from muster.cluster.unixusers import UnixUsers
+from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
 from muster.runtime.manager import Manager
@@ -34,9 +37,11 @@ from muster.runtime.reconciler import Reconciler
 
 # Returns the user with a certificate, an authorization header or a Unix user id. Raises `ApiError` (401, 403).
 Identify = Callable[[User | None, str, int | None], Awaitable[User]]
+# Returns a client of a user who looks at pages.
+Connect = Callable[[User], Client]
 # Makes what is served beside the API. The last arguments are the names by which other machines reach the server, and
 # its URL on this machine.
-MakePages = Callable[[ControlPlane, Identify, Sequence[str], str], Pages]
+MakePages = Callable[[ControlPlane, Identify, Connect, Sequence[str], str], Pages]
 log = logging.getLogger(__name__)
 
 PKI = "pki"  # the directory of credentials in a cluster's home, which is made after the store
@@ -102,11 +107,12 @@ class Entrance:
         """Listen. Raises `OSError`."""
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
         users = UnixUsers(plane.client(ADMIN)) if self._local_socket is not None else None
-        context, pages = self.credentials.server_context(), None
+        context, flow, pages = self.credentials.server_context(), Flow(plane.server.metrics, LIMITS), None
         if self._make_pages is not None:
             identify = partial(_identify, authenticator, users.user_of if users is not None else find_owner)
-            pages = self._make_pages(plane, identify, self._exposure.certified, self.url)
-        front = HttpsFront(plane.server, authenticator, context, pages)
+            connect = partial(_connect, plane, flow)
+            pages = self._make_pages(plane, identify, connect, self._exposure.certified, self.url)
+        front = HttpsFront(plane.server, authenticator, context, pages, flow)
         front.follow_credentials(plane.store)
         for listener in self._listeners.values():
             await front.listen(listener)
@@ -136,6 +142,11 @@ class Entrance:
             listener.close()
         for local in filter(None, (self._local_socket, self._home_socket)):
             local.close()
+
+
+def _connect(plane: ControlPlane, flow: Flow, user: User) -> Client:
+    """Return a client whose requests count as the user's own."""
+    return Client(SeatedTransport(plane.server, user, flow), field_manager="muster-dashboard")
 
 
 async def _identify(

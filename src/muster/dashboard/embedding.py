@@ -16,7 +16,7 @@ from muster.cluster.apiserver.front.asgi import Receive, Scope, Send
 from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.controlplane import ControlPlane
-from muster.cluster.entrance import Identify
+from muster.cluster.entrance import Connect, Identify
 from muster.dashboard.root import ROOT
 
 if TYPE_CHECKING:
@@ -31,17 +31,27 @@ SIMULATIONS = "simulations"
 """The folder in a home with a folder for each report of a simulation."""
 
 
-def make_pages(home: Path, plane: ControlPlane, identify: Identify, names: Sequence[str], url: str) -> Pages:
+def make_pages(
+    home: Path, plane: ControlPlane, identify: Identify, connect: Connect, names: Sequence[str], url: str
+) -> Pages:
     """Return the pages of a server. names: those by which other machines reach it. url: of the API on this machine."""
-    embedded = _Embedded(home, plane, identify, names, url.replace("https:", "http:", 1))
+    embedded = _Embedded(home, plane, identify, connect, names, url.replace("https:", "http:", 1))
     return Pages(ROOT, embedded.answer, embedded.close)
 
 
 class _Embedded:
     """The dashboard of one server, which is made when somebody looks."""
 
-    def __init__(self, home: Path, plane: ControlPlane, identify: Identify, names: Sequence[str], address: str) -> None:
-        self._home, self._plane = home, plane
+    def __init__(
+        self,
+        home: Path,
+        plane: ControlPlane,
+        identify: Identify,
+        connect: Connect,
+        names: Sequence[str],
+        address: str,
+    ) -> None:
+        self._home, self._plane, self._connect = home, plane, connect
         self._identify, self._names, self._address = identify, names, address
         self._dashboard: Dashboard | None = None
         self._peers: dict[int, tuple[float, User]] = {}  # by the id of a Unix user: until when, and who it is
@@ -70,7 +80,7 @@ class _Embedded:
         clock, random = self._plane.inputs.clock, self._plane.inputs.random
         host = EmbeddedHost(
             self._find_user,
-            lambda user: self._plane.client(user, "muster-dashboard"),
+            self._connect,
             find_namespace,
             self._home / SIMULATIONS,
         )

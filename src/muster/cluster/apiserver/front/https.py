@@ -28,12 +28,14 @@ class HttpsFront(Listener):
         authenticator: Authenticator,
         context: ssl.SSLContext,
         pages: Pages | None = None,
+        flow: Flow | None = None,
     ) -> None:
         """Make a front that listens nowhere yet.
 
+        flow: what it lends to requests; by default as much as a server has.
         pages: what is served beside the API, to clients of this machine without TLS, too.
         """
-        self.flow = Flow(server.metrics, LIMITS)
+        self.flow = flow or Flow(server.metrics, LIMITS)
         application = Application(server, authenticator, self.flow, pages)
         self._streams = application.streams
         self._pages = pages
