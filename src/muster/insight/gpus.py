@@ -1,5 +1,6 @@
 """The GPUs of process nodes: their health, and the job that uses each. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ from msgspec import Struct
 from muster.api.core import Node, Pod
 from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, parse_gpus
 from muster.api.pods import is_finished, job_of
-from muster.api.values.quantity import ResourceList, value
+from muster.api.values.quantity import Quantity, value
 from muster.insight.text import format_quantity
 
 HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
@@ -83,14 +84,16 @@ def count_gpus(nodes: Iterable[Node], used: int | None) -> GpuCount:
     used: how many pods request; None if the reader may not see all pods.
     """
     healthy = capacity = 0
-    for node in nodes:
-        healthy += _sum_gpus(node.status.allocatable)
-        capacity += max(_sum_gpus(node.status.capacity), _sum_gpus(node.status.allocatable))
+    pairs = ((tuple(node.status.allocatable.items()), tuple(node.status.capacity.items())) for node in nodes)
+    for (allocatable, whole), count in Counter(pairs).items():  # most nodes are like many others
+        free = _sum_gpus(allocatable)
+        healthy += free * count
+        capacity += max(_sum_gpus(whole), free) * count
     return GpuCount(capacity, capacity - healthy, used)
 
 
-def _sum_gpus(resources: ResourceList) -> int:
-    return sum(value(quantity) for resource, quantity in resources.items() if is_gpu(resource))
+def _sum_gpus(resources: Iterable[tuple[str, Quantity]]) -> int:
+    return sum(value(quantity) for resource, quantity in resources if is_gpu(resource))
 
 
 def _find_users(pods: Iterable[Pod]) -> dict[tuple[str, str], str]:

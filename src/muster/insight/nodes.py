@@ -11,7 +11,7 @@ from muster.api.kueue import Topology
 from muster.api.nodes import DISK_PRESSURE, HOSTNAME_LABEL, has_full_disk, is_ready
 from muster.api.ours.gpus import is_gpu
 from muster.api.pods import amounts, is_finished, job_of, pod_requests
-from muster.api.values.quantity import QuantityError
+from muster.api.values.quantity import QuantityError, ResourceList
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 # The most nodes of a group; a larger one is parted, so that a change of one node concerns few others.
@@ -80,7 +80,7 @@ def make_node_rows(nodes: Iterable[Node], pods: Iterable[Pod] | None) -> list[No
     for node in sorted(nodes, key=lambda one: _sort_key(one.metadata.name)):
         name = node.metadata.name
         resources = list_node_resources([node])
-        has = _read_amounts(node)
+        has = _read_amounts(node.status.allocatable)
         tally = used.get(name, Counter())
         rows.append(
             NodeRow(
@@ -97,8 +97,9 @@ def make_node_rows(nodes: Iterable[Node], pods: Iterable[Pod] | None) -> list[No
 def sum_cluster(nodes: Sequence[Node], pods: Iterable[Pod] | None) -> list[NodeAmount]:
     """Return the resources of all nodes together. pods: None if the reader may not see all of them."""
     has: Counter[str] = Counter()
-    for node in nodes:
-        has.update(_read_amounts(node))
+    # Most nodes are like many others, and a quantity takes longer to read than to find again.
+    for resources, count in Counter(tuple(node.status.allocatable.items()) for node in nodes).items():
+        has.update({one: number * count for one, number in _read_amounts(dict(resources)).items()})
     used: Counter[str] = Counter()
     for tally in sum_pods(pods or ())[0].values():
         used.update(tally)
@@ -168,9 +169,9 @@ def _part_group(place: tuple[str, ...], rows: list[NodeRow], *, is_placed: bool)
         yield NodeGroup(name if name and is_whole else f"{name}: {span}" if name else span, part)
 
 
-def _read_amounts(node: Node) -> dict[str, int]:
+def _read_amounts(resources: ResourceList) -> dict[str, int]:
     try:
-        return amounts(node.status.allocatable)
+        return amounts(resources)
     except QuantityError:
         return {}
 

@@ -48,9 +48,9 @@ def counted(capacity: int, allocatable: int) -> Node:
 
 
 def test_gpus_are_counted_by_state() -> None:
-    nodes = [counted(8, 6), counted(4, 4)]
+    nodes = [counted(8, 6), counted(4, 4), counted(8, 6)]  # the first and the last are alike
     count = count_gpus(nodes, 3)
-    assert count == GpuCount(total=12, ill=2, used=3)
-    assert count.free == 7
-    assert count_gpus(nodes, None) == GpuCount(12, 2, None)
+    assert count == GpuCount(total=20, ill=4, used=3)
+    assert count.free == 13
+    assert count_gpus(nodes, None) == GpuCount(20, 4, None)
     assert count_gpus(nodes, None).free == 0

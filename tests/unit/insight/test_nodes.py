@@ -110,10 +110,10 @@ def test_rows_are_in_the_order_of_numbers() -> None:
 def test_the_cluster_is_the_sum_of_its_nodes() -> None:
     nodes = [make_node("n1", gpus=4), make_node("n2")]
     assert list_node_resources(nodes) == ["cpu", "nvidia.com/gpu", "pods"]
-    assert [(one.resource, one.used, one.has) for one in sum_cluster(nodes, PODS)] == [
-        ("cpu", 4000, 16000),
+    assert [(one.resource, one.used, one.has) for one in sum_cluster([*nodes, make_node("n3")], PODS)] == [
+        ("cpu", 4000, 24000),
         ("nvidia.com/gpu", 0, 4),
-        ("pods", 4, 220),
+        ("pods", 4, 330),
     ]
     assert sum_cluster(nodes, None)[0].used is None
 
