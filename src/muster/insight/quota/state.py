@@ -250,9 +250,19 @@ def index_by_owner(workloads: Iterable[Workload]) -> dict[str, Workload]:
 
     If a job has several Workloads, prefer one that is not finished, then one that replaces none, then the youngest.
     """
-    own = (one for one in workloads if not is_variant(one))
-    ranked = sorted(own, key=lambda one: (_is_live(one), _age_key(one)))
-    return {uid: workload for workload in ranked for uid in owner_uids(workload)}
+    index: dict[str, Workload] = {}
+    for workload in workloads:
+        if is_variant(workload):
+            continue
+        for uid in owner_uids(workload):
+            other = index.get(uid)
+            if other is None or _rank(other) <= _rank(workload):
+                index[uid] = workload
+    return index
+
+
+def _rank(workload: Workload) -> tuple[tuple[bool, bool], tuple[str, str]]:
+    return _is_live(workload), _age_key(workload)
 
 
 def _is_live(workload: Workload) -> tuple[bool, bool]:
