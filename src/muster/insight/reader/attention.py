@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, MULTI_KUEUE_CLUSTER, RESOURCE_FLAVOR
 from muster.insight.attention import Scene
 from muster.insight.clusters import find_cluster_states
+from muster.insight.reader.listviews import NODE_LINES
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
 from muster.insight.reader.visible import visible_job_rows
@@ -30,7 +30,7 @@ async def read_scene(
         ApiError: the user may not see the jobs of their own namespace.
     """
     silence = "" if await is_led(client, now) else NOT_LED
-    nodes = await list_or_say(client, NODE, "", say, "nodes")
+    nodes = await list_or_say(client, NODE_LINES, "", say, "nodes")
     jobs, where = await visible_job_rows(client, own, now, say, find_memo)
     workers = await list_or_none(client, MULTI_KUEUE_CLUSTER)
     return Scene(

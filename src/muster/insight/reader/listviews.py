@@ -1,4 +1,4 @@
-"""Defines smaller views of jobs and pods, with which lists of many jobs are read fast.
+"""Defines smaller views of jobs, pods and nodes, with which lists of many are read fast.
 
 The views lack the managed fields and, except for Pods, the pod templates: most of an object's bytes, which no line of a
 list shows. Code for whole objects accepts the views, except the functions that read the templates of a job:
@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from muster.api.batch import JOB, Job, JobSpec, JobTemplateSpec
-from muster.api.core import POD, Pod, PodTemplateSpec
+from muster.api.core import NODE, POD, Node, Pod, PodTemplateSpec
+from muster.api.core.node import ContainerImage, NodeStatus
 from muster.api.jobset import JOB_SET, JobSet, JobSetSpec, ReplicatedJob
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, PodSet, Workload, WorkloadSpec
@@ -30,6 +31,17 @@ class PodLine(Pod):
     """A pod without managed fields."""
 
     metadata: MetaLine = MetaLine()
+
+
+class _NodeStatusLine(NodeStatus):
+    images: tuple[ContainerImage, ...] = msgspec.field(name=_UNREAD, default=())
+
+
+class NodeLine(Node):
+    """A node without managed fields and images."""
+
+    metadata: MetaLine = MetaLine()
+    status: _NodeStatusLine = _NodeStatusLine()
 
 
 class JobSpecLine(JobSpec):
@@ -79,6 +91,7 @@ class WorkloadLine(Workload):
     spec: _WorkloadSpecLine = _WorkloadSpecLine()
 
 
+NODE_LINES: Kind[Node] = NODE.seen_as(NodeLine)
 POD_LINES: Kind[Pod] = POD.seen_as(PodLine)
 JOB_LINES: Kind[Job] = JOB.seen_as(JobLine)
 JOB_SET_LINES: Kind[JobSet] = JOB_SET.seen_as(JobSetLine)

@@ -15,7 +15,7 @@ from msgspec.structs import replace as changed
 from muster.api.batch import COMPLETION_INDEX, JOB, MAX_PARALLELISM, Job
 from muster.api.config import EMBEDDED, Muster, Scheduling
 from muster.api.config.configz import CONFIGZ, settings_of
-from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
+from muster.api.core import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
 from muster.api.groups.policy import POD_DISRUPTION_BUDGET
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
@@ -40,6 +40,7 @@ from muster.insight.forecasts.rehearsal import ClusterReadings
 from muster.insight.jobs.state import Verdict
 from muster.insight.reader.jobsetplan import of_jobset
 from muster.insight.reader.lists import Lists
+from muster.insight.reader.listviews import NODE_LINES
 from muster.insight.reader.room import survey
 from muster.insight.reader.waiting import ADMITTED_BY, snapshot_of
 from muster.jobs.job.plan import Creation
@@ -171,10 +172,10 @@ async def _survey(
     Raises:
         ApiError: the user may not see all nodes and pods, so that no forecast is possible.
     """
-    nodes, pods = await lists.of(NODE), await lists.of(POD)
+    nodes, pods = await lists.of(NODE_LINES), await lists.of(POD)
     if nodes is None or pods is None:
         await snapshot_of(lists, Completion())
-        raise forbidden(f"nothing can be planned: {lists.lacking(NODE, POD, *ADMITTED_BY)}")
+        raise forbidden(f"nothing can be planned: {lists.lacking(NODE_LINES, POD, *ADMITTED_BY)}")
     all_carriers = list(carriers)
     for source in sources:
         for kind in source.kinds:

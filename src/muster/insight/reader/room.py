@@ -1,10 +1,10 @@
 """Read all nodes and quotas of a cluster, for the verdict which jobs never fit."""
 
-from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
 from muster.gang.arrays import is_numpy_installed
 from muster.insight.forecasts.never import Room
 from muster.insight.reader.lists import Lists
+from muster.insight.reader.listviews import NODE_LINES
 from muster.insight.reader.queues import is_embedded
 
 
@@ -17,7 +17,7 @@ async def survey(lists: Lists, namespace: str = "") -> Room:
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
     return Room(
-        (await lists.of(NODE) or ()) if is_numpy_installed() else (),
+        (await lists.of(NODE_LINES) or ()) if is_numpy_installed() else (),
         fixed=await is_embedded(lists.client),
         cluster_queues=await lists.of(CLUSTER_QUEUE) or (),
         cohorts=await lists.of(COHORT) or (),

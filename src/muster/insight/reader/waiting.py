@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from muster.api.batch import JOB
 from muster.api.conditions import find as find_condition
-from muster.api.core import NAMESPACE, NODE, POD
+from muster.api.core import NAMESPACE, POD
 from muster.api.jobset import JOB_SET
 from muster.api.kueue import (
     CLUSTER_QUEUE,
@@ -29,6 +29,7 @@ from muster.insight.forecasts.forecast import Outlook, Snapshot
 from muster.insight.history.build import owner_of
 from muster.insight.quota.state import QuotaState, find_quota_state
 from muster.insight.reader.lists import Lists
+from muster.insight.reader.listviews import NODE_LINES
 from muster.insight.reader.queues import Visibility, get_or_none
 from muster.insight.record import records_of
 from muster.insight.why import JobReadings
@@ -149,6 +150,6 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
         deadlines=deadlines,
         expectations=expectations,
         topologies=topologies,
-        nodes=await lists.of(NODE) if topologies else None,
+        nodes=await lists.of(NODE_LINES) if topologies else None,
         pods=await lists.of(POD) if topologies else None,
     )

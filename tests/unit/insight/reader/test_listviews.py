@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from muster.api.batch import JOB
-from muster.api.core import POD
+from muster.api.core import NODE, POD
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_LINES, WORKLOAD_LINES
 
 META = {
     "name": "a",
@@ -24,11 +24,18 @@ META = {
 MANAGED = [{"manager": "muster", "operation": "Update", "fieldsV1": {"f:status": {}}}]
 PODS = {"spec": {"containers": [{"name": "c", "command": ["true"]}]}}
 JOB_SPEC = {"parallelism": 2, "completions": 3, "suspend": True, "backoffLimit": 1}
+NODE_STATUS = {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}, "nodeInfo": {"architecture": "arm64"}}
 CONDITION = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "message": "so"}
 
 # Of each kind, an object without what is not read, and the same with it.
 CASES: list[tuple[Kind[Any], Kind[Any], dict[str, Any], dict[str, Any]]] = [
     (POD, POD_LINES, {"spec": {"nodeName": "n"} | PODS["spec"], "status": {"phase": "Running"}}, {}),
+    (
+        NODE,
+        NODE_LINES,
+        {"spec": {"unschedulable": True}, "status": NODE_STATUS},
+        {"status": NODE_STATUS | {"images": [{"names": ["a"], "sizeBytes": 1}]}},
+    ),
     (
         JOB,
         JOB_LINES,
@@ -68,7 +75,9 @@ def test_what_is_read_is_as_in_the_whole_object(
     assert msgspec.to_builtins(line) == msgspec.to_builtins(kind.typed({"metadata": META} | rest))
 
 
-@pytest.mark.parametrize("lines", [POD_LINES, JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize(
+    "lines", [NODE_LINES, POD_LINES, JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES], ids=lambda kind: kind.kind
+)
 def test_what_a_newer_server_says_there_is_not_looked_at(lines: Kind[Any]) -> None:
     line = lines.typed({"metadata": META | {"managedFields": "of another shape"}})
 
