@@ -7,6 +7,7 @@ from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, virtual
 
 from muster.api.core import POD
+from muster.insight.reader.listviews import without_managed_fields
 from muster.runtime.transport import Request, Response, Transport
 
 
@@ -49,3 +50,34 @@ async def test_a_list_with_labels_is_answered_from_the_whole_list(world: World) 
         train = await viewer.copy.list(POD, labels="batch.kubernetes.io/job-name=train")
         assert sorted(one.metadata.labels["batch.kubernetes.io/job-name"] for one in train.items) == ["train"] * 2
         assert counting.selectors == []
+
+
+@virtual
+async def test_a_list_of_a_namespace_is_answered_from_that_of_all(world: World) -> None:
+    await world.node("n1")
+    await world.job("train", 2)
+    await world.settle(3)
+    async with viewing(world, transport=Counting) as viewer:
+        counting = viewer.copy.transport
+        assert isinstance(counting, Counting)
+        assert len((await viewer.copy.list(POD)).items) == 2
+        counting.selectors.clear()
+        assert len((await viewer.copy.list(POD, "default")).items) == 2
+        assert (await viewer.copy.list(POD, "elsewhere")).items == []
+        assert len((await viewer.copy.list(POD, "default", labels="batch.kubernetes.io/job-name=train")).items) == 2
+        assert (await viewer.copy.list(POD, "elsewhere", labels="batch.kubernetes.io/job-name=train")).items == []
+        assert counting.selectors == []
+
+
+@virtual
+async def test_managed_fields_are_never_read(world: World) -> None:
+    await world.node("n1")
+    await world.job("train", 2)
+    await world.settle(3)
+    async with viewing(world, transport=Counting) as viewer:
+        counting = viewer.copy.transport
+        assert isinstance(counting, Counting)
+        assert len((await viewer.copy.list(POD)).items) == 2
+        counting.selectors.clear()
+        assert len((await viewer.copy.list(without_managed_fields(POD))).items) == 2
+        assert counting.selectors == []  # it is the same copy

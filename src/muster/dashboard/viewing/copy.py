@@ -6,7 +6,7 @@ dropped.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,11 +16,13 @@ from muster.api.meta import ListMeta
 from muster.api.status import ApiError
 from muster.api.values.selectors import parse_label_selector
 from muster.dashboard.viewing.answers import Answers
+from muster.insight.reader.listviews import without_managed_fields
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer, Outage
+from muster.runtime.objects import meta_of
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
@@ -96,15 +98,14 @@ class Copy(Client):
         """Return the whole list from the copy, which begins with the first question. Raises what the server said."""
         if fields or transform is not None or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
-        if labels and self._follows_whole(kind, namespace):
-            whole, matcher = await self.list(kind, namespace), parse_label_selector(labels)
-            return Page(metadata=whole.metadata, items=[one for one in whole.items if matcher.matches(_labels_of(one))])
-        followed = self._follow(_Key(kind, namespace, labels))
+        key = _Key(without_managed_fields(kind), namespace, labels)
+        source = next(filter(self._is_here, _list_wider(key)), key)
+        followed = self._follow(source)
         await followed.settled.wait()
         if followed.error is not None:
             raise followed.error
-        metadata = ListMeta(resource_version=followed.informer.version)
-        return Page(metadata=metadata, items=followed.informer.all())
+        items = followed.informer.all() if source == key else _select(followed.informer.all(), namespace, labels)
+        return Page(metadata=ListMeta(resource_version=followed.informer.version), items=items)
 
     @property
     def trouble(self) -> str:
@@ -159,10 +160,10 @@ class Copy(Client):
         await self.answers.close()
         await self._drop([*self._followed])
 
-    def _follows_whole(self, kind: Kind[Any], namespace: str) -> bool:
-        """Return whether all objects of a kind are here, so that those with some labels need no watch of their own."""
-        whole = self._followed.get(_Key(kind, namespace, ""))
-        return whole is not None and whole.settled.is_set() and whole.error is None
+    def _is_here(self, key: _Key) -> bool:
+        """Return whether the objects of a list are here, so that a narrower list needs no watch of its own."""
+        followed = self._followed.get(key)
+        return followed is not None and followed.settled.is_set() and followed.error is None
 
     def _rank_for_eviction(self, key: _Key) -> tuple[bool, float]:
         followed = self._followed[key]
@@ -176,10 +177,7 @@ class Copy(Client):
             return followed
         while len(self._followed) >= _MOST_FOLLOWED:
             # One that is not here yet is evicted last: a page waits for it.
-            oldest = min(
-                self._followed, key=lambda one: (not self._followed[one].settled.is_set(), self._followed[one].used)
-            )
-            self._end(oldest)
+            self._end(min(self._followed, key=self._rank_for_eviction))
         followed = _Followed(now)
         followed.informer = Informer(
             Client(self.transport, field_manager="muster-dashboard"),
@@ -239,6 +237,16 @@ class Copy(Client):
         self._changed()
 
 
-def _labels_of(obj: Any) -> Mapping[str, str]:
-    labels: Mapping[str, str] = obj.metadata.labels
-    return labels
+def _list_wider(key: _Key) -> Iterator[_Key]:
+    """Yield the lists that have all objects of a list, and more."""
+    if key.namespace:
+        yield key._replace(namespace="", labels="")
+    if key.labels:
+        yield key._replace(labels="")
+
+
+def _select(objects: Iterable[T], namespace: str, labels: str) -> list[T]:
+    """Return the objects in a namespace ("": in all) that have some labels."""
+    matcher = parse_label_selector(labels)
+    metas = ((one, meta_of(one)) for one in objects)
+    return [one for one, meta in metas if namespace in ("", meta.namespace) and matcher.matches(meta.labels)]

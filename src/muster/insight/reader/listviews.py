@@ -5,17 +5,20 @@ list shows. Code for whole objects accepts the views, except the functions that 
 `JobRecord.templates`, `command_of` and `call_directory`.
 """
 
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 import msgspec
 
 from muster.api.batch import JOB, Job, JobSpec, JobTemplateSpec
-from muster.api.core import NODE, POD, Node, Pod, PodTemplateSpec
+from muster.api.core import NODE, POD, Node, PodTemplateSpec
 from muster.api.core.node import ContainerImage, NodeStatus
 from muster.api.jobset import JOB_SET, JobSet, JobSetSpec, ReplicatedJob
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, PodSet, Workload, WorkloadSpec
 from muster.api.meta import ObjectMeta
+
+T = TypeVar("T")
 
 # No field of an object has this name.
 _UNREAD = "-"
@@ -27,10 +30,19 @@ class MetaLine(ObjectMeta):
     managed_fields: tuple[dict[str, Any], ...] = msgspec.field(name=_UNREAD, default=())
 
 
-class PodLine(Pod):
-    """A pod without managed fields."""
+@cache
+def without_managed_fields(kind: Kind[T]) -> Kind[T]:
+    """Return the kind with a type that lacks the managed fields, which take more time to decode than all the rest.
 
-    metadata: MetaLine = MetaLine()
+    A type that lacks them already, or that is plain JSON, stays.
+    """
+    whole: Any = kind.type
+    if not issubclass(whole, msgspec.Struct) or all(
+        one.type is not ObjectMeta for one in msgspec.structs.fields(whole)
+    ):
+        return kind
+    members = {"__module__": __name__, "__annotations__": {"metadata": MetaLine}, "metadata": MetaLine()}
+    return kind.seen_as(type(whole)(f"{whole.__name__}WithoutManagedFields", (whole,), members))
 
 
 class _NodeStatusLine(NodeStatus):
@@ -92,7 +104,7 @@ class WorkloadLine(Workload):
 
 
 NODE_LINES: Kind[Node] = NODE.seen_as(NodeLine)
-POD_LINES: Kind[Pod] = POD.seen_as(PodLine)
+POD_LINES = without_managed_fields(POD)
 JOB_LINES: Kind[Job] = JOB.seen_as(JobLine)
 JOB_SET_LINES: Kind[JobSet] = JOB_SET.seen_as(JobSetLine)
 WORKLOAD_LINES: Kind[Workload] = WORKLOAD.seen_as(WorkloadLine)

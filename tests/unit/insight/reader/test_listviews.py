@@ -10,7 +10,14 @@ from muster.api.core import NODE, POD
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.listviews import (
+    JOB_LINES,
+    JOB_SET_LINES,
+    NODE_LINES,
+    POD_LINES,
+    WORKLOAD_LINES,
+    without_managed_fields,
+)
 
 META = {
     "name": "a",
@@ -56,6 +63,12 @@ CASES: list[tuple[Kind[Any], Kind[Any], dict[str, Any], dict[str, Any]]] = [
     ),
     (
         WORKLOAD,
+        without_managed_fields(WORKLOAD),
+        {"spec": {"podSets": [{"name": "w", "count": 4, "template": PODS}]}, "status": {"conditions": [CONDITION]}},
+        {},
+    ),
+    (
+        WORKLOAD,
         WORKLOAD_LINES,
         {"spec": {"queueName": "q", "podSets": [{"name": "w", "count": 4}]}, "status": {"conditions": [CONDITION]}},
         {"spec": {"queueName": "q", "podSets": [{"name": "w", "count": 4, "template": PODS}]}},
@@ -73,6 +86,13 @@ def test_what_is_read_is_as_in_the_whole_object(
 
     assert isinstance(line, kind.type)
     assert msgspec.to_builtins(line) == msgspec.to_builtins(kind.typed({"metadata": META} | rest))
+
+
+def test_a_type_without_managed_fields_stays() -> None:
+    assert without_managed_fields(JOB_LINES) is JOB_LINES
+    assert without_managed_fields(POD_LINES) is POD_LINES
+    plain = POD.seen_as(dict)
+    assert without_managed_fields(plain) is plain
 
 
 @pytest.mark.parametrize(
