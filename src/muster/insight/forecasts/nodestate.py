@@ -40,6 +40,8 @@ def node_at_best(node: Node) -> Node:
 
 def recover_node(node: Node) -> Node:
     """Return the node as if it were ready, uncordoned, and without disk pressure."""
+    if not find_lapses(node):
+        return node
     taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(_PASSING))
     conditions = (*(one for one in node.status.conditions if one.type not in _STATES), _READY)
     return replace(
@@ -51,9 +53,10 @@ def recover_node(node: Node) -> Node:
 
 def heal_devices(node: Node) -> Node:
     """Return the node as if all its devices were healthy."""
-    allocatable = dict(node.status.allocatable) | {
-        resource: node.status.capacity[resource] for resource in count_ill_devices(node)
-    }
+    ill = count_ill_devices(node)
+    if not ill:
+        return node
+    allocatable = dict(node.status.allocatable) | {resource: node.status.capacity[resource] for resource in ill}
     return replace(node, status=replace(node.status, allocatable=allocatable))
 
 
@@ -67,7 +70,7 @@ def count_ill_devices(node: Node) -> dict[str, int]:
     lacking = {
         resource: amount(resource, has[resource]) - amount(resource, gives.get(resource, 0))
         for resource in sorted(has)
-        if is_extended(resource)
+        if has[resource] != gives.get(resource) and is_extended(resource)
     }
     return {resource: count for resource, count in lacking.items() if count > 0}
 
