@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from muster.api.conditions import find, is_true
+from muster.api.conditions import find
 from muster.api.core import Namespace, Node, Pod
 from muster.api.kueue import (
     STOP_NONE,
@@ -21,7 +21,6 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import (
     ACTIVE,
-    FINISHED,
     QUOTA_RESERVED,
     TOPOLOGY_PLACEMENT_FAILED,
 )
@@ -111,14 +110,14 @@ class Outlook:
 
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
         self.names = name_workloads(snapshot.workloads, namespace)
-        self._owners = {key_of(one): owner_uids(one) | {one.metadata.uid} for one in snapshot.workloads}
         snapshot = replace(snapshot, workloads=without_doubles(snapshot.workloads))
         self.flavors = _flavors(snapshot)
         self.tree = _tree(snapshot, cluster_queue)
         self.queues = Queues()
-        self.runs = find_run_times(snapshot)
-        self._unplaced = {key_of(one) for one in snapshot.workloads if _waits_for_place(one)}
+        self._workloads: dict[str, Workload] = {}  # those in the tree, by key
         self._fill(snapshot)
+        self._unplaced = {key for key, one in self._workloads.items() if _waits_for_place(one)}
+        self.runs = find_run_times(snapshot, self._workloads.values())
 
     @property
     def known(self) -> bool:
@@ -166,13 +165,13 @@ class Outlook:
 
         Workloads of the same job are left out, such as a variant that has quota while its parent waits.
         """
-        own = self._owners[key_of(workload)]
+        own = _list_uids(workload)
         missing = {FlavorResource(need.flavor, need.resource) for need in needs if need.missing}
         holders = []
         for node in self.tree.queues.values():
             for holder in node.workloads.values():
                 usage = {fr.resource: n for fr, n in (holder.usage or {}).items() if n and fr in missing}
-                if usage and own.isdisjoint(self._owners[holder.key]):
+                if usage and own.isdisjoint(_list_uids(self._workloads[holder.key])):
                     holders.append(Holder(self.names[holder.key], node.name, holder.reserved, usage, holder.owner))
         return sorted(holders, key=lambda one: ([-n for n in one.usage.values()], one.name))
 
@@ -205,22 +204,36 @@ class Outlook:
                 ledger.occupy(pod.metadata.uid, pod.spec.node_name, requests)
 
     def _add_workload(self, workload: Workload, cluster_queue: str) -> None:
+        """Add a Workload that holds quota of a queue of the tree or waits for it.
+
+        cluster_queue: the ClusterQueue of its LocalQueue.
+        """
         place = place_of(workload)
         if place is None:
+            return
+        queue = place.cluster_queue if isinstance(place, Holds) else cluster_queue
+        is_inside = queue in self.tree.queues
+        # Queues of other trees may use the same nodes. Nothing else of other trees is read, as they may be many.
+        if not is_inside and not (isinstance(place, Holds) and self.tree.ledger.in_use):
             return
         try:
             seen = convert.workload(workload, cluster_queue, devices=devices_by_status(workload))
         except _INVALID:
             return
-        if seen.queue not in self.tree.queues:
-            if isinstance(place, Holds):
-                self.tree.ledger.take(seen.places)  # queues of other trees may use the same nodes
+        if not is_inside:
+            self.tree.ledger.take(seen.places)
             return
+        self._workloads[seen.key] = workload
         match place:
             case Holds():
                 self.tree.hold(seen)
             case Waits(expected=expected):
                 self.queues.add(seen, until=expected)
+
+
+def _list_uids(workload: Workload) -> set[str]:
+    """Return the UIDs of a Workload and of the jobs that own it."""
+    return owner_uids(workload) | {workload.metadata.uid}
 
 
 def name_workloads(workloads: Iterable[Workload], namespace: str) -> dict[str, str]:
@@ -295,19 +308,18 @@ def _is_active(queue: ClusterQueue) -> bool:
     return condition is None or condition.status == "True"
 
 
-def find_run_times(snapshot: Snapshot) -> dict[str, RunTime]:
-    """Return the run time of every unfinished Workload by its key."""
+def find_run_times(snapshot: Snapshot, workloads: Iterable[Workload]) -> dict[str, RunTime]:
+    """Return the run times of some Workloads of the snapshot that have not finished, by their keys."""
 
     def find_limit(workload: Workload) -> timedelta | None:
         return _limit(workload, snapshot.deadlines)
 
     past, runs = runtimes.read_past_runs(snapshot.workloads, find_limit), {}
-    for workload in snapshot.workloads:
-        if not is_true(workload.status.conditions, FINISHED):
-            limit = find_limit(workload)
-            expected = [snapshot.expectations[uid] for uid in owner_uids(workload) if uid in snapshot.expectations]
-            recent = past.find(runtimes.find_traits(workload), limit)
-            runs[key_of(workload)] = RunTime(limit, recent, min(expected, default=None))
+    for workload in workloads:
+        limit = find_limit(workload)
+        expected = [snapshot.expectations[uid] for uid in owner_uids(workload) if uid in snapshot.expectations]
+        recent = past.find(runtimes.find_traits(workload), limit)
+        runs[key_of(workload)] = RunTime(limit, recent, min(expected, default=None))
     return runs
 
 

@@ -94,11 +94,14 @@ def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
     A variant stays if it holds quota of a flavor that its parent does not use, because the job is moving between them.
     """
     workloads = list(workloads)
-    flavors = {one.metadata.uid: flavors_used(one) for one in workloads}
+    by_uid = {one.metadata.uid: one for one in workloads}
 
     def is_double(one: Workload) -> bool:
         owner = parent_of(one.metadata)
-        return owner is not None and (not holds(one) or flavor_of(one) in flavors.get(owner.uid, ()))
+        if owner is None:
+            return False
+        parent = by_uid.get(owner.uid)
+        return not holds(one) or (parent is not None and flavor_of(one) in flavors_used(parent))
 
     return [one for one in workloads if not is_double(one)]
 

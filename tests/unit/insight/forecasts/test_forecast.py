@@ -244,5 +244,5 @@ def test_devices_are_missing_as_admission_says_they_are_asked_for():
 def test_only_the_last_run_times_count_and_only_those_of_the_queue():
     old = [workload(f"o{n}", since=-5000, end=-4999 + n, usage="1") for n in range(RECENT + 10)]
     other = workload("other", queue="b", since=-100, end=-1, usage="1")
-    recent = find_run_times(snapshot(ME, *old, other))["ns/me"].recent
+    recent = find_run_times(snapshot(ME, *old, other), [ME])["ns/me"].recent
     assert [time.total_seconds() for time in recent] == [n + 1 for n in range(10, RECENT + 10)]
