@@ -19,21 +19,30 @@ class Lists:
     """The lists that one question needs. Each is as of the time when it was first read."""
 
     client: Client
-    _read: dict[str, list[Any] | None] = field(default_factory=dict)
+    _read: dict[tuple[str, Any], list[Any] | None] = field(default_factory=dict)  # by path and type
     _refused: dict[str, ApiError] = field(default_factory=dict)
 
     async def of(self, kind: Kind[T], namespace: str = "") -> list[T] | None:
-        """Return all objects of a kind, or None if the user may not list it or the cluster has no such kind."""
+        """Return all objects of a kind, or None if the user may not list it or the cluster has no such kind.
+
+        Where the whole objects were read, they serve for a smaller view of them, too.
+        """
         path = kind.path(namespace)
-        if path not in self._read:
-            self._read[path] = None
-            try:
-                self._read[path] = (await self.client.list(kind, namespace)).items
-            except ApiError as error:
-                if error.reason not in UNSEEN:
-                    raise
-                self._refused[path] = error
-        return self._read[path]
+        for (known_path, known_type), items in self._read.items():
+            if known_path == path and (items is None or issubclass(kind.type, known_type)):
+                return items
+        items = await self._list(kind, namespace)
+        self._read[path, kind.type] = items
+        return items
+
+    async def _list(self, kind: Kind[T], namespace: str) -> list[T] | None:
+        try:
+            return (await self.client.list(kind, namespace)).items
+        except ApiError as error:
+            if error.reason not in UNSEEN:
+                raise
+            self._refused[kind.path(namespace)] = error
+            return None
 
     def lacking(self, *kinds: Kind[Any]) -> str:
         """Return a sentence that says which of these kinds could not be read in all namespaces and why.

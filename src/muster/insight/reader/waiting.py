@@ -6,10 +6,8 @@ It loads the forecasts and the quota tree, which no answer about a running job n
 from dataclasses import replace
 from datetime import timedelta
 
-from muster.api.batch import JOB
 from muster.api.conditions import find as find_condition
 from muster.api.core import NAMESPACE, POD
-from muster.api.jobset import JOB_SET
 from muster.api.kueue import (
     CLUSTER_QUEUE,
     COHORT,
@@ -29,7 +27,7 @@ from muster.insight.forecasts.forecast import Outlook, Snapshot
 from muster.insight.history.build import owner_of
 from muster.insight.quota.state import QuotaState, find_quota_state
 from muster.insight.reader.lists import Lists
-from muster.insight.reader.listviews import NODE_LINES
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, NODE_LINES
 from muster.insight.reader.queues import Visibility, get_or_none
 from muster.insight.record import records_of
 from muster.insight.why import JobReadings
@@ -135,7 +133,7 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
     workloads = await lists.of(WORKLOAD)
     if cluster_queues is None or local_queues is None or flavors is None or namespaces is None or workloads is None:
         return None
-    records = records_of(await lists.of(JOB_SET), await lists.of(JOB) or ())
+    records = records_of(await lists.of(JOB_SET_LINES), await lists.of(JOB_LINES) or ())
     deadlines = {one.metadata.uid: timedelta(seconds=one.deadline) for one in records if one.deadline is not None}
     ends = {one.metadata.uid: end_of(one.metadata, one.deadline, started=0.0) for one in records}
     expectations = {uid: timedelta(seconds=end.at) for uid, end in ends.items() if end is not None and not end.sure}
