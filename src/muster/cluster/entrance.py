@@ -110,7 +110,7 @@ class Entrance:
         context, flow, pages = self.credentials.server_context(), Flow(plane.server.metrics, LIMITS), None
         if self._make_pages is not None:
             identify = partial(_identify, authenticator, users.user_of if users is not None else find_owner)
-            connect = partial(_connect, plane, flow)
+            connect = partial(connect_viewer, plane, flow)
             pages = self._make_pages(plane, identify, connect, self._exposure.certified, self.url)
         front = HttpsFront(plane.server, authenticator, context, pages, flow)
         front.follow_credentials(plane.store)
@@ -144,9 +144,10 @@ class Entrance:
             local.close()
 
 
-def _connect(plane: ControlPlane, flow: Flow, user: User) -> Client:
+def connect_viewer(plane: ControlPlane, flow: Flow, user: User) -> Client:
     """Return a client whose requests count as the user's own."""
-    return Client(SeatedTransport(plane.server, user, flow), field_manager="muster-dashboard")
+    transport = SeatedTransport(plane.server, user, flow)
+    return Client(transport, field_manager="muster-dashboard", neighbor=transport)
 
 
 async def _identify(

@@ -56,7 +56,10 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Client:
-    """The API of one server, used as one user."""
+    """The API of one server, used as one user.
+
+    neighbor: the server, if it is in this process.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class Client:
         """
         self.transport = transport
         self._limits = limits
-        self._neighbor = neighbor
+        self.neighbor = neighbor
         self._manager = {"fieldManager": field_manager}
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
@@ -184,9 +187,9 @@ class Client:
             timeoutSeconds=str(timeout_seconds or ""),
         )
         request = Request("GET", kind.path(namespace), query)
-        if self._neighbor is not None:
-            async with self._neighbor.follow(request) as batches:
-                yield _NeighborEvents(kind, batches, self._neighbor)
+        if self.neighbor is not None:
+            async with self.neighbor.follow(request) as batches:
+                yield _NeighborEvents(kind, batches, self.neighbor)
             return
         async with self.transport.stream(request) as chunks:
             yield _Events(kind, chunks, self._limits)
@@ -301,7 +304,7 @@ class Client:
 
     def _decode(self, kind: Kind[T], body: bytes) -> T:
         try:
-            return kind.decode(body) if self._neighbor is None else self._neighbor.decode(kind, body)
+            return kind.decode(body) if self.neighbor is None else self.neighbor.decode(kind, body)
         except _UNREADABLE as error:
             raise _unreadable_answer(kind, body, error) from error
 

@@ -6,13 +6,15 @@ from contextlib import AbstractAsyncContextManager
 from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, virtual
 
+from muster.api.batch import JOB
 from muster.api.core import POD
-from muster.insight.reader.listviews import without_managed_fields
+from muster.dashboard.viewing.copy import IDLE_SECONDS
+from muster.insight.reader.listviews import JOB_LINES, without_managed_fields
 from muster.runtime.transport import Request, Response, Transport
 
 
 class Counting:
-    """A transport that notes the selectors of the lists and watches of pods."""
+    """A transport that notes the selectors of the lists and watches of pods and jobs."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -29,7 +31,7 @@ class Counting:
         return self._transport.stream(request)
 
     def _note(self, request: Request) -> None:
-        if request.path.endswith("/pods"):
+        if request.path.endswith(("/pods", "/jobs")):
             self.selectors.append(request.query.get("labelSelector", ""))
 
 
@@ -81,3 +83,21 @@ async def test_managed_fields_are_never_read(world: World) -> None:
         counting.selectors.clear()
         assert len((await viewer.copy.list(without_managed_fields(POD))).items) == 2
         assert counting.selectors == []  # it is the same copy
+
+
+@virtual
+async def test_smaller_views_are_answered_from_whole_objects(world: World) -> None:
+    await world.job("train", 2)
+    async with viewing(world, transport=Counting) as viewer:
+        counting = viewer.copy.transport
+        assert isinstance(counting, Counting)
+        assert (await viewer.copy.list(JOB_LINES)).items[0].spec.template.spec.containers == ()
+        assert (await viewer.copy.list(JOB)).items[0].spec.template.spec.containers != ()
+        counting.selectors.clear()
+        assert len((await viewer.copy.list(JOB_LINES)).items) == 1
+        await world.settle(IDLE_SECONDS - 1)
+        await viewer.copy.list(JOB_LINES)
+        await world.settle(2)
+        assert await viewer.copy.drop_idle()
+        assert len((await viewer.copy.list(JOB_LINES)).items) == 1
+        assert counting.selectors == []

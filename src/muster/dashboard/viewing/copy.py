@@ -6,7 +6,7 @@ dropped.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,7 +16,7 @@ from muster.api.meta import ListMeta
 from muster.api.status import ApiError
 from muster.api.values.selectors import parse_label_selector
 from muster.dashboard.viewing.answers import Answers
-from muster.insight.reader.listviews import without_managed_fields
+from muster.insight.reader.listviews import shows_all_of, without_managed_fields
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
@@ -42,6 +42,11 @@ class _Key(NamedTuple):
     kind: Any
     namespace: str
     labels: str
+
+    def has_all_of(self, other: "_Key") -> bool:
+        """Return whether a list has all that another has."""
+        is_as_wide = self.namespace in ("", other.namespace) and self.labels in ("", other.labels)
+        return is_as_wide and shows_all_of(self.kind, other.kind)
 
 
 class _Followed:
@@ -76,7 +81,7 @@ class Copy(Client):
         """Make a copy of nothing yet. changed: called with every change of a list that is followed."""
         self._memos: dict[str, Memo] = {}
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
-        super().__init__(client.transport, field_manager="muster-dashboard")
+        super().__init__(client.transport, field_manager="muster-dashboard", neighbor=client.neighbor)
         self.revision = 0
         self._clock = clock
         self._random = random
@@ -99,7 +104,7 @@ class Copy(Client):
         if fields or transform is not None or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
         key = _Key(without_managed_fields(kind), namespace, labels)
-        source = next(filter(self._is_here, _list_wider(key)), key)
+        source = self._find_source(key)
         followed = self._follow(source)
         await followed.settled.wait()
         if followed.error is not None:
@@ -160,10 +165,12 @@ class Copy(Client):
         await self.answers.close()
         await self._drop([*self._followed])
 
-    def _is_here(self, key: _Key) -> bool:
-        """Return whether the objects of a list are here, so that a narrower list needs no watch of its own."""
-        followed = self._followed.get(key)
-        return followed is not None and followed.settled.is_set() and followed.error is None
+    def _find_source(self, key: _Key) -> _Key:
+        """Return a list that is here and has all of another, which then needs no watch of its own; or else that one."""
+        for other, followed in self._followed.items():
+            if other != key and other.has_all_of(key) and followed.settled.is_set() and followed.error is None:
+                return other
+        return key
 
     def _rank_for_eviction(self, key: _Key) -> tuple[bool, float]:
         followed = self._followed[key]
@@ -180,7 +187,7 @@ class Copy(Client):
             self._end(min(self._followed, key=self._rank_for_eviction))
         followed = _Followed(now)
         followed.informer = Informer(
-            Client(self.transport, field_manager="muster-dashboard"),
+            Client(self.transport, field_manager="muster-dashboard", neighbor=self.neighbor),
             key.kind,
             self._clock,
             self._random,
@@ -235,14 +242,6 @@ class Copy(Client):
     def _tell(self) -> None:
         self.revision += 1
         self._changed()
-
-
-def _list_wider(key: _Key) -> Iterator[_Key]:
-    """Yield the lists that have all objects of a list, and more."""
-    if key.namespace:
-        yield key._replace(namespace="", labels="")
-    if key.labels:
-        yield key._replace(labels="")
 
 
 def _select(objects: Iterable[T], namespace: str, labels: str) -> list[T]:

@@ -6,7 +6,7 @@ list shows. Code for whole objects accepts the views, except the functions that 
 """
 
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -41,8 +41,18 @@ def without_managed_fields(kind: Kind[T]) -> Kind[T]:
         one.type is not ObjectMeta for one in msgspec.structs.fields(whole)
     ):
         return kind
-    members = {"__module__": __name__, "__annotations__": {"metadata": MetaLine}, "metadata": MetaLine()}
+    members = {
+        "__module__": __name__,
+        "__annotations__": {"metadata": MetaLine, "whole": ClassVar[Any]},
+        "metadata": MetaLine(),
+        "whole": whole,
+    }
     return kind.seen_as(type(whole)(f"{whole.__name__}WithoutManagedFields", (whole,), members))
+
+
+def shows_all_of(kind: Kind[Any], view: Kind[Any]) -> bool:
+    """Return whether objects of a kind have all that a view of them has, but for managed fields."""
+    return kind.resource == view.resource and issubclass(view.type, getattr(kind.type, "whole", kind.type))
 
 
 class _NodeStatusLine(NodeStatus):

@@ -16,6 +16,7 @@ from muster.insight.reader.listviews import (
     NODE_LINES,
     POD_LINES,
     WORKLOAD_LINES,
+    shows_all_of,
     without_managed_fields,
 )
 
@@ -93,6 +94,22 @@ def test_a_type_without_managed_fields_stays() -> None:
     assert without_managed_fields(POD_LINES) is POD_LINES
     plain = POD.seen_as(dict)
     assert without_managed_fields(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("kind", "view", "expected"),
+    [
+        (WORKLOAD, WORKLOAD_LINES, True),
+        (without_managed_fields(WORKLOAD), WORKLOAD_LINES, True),
+        (without_managed_fields(WORKLOAD), WORKLOAD, True),
+        (WORKLOAD_LINES, WORKLOAD, False),
+        (WORKLOAD_LINES, without_managed_fields(WORKLOAD), False),
+        (WORKLOAD, WORKLOAD.seen_as(dict), False),
+        (JOB, WORKLOAD_LINES, False),
+    ],
+)
+def test_whole_objects_show_all_of_their_views(kind: Kind[Any], view: Kind[Any], expected: bool) -> None:
+    assert shows_all_of(kind, view) is expected
 
 
 @pytest.mark.parametrize(
