@@ -1,7 +1,7 @@
 """Keeps, for each viewer, the live copy and the open pages, for as long as the viewer has a page open.
 
 The pages of all viewers are rendered in rounds, each with the pages that are due. The work is bounded: the viewers
-share a tenth of the time evenly, and so do the open pages of each. A page that takes long is rendered less often.
+share a fifteenth of the time evenly, and so do the open pages of each. A page that takes long is rendered less often.
 """
 
 import asyncio
@@ -16,7 +16,9 @@ from muster.runtime.tasks import cancel
 # At most so many viewers have a copy at a time; the one who was away for longest makes room.
 _MOST_BOARDS = 200
 # The shortest time between two renderings of a page; or so many times as long as one took, for each open page.
-_PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 9.0
+_PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 14.0
+# A page that nobody shares the time with follows changes within a second, so it gets a tenth.
+_PAUSE_FACTOR_ALONE = 9.0
 # A page that takes long, or whose cluster answers slowly, is not kept still for longer.
 _MOST_PAUSE_SECONDS = 30.0
 _ROUND_SECONDS = 0.1  # the shortest time between two rounds
@@ -65,9 +67,10 @@ class Board:
             self.copy.begin_round()
         for screen in due:
             began = self._clock.monotonic()
+            await self._clock.sleep(0)  # waiting for a busy server counts: its pages are rendered less often
             await screen.refresh()
             ended = self._clock.monotonic()
-            pause = (ended - began) * _PAUSE_FACTOR * share
+            pause = (ended - began) * (_PAUSE_FACTOR * share if share > 1 else _PAUSE_FACTOR_ALONE)
             screen.revision, screen.rendered = revision, ended
             screen.due = ended + min(max(_PAUSE_SECONDS, pause), _MOST_PAUSE_SECONDS)
         return min((one.due for one in changed if one not in due), default=now + _STILL_SECONDS)

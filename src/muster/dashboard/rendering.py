@@ -32,6 +32,7 @@ class Renderer:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            auto_reload=False,  # the templates of an installation do not change
         )
         self._environment.globals |= {"address": address, "static": url_of_static, "menu": _MENU}
         self._environment.filters |= {

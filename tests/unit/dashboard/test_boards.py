@@ -79,7 +79,7 @@ def test_all_who_have_one_page_open_share_its_rendering():
     play(told)
 
 
-def test_rounds_take_a_tenth_of_the_time_at_most_however_many_pages_there_are():
+def test_rounds_take_a_fifteenth_of_the_time_at_most_however_many_pages_there_are():
     async def told(clock, kept):
         pages = [Page(clock, 0.02) for _ in range(10)]
         readers = [
@@ -93,6 +93,19 @@ def test_rounds_take_a_tenth_of_the_time_at_most_however_many_pages_there_are():
         expected = 30 / (0.02 * (1 + boards._PAUSE_FACTOR * 10) + boards._ROUND_SECONDS / 2)
         assert all(expected * 0.8 <= len(page.rendered) <= expected * 1.2 for page in pages)
         await cancel(readers)
+
+    play(told)
+
+
+def test_a_page_that_is_alone_takes_a_tenth_of_the_time():
+    async def told(clock, kept):
+        board, page = kept.find(viewer("ada")), Page(clock, 0.06)
+        reader = asyncio.create_task(read(board.screen("/a", page.render).follow()))
+        for _ in range(600):
+            await clock.sleep(0.05)
+            board.copy._tell()
+        assert 40 <= len(page.rendered) <= 50  # in 30 s
+        await cancel([reader])
 
     play(told)
 
