@@ -26,7 +26,8 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -45,11 +46,15 @@ from muster.api.core import NODE
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, WORKLOAD
 from muster.api.values.quantity import parse
-from muster.cluster.apiserver.front.https import HttpsFront
+from muster.cluster.apiserver.front.flow import Flow
+from muster.cluster.apiserver.front.https import LIMITS, HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
+from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.embedded import cluster
+from muster.cluster.entrance import connect_viewer
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
+from muster.dashboard.embedding import make_pages
 from muster.queueing.workload.eviction import released_after_eviction
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
@@ -59,6 +64,7 @@ from muster.runtime.process.garbage import settle
 SPACE = "default"
 READY = {"type": "Ready", "status": "True", "reason": "R", "message": "m"}
 WORKLOADS = WORKLOAD.path(SPACE)
+WATCHED = f"{WORKLOADS}?watch=1"
 # Requests under way together, each on a connection of its own.
 CREATORS, FINISHERS = 16, 16
 
@@ -376,6 +382,19 @@ class State:
     dropped: int  # events
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a configuration took: wall time, and CPU of the server, both in seconds, for so many workloads."""
+
+    workloads: int
+    wall: float
+    cpu: float
+
+
+async def _identify(*_: object) -> User:
+    return ADMIN
+
+
 async def serve(directory: Path) -> None:
     """The server for the other process: its state for every line on standard input, until that ends."""
     credentials = Credentials.load(directory / "pki", RealClock().now(), Ids())
@@ -383,7 +402,9 @@ async def serve(directory: Path) -> None:
     journal = SqliteJournal(directory / "data")
     async with cluster(journal, directory / "nodes", (NodeSpec("simulated"),), adopt=True) as running:
         plane = running.plane
-        front = HttpsFront(plane.server, credentials.authenticator(), credentials.server_context())
+        flow = Flow(plane.server.metrics, LIMITS)
+        pages = make_pages(directory, plane, _identify, partial(connect_viewer, plane, flow), (), "")
+        front = HttpsFront(plane.server, credentials.authenticator(), credentials.server_context(), pages, flow)
         print(await front.start("127.0.0.1", 0), flush=True)
         lag, ended = Lag(), asyncio.Event()
 
@@ -405,6 +426,7 @@ async def serve(directory: Path) -> None:
 
         asyncio.get_running_loop().add_reader(0, answer)
         await running.until(ended.wait())
+        await pages.close()
         await front.stop()
 
 
@@ -433,8 +455,7 @@ class Server:
     async def watch(self, player: Player) -> None:
         """Let the player see every change."""
         loop = asyncio.get_running_loop()
-        watch = partial(Watch, player.seen, f"{WORKLOADS}?watch=1")
-        await loop.create_connection(watch, "127.0.0.1", self._port, ssl=self._context)
+        await loop.create_connection(lambda: Watch(player.seen, WATCHED), "127.0.0.1", self._port, ssl=self._context)
 
 
 async def requests(wire: Wire) -> Counter[str]:
@@ -454,8 +475,17 @@ def most(counted: Counter[str], number: int) -> str:
     return "\n".join(f"    {what:<42}{times / number:6.2f}" for what, times in counted.most_common(8))
 
 
-async def run(path: Path, directory: Path, fraction: float) -> None:
-    """Play one configuration and print its table."""
+Accompany = Callable[[int, ssl.SSLContext], AbstractAsyncContextManager[None]]
+"""Does something beside the benchmark with the server at a port."""
+
+
+def alone(_port: int, _context: ssl.SSLContext) -> AbstractAsyncContextManager[None]:
+    """Do nothing beside the benchmark."""
+    return nullcontext()
+
+
+async def run(path: Path, directory: Path, fraction: float, accompany: Accompany = alone) -> Cost:
+    """Play one configuration, print its table, and return what it took."""
     script = plan(path, fraction)
     work = [(one.due, body(one), one.queue, one.kind.run_seconds) for one in script.arrivals]
     at_once = Played(script.setup, work).seconds()
@@ -467,13 +497,15 @@ async def run(path: Path, directory: Path, fraction: float) -> None:
         context = ssl.create_default_context(cadata=credentials.authority_pem.decode())
         context.load_cert_chain(credentials.admin.file)
         server = Server(process, port, context)
-        await measure(path.stem, script, server, process.pid, at_once)
+        async with accompany(port, context):
+            cost = await measure(path.stem, script, server, process.pid, at_once)
         assert process.stdin is not None
         process.stdin.close()
+    return cost
 
 
-async def measure(title: str, script: Plan, server: Server, pid: int, at_once: float) -> None:
-    """Play, and print what came of it."""
+async def measure(title: str, script: Plan, server: Server, pid: int, at_once: float) -> Cost:
+    """Play, print what came of it, and return what it took."""
     wires = [await server.wire() for _ in range(CREATORS + FINISHERS)]
     start = time.perf_counter()
     for kind, namespace, document in script.setup:
@@ -506,6 +538,7 @@ async def measure(title: str, script: Plan, server: Server, pid: int, at_once: f
     print(f"  writes per workload     {(after.revision - before.revision) / number:8.2f}", end="")
     print(f"   {(at_end.revision - before.revision) / number:.2f} until the end; events dropped {after.dropped:,}")
     print(most(await requests(wires[0]) - asked, number))
+    return Cost(number, took, at_end.cpu - before.cpu)
 
 
 def _print_player(player: Player, whole: float, work: float) -> None:

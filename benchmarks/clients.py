@@ -270,7 +270,7 @@ class Watch(asyncio.Protocol):
     """One watch: a line for each change, as HTTP/1.0 has no chunks that would come in between."""
 
     def __init__(self, seen: Callable[[bytes], None], path: str, headers: str = "", after: str = "0") -> None:
-        """path: of the list, with `watch=1`. headers: further lines of the request. after: the version seen last."""
+        """path: of the list, with the query. headers: further lines of the request. after: the version seen last."""
         self._seen = seen
         self._path = path
         self._headers = headers

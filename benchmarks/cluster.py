@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
-from admission import CREATORS, FINISHERS, Arrival, Class, Plan, Player, body, most, plan, requests
+from admission import CREATORS, FINISHERS, WATCHED, Arrival, Class, Plan, Player, body, most, plan, requests
 from clients import Watch, Wire
 from tests.documents import PEERS
 from tests.kubeplane import free_port, kube_plane
@@ -123,7 +123,7 @@ class Site:
         loop = asyncio.get_running_loop()
         while True:
             _, watch = await loop.create_connection(
-                lambda: Watch(following.seen, f"{WORKLOADS}?watch=1", self._headers, following.version),
+                lambda: Watch(following.seen, WATCHED, self._headers, following.version),
                 self._host,
                 self._port,
                 ssl=self._context,

@@ -1,36 +1,53 @@
 """What the dashboard costs: the first view of each page, a change until it is shown, and many open pages.
 
     PYTHONPATH=. python benchmarks/dashboard.py [--jobs 5000] [--nodes 5000] [--queues 100] [--pages 50]
+    PYTHONPATH=. python benchmarks/dashboard.py --admission CONFIGURATION [--fraction 0.2] [--turns 5]
 
 Server, store in memory and dashboard are in one process, with objects as a busy cluster has them: most jobs wait, the
 others have pods on nodes. No controller runs, so that what is measured is the dashboard. Server time is CPU of this
-process, without the client's. The aims are 300 ms and 100 KB for a first view, 1 s for a change, and 10 % of a core for
-50 pages at 20 changes a second.
+process, with that of the client. The first view of each page is a viewer's who has seen no other page. The aims are
+300 ms and 100 KB for a first view, 1 s for a change, and 10 % of a core for 50 pages at 20 changes a second.
+
+With --admission, the benchmark of admission is played without open pages and with ten, in turns. The aim is 5 % more
+CPU of the server for each workload.
 """
 
 import argparse
 import asyncio
+import itertools
+import ssl
 import statistics
 import sys
+import tempfile
 import time
 import zlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import admission
 import aiohttp
 import msgspec
+import uvloop
 
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from muster.api.kueue.names import JOB_UID_LABEL
+from muster.cluster.apiserver.front.flow import Flow
+from muster.cluster.apiserver.front.https import LIMITS
 from muster.cluster.apiserver.front.listener import Listener
 from muster.cluster.apiserver.front.pages import Pages, PlainFront
 from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.controlplane import ControlPlane, control_plane
+from muster.cluster.entrance import connect_viewer
 from muster.cluster.store import MemoryJournal
-from muster.dashboard.app import Dashboard
+from muster.dashboard.app import LINKS, Dashboard
 from muster.dashboard.pages import ROUTES
 from muster.dashboard.root import ROOT
 from muster.dashboard.viewing.hosts import EmbeddedHost, Proof
@@ -40,6 +57,7 @@ from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
+from muster.runtime.process.garbage import settle
 
 NAMESPACE = "default"
 # So many of a hundred jobs run; the others wait.
@@ -110,7 +128,8 @@ class Filling:
         job = await self._client.create(JOB, msgspec.convert(document, Job), NAMESPACE)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job.metadata.uid, "controller": True}
         podset = {"name": "main", "count": 2, "template": {"spec": pod_spec}}
-        head = {"name": f"job-{name}", "ownerReferences": [owner]}
+        head: dict[str, Any] = {"name": f"job-{name}", "ownerReferences": [owner]}
+        head["labels"] = {JOB_UID_LABEL: job.metadata.uid}
         workload = {"metadata": head, "spec": {"queueName": queue, "podSets": [podset]}}
         await self._create(WORKLOAD, workload, NAMESPACE)
         await self._client.patch(
@@ -159,35 +178,60 @@ def _status(queue: str, *, runs: bool) -> dict[str, Any]:
     return {"admission": {"clusterQueue": queue, "podSetAssignments": [assigned]}, "conditions": conditions}
 
 
+@dataclass(frozen=True)
+class Site:
+    """The dashboard of a busy cluster. sign_in: returns a client of a viewer who has seen no page yet."""
+
+    plane: ControlPlane
+    sign_in: Callable[[], Awaitable[aiohttp.ClientSession]]
+
+
 @asynccontextmanager
-async def site(size: Size) -> AsyncIterator[tuple[ControlPlane, aiohttp.ClientSession]]:
-    """Serve the dashboard of a busy cluster, with a client that has signed in."""
-    async with control_plane(MemoryJournal(), ExternalInputs(RealClock(), Ids(), Random())) as plane:
+async def site(size: Size) -> AsyncIterator[Site]:
+    """Serve the dashboard of a busy cluster."""
+    numbers = itertools.count()
+
+    async def identify(proof: Proof) -> User:
+        return User(proof.authorization, ADMIN.groups)
+
+    async with (
+        control_plane(MemoryJournal(), ExternalInputs(RealClock(), Ids(), Random())) as plane,
+        AsyncExitStack() as stack,
+    ):
+        import_module("numpy")  # as the scheduler of a server has
+        settle()  # as a server does once it has started
         await Filling(plane.client(), size).fill()
-
-        async def identify(_: Proof) -> User:
-            return ADMIN
-
         clock = RealClock()
-        host = EmbeddedHost(identify, lambda user: plane.client(user, "muster-dashboard"))
+        host = EmbeddedHost(identify, partial(connect_viewer, plane, Flow(plane.server.metrics, LIMITS)))
         dashboard = Dashboard(host, Sessions(clock), clock, Random())
         listener = Listener(PlainFront(Pages(ROOT, dashboard)), None)
         url = f"http://127.0.0.1:{await listener.start('127.0.0.1', 0)}"
-        connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(
-            url, cookie_jar=aiohttp.CookieJar(unsafe=True), connector=connector
-        ) as session:
-            async with session.get(dashboard.make_link(Proof(owner=True)), allow_redirects=False) as answer:
-                assert answer.status == 303
-            try:
-                yield plane, session
-            finally:
-                await dashboard.close()
-                await listener.stop(0.1)
+        stack.push_async_callback(listener.stop, 0.1)
+        stack.push_async_callback(dashboard.close)
+
+        async def sign_in() -> aiohttp.ClientSession:
+            session = await stack.enter_async_context(open_session(url))
+            await enter(session, dashboard.make_link(Proof(authorization=f"viewer-{next(numbers)}")))
+            return session
+
+        yield Site(plane, sign_in)
+
+
+def open_session(url: str) -> aiohttp.ClientSession:
+    """Return a client that keeps cookies and has as many connections as it needs."""
+    return aiohttp.ClientSession(
+        url, cookie_jar=aiohttp.CookieJar(unsafe=True), connector=aiohttp.TCPConnector(limit=0)
+    )
+
+
+async def enter(session: aiohttp.ClientSession, link: str) -> None:
+    """Turn a link into a session."""
+    async with session.get(link, allow_redirects=False) as answer:
+        assert answer.status == 303, await answer.text()
 
 
 def addresses() -> list[str]:
-    """Return an address for each page."""
+    """Return an address for each page, and that of a job that waits."""
     values = {"{namespace}": NAMESPACE, "{name}": "train-0"}
     found = []
     for route in ROUTES:
@@ -196,7 +240,7 @@ def addresses() -> list[str]:
             for name, value in values.items():
                 path = path.replace(name, "queue-0" if "queue" in path and name == "{name}" else value)
             found.append(ROOT + path.replace("/nodes/train-0", "/nodes/node-0"))
-    return found
+    return [*found, f"{ROOT}/jobs/{NAMESPACE}/train-99"]
 
 
 async def view(session: aiohttp.ClientSession, path: str) -> tuple[float, int, int]:
@@ -207,19 +251,20 @@ async def view(session: aiohttp.ClientSession, path: str) -> tuple[float, int, i
     return (time.process_time() - before) * 1e3, len(zlib.compress(body, 6)), answer.status
 
 
-async def views(session: aiohttp.ClientSession) -> None:
-    """Print what the first and later views of each page take."""
+async def views(site: Site) -> None:
+    """Print what the first and later views of each page take, each for a new viewer."""
     print("\n| page | first view, ms of CPU | again | KB compressed |\n|---|---:|---:|---:|")
     for path in addresses():
+        session = await site.sign_in()
         first, size, status = await view(session, path)
         again = statistics.median([(await view(session, path))[0] for _ in range(3)])
         note = "" if status == 200 else f" ({status})"
         print(f"| {path}{note} | {first:.0f} | {again:.0f} | {size / 1e3:.1f} |", flush=True)
 
 
-async def change(plane: ControlPlane, session: aiohttp.ClientSession) -> None:
+async def change(site: Site) -> None:
     """Print how long changes take until an open page has them."""
-    client, delays = plane.client(), []
+    session, client, delays = await site.sign_in(), site.plane.client(), []
     async with session.get("/ui/live", params={"at": "/ui/jobs?text=train-4999"}) as answer:
         events = answer.content
         await _next_event(events)
@@ -239,52 +284,117 @@ async def _next_event(events: aiohttp.StreamReader) -> None:
             continue
 
 
-async def open_pages(plane: ControlPlane, session: aiohttp.ClientSession, pages: int, seconds: float) -> None:
-    """Print what open pages cost while jobs change 20 times a second. Another process has them open."""
-    url = str(session._base_url)  # noqa: SLF001
-    cookies = "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)
+async def open_pages(site: Site, pages: int, seconds: float) -> None:
+    """Print what open pages cost while jobs change 20 times a second."""
+    session = await site.sign_in()
     for count in (0, pages):
-        command = [sys.executable, __file__, "--open", str(count), "--url", url, "--cookies", cookies]
-        reader = await asyncio.create_subprocess_exec(*command)
-        try:
-            await asyncio.sleep(8)
+        async with reading(session, list_addresses(count)):
             before, start = time.process_time(), time.perf_counter()
             number = 0
             while (now := time.perf_counter() - start) < seconds:
                 patch = {"metadata": {"labels": {"step": str(number)}}}
-                await plane.client().patch(JOB, f"train-{number * 7 % 1_000}", patch, NAMESPACE)
+                await site.plane.client().patch(JOB, f"train-{number * 7 % 1_000}", patch, NAMESPACE)
                 number += 1
                 await asyncio.sleep(max(0.0, number / 20 - now))
             share = (time.process_time() - before) / (time.perf_counter() - start)
             print(f"{count:4} open pages, {number / seconds:.0f} changes a second: {share:.1%} of a core", flush=True)
-        finally:
+
+
+def list_addresses(count: int) -> list[str]:
+    """Return the addresses of so many pages of a busy cluster."""
+    kinds = ("/ui/jobs?page={page}", "/ui/", "/ui/queues", f"/ui/jobs/{NAMESPACE}/train-{{number}}")
+    return [kinds[number % len(kinds)].format(page=number % 10 + 1, number=number) for number in range(count)]
+
+
+@asynccontextmanager
+async def reading(session: aiohttp.ClientSession, addresses: Sequence[str]) -> AsyncIterator[None]:
+    """Have another process keep pages open for the viewer of a session."""
+    cookies = "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)
+    command = [sys.executable, __file__, "--url", str(session._base_url), "--cookies", cookies]  # noqa: SLF001
+    reader = await asyncio.create_subprocess_exec(*command, "--open", *addresses, stdout=asyncio.subprocess.PIPE)
+    assert reader.stdout is not None
+    try:
+        assert await reader.stdout.readline(), "the pages cannot be opened"
+        await asyncio.sleep(3)
+        yield
+        assert reader.returncode is None, "the pages were not open all the time"
+    finally:
+        if reader.returncode is None:
             reader.terminate()
-            await reader.wait()
+        await reader.wait()
 
 
-async def keep_open(url: str, cookies: str, count: int) -> None:
-    """Have so many pages open, and read what comes."""
+async def keep_open(url: str, cookies: str, addresses: Sequence[str]) -> None:
+    """Keep pages open, read what comes, and print a line once each has come for the first time."""
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(url, connector=connector, headers={"Cookie": cookies}) as session:
-        await asyncio.gather(*(_read_page(session, number) for number in range(count)))
-        await asyncio.Event().wait()
+        shown = [asyncio.Event() for _ in addresses]
+        async with asyncio.TaskGroup() as group:
+            for address, event in zip(addresses, shown, strict=True):
+                group.create_task(_read_page(session, address, event))
+            await asyncio.gather(*(event.wait() for event in shown))
+            print("shown", flush=True)
+            await asyncio.Event().wait()
 
 
-async def _read_page(session: aiohttp.ClientSession, number: int) -> None:
-    paths = (f"/ui/jobs?page={number % 10 + 1}", "/ui/", "/ui/queues", f"/ui/jobs/{NAMESPACE}/train-{number}")
-    parameters = {"at": paths[number % len(paths)]}
-    async with session.get("/ui/live", params=parameters, timeout=aiohttp.ClientTimeout(None)) as answer:
-        while await answer.content.readany():
-            continue
+async def _read_page(session: aiohttp.ClientSession, address: str, shown: asyncio.Event) -> None:
+    async with session.get("/ui/live", params={"at": address}, timeout=aiohttp.ClientTimeout(None)) as answer:
+        assert answer.status == 200, await answer.text()
+        while data := await answer.content.readany():
+            if b"event: whole" in data:
+                shown.set()
+
+
+# Admission with open pages.
+
+
+async def play_admission(path: Path, fraction: float, turns: int) -> None:
+    """Print what ten open pages add to the server's CPU and to the time of the benchmark of admission."""
+    queue, job = _name_first(path, fraction)
+    own = (f"/ui/queues/cluster/{queue}", f"/ui/queues/{NAMESPACE}/{queue}", f"/ui/jobs/{NAMESPACE}/{job}")
+    pages = ("/ui/", "/ui/jobs", "/ui/jobs?page=2", "/ui/jobs?page=3", "/ui/queues", *own, "/ui/nodes", "/ui/clusters")
+    costs: dict[int, list[admission.Cost]] = {0: [], len(pages): []}
+    for turn in range(turns):
+        for count in sorted(costs, reverse=bool(turn % 2)):
+            with tempfile.TemporaryDirectory() as directory:
+                accompany = partial(_view_beside, pages[:count])
+                costs[count].append(await admission.run(path, Path(directory), fraction, accompany))
+    alone, beside = costs.values()
+    print(f"\n{path.stem}, {alone[0].workloads:,} workloads, {len(pages)} open pages, {turns} turns")
+    for what, field in (("CPU of the server", "cpu"), ("wall time", "wall")):
+        before, after = ([float(getattr(one, field)) for one in some] for some in (alone, beside))
+        ratios = sorted(b / a - 1 for a, b in zip(before, after, strict=True))
+        means = [statistics.mean(before), statistics.mean(after)]
+        spread = f"{statistics.median(ratios):+.1%} ({ratios[0]:+.1%} to {ratios[-1]:+.1%})"
+        print(f"  {what}: {means[0]:.2f} s, and {means[1]:.2f} s with them: {spread}")
+
+
+def _name_first(path: Path, fraction: float) -> tuple[str, str]:
+    """Return the queue and the name of the first workload of a configuration."""
+    first = admission.plan(path, fraction).arrivals[0]
+    return first.queue, first.name
+
+
+@asynccontextmanager
+async def _view_beside(addresses: Sequence[str], port: int, context: ssl.SSLContext) -> AsyncIterator[None]:
+    if not addresses:
+        yield
+        return
+    async with open_session(f"http://127.0.0.1:{port}") as session:
+        async with session.post(f"https://127.0.0.1:{port}{LINKS}", ssl=context) as answer:
+            link = urlsplit(msgspec.json.decode(await answer.read())["url"])
+        await enter(session, f"{link.path}?{link.query}")
+        async with reading(session, addresses):
+            yield
 
 
 async def run(size: Size, pages: int, seconds: float) -> None:
-    """Measure all."""
-    async with site(size) as (plane, session):
+    """Measure all of a busy cluster."""
+    async with site(size) as busy:
         print(f"{size.jobs:,} jobs, {size.nodes:,} nodes, {size.queues:,} queues")
-        await views(session)
-        await change(plane, session)
-        await open_pages(plane, session, pages, seconds)
+        await views(busy)
+        await change(busy)
+        await open_pages(busy, pages, seconds)
 
 
 def main() -> None:
@@ -294,14 +404,19 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=100)
     parser.add_argument("--pages", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--open", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--admission", type=Path, help="a configuration of the benchmark of admission")
+    parser.add_argument("--fraction", type=float, default=0.2, help="of its workloads")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--open", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--url", default="", help=argparse.SUPPRESS)
     parser.add_argument("--cookies", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.open is not None:
         asyncio.run(keep_open(options.url, options.cookies, options.open))
-        return
-    asyncio.run(run(Size(options.jobs, options.nodes, options.queues), options.pages, options.seconds))
+    elif options.admission is not None:
+        uvloop.run(play_admission(options.admission, options.fraction, options.turns))
+    else:
+        asyncio.run(run(Size(options.jobs, options.nodes, options.queues), options.pages, options.seconds))
 
 
 if __name__ == "__main__":
