@@ -1,7 +1,7 @@
 """What ran: totals by user, queue and day, the newest runs, and all of them as CSV."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ from muster.dashboard.visits import Download, Page, Visit, address
 from muster.insight.history.csvfile import format_csv
 from muster.insight.history.runs import OUTCOMES, Run, RunQuery, row
 from muster.insight.history.totals import GROUPINGS, By, add_up
-from muster.insight.reader.history import history
+from muster.insight.reader.visible import visible_history
 from muster.runtime.transport import Response
 
 _DAYS = ("1", "7", "30", "90")
@@ -23,7 +23,7 @@ _FILTERS = ("namespace", "user", "queue", "state")
 async def view_history(visit: Visit) -> Mapping[str, Any]:
     """Return the runs that the filters leave, added up and the newest ones."""
     unseen: list[str] = []
-    runs, is_cut = await history(visit.copy, read_query(visit), _MOST_COUNTED, unseen.append)
+    runs, is_cut = await _read_runs(visit, _MOST_COUNTED, unseen.append)
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     days, by = _read_days(visit), _read_grouping(visit)
     return {
@@ -46,9 +46,13 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
 
 async def answer_csv(visit: Visit) -> Response:
     """Return the runs that the filters leave, as `muster history -o csv` prints them."""
-    runs, _ = await history(visit.copy, read_query(visit), _MOST_IN_FILE, lambda _: None)
+    runs, _ = await _read_runs(visit, _MOST_IN_FILE, lambda _: None)
     headers = {"content-disposition": 'attachment; filename="history.csv"'}
     return Response(200, await asyncio.to_thread(_format, runs), "text/csv; charset=utf-8", headers)
+
+
+async def _read_runs(visit: Visit, most: int, say: Callable[[str], None]) -> tuple[list[Run], bool]:
+    return await visible_history(visit.copy, read_query(visit), most, visit.viewer.namespace, say)
 
 
 def _format(runs: Sequence[Run]) -> bytes:

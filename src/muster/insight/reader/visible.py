@@ -7,8 +7,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
+from muster.insight.history.runs import Run, RunQuery
+from muster.insight.reader.history import history
 from muster.insight.reader.jobs import job_rows
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
@@ -59,6 +63,26 @@ async def visible_job_rows(
     rows = await job_rows(client, own, now, say, find_memo(own))
     say(_describe_limit("jobs", own))
     return rows, own
+
+
+async def visible_history(
+    client: Client, query: RunQuery, most: int, own: str, say: Callable[[str], None]
+) -> tuple[list[Run], bool]:
+    """Return the runs that match and whether there are more; of the user's own namespace where others are not shown.
+
+    own: the user's namespace. most: how many runs to return. say: receives a sentence about what the user may not see.
+
+    Raises:
+        ApiError: the user may not see the jobs of the namespace that the query names, or of their own.
+    """
+    try:
+        return await history(client, query, most, say)
+    except ApiError as error:
+        if error.code != 403 or query.namespace:
+            raise
+    found = await history(client, replace(query, namespace=own), most, say)
+    say(_describe_limit("runs", own))
+    return found
 
 
 def _describe_limit(what: str, namespace: str) -> str:
