@@ -341,7 +341,7 @@ async def _read_page(session: aiohttp.ClientSession, address: str, shown: asynci
     async with session.get("/ui/live", params={"at": address}, timeout=aiohttp.ClientTimeout(None)) as answer:
         assert answer.status == 200, await answer.text()
         while data := await answer.content.readany():
-            if b"event: whole" in data:
+            if b"event: whole" in data or b"event: trouble" in data:
                 shown.set()
 
 
