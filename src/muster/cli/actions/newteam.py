@@ -47,8 +47,8 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
             return
         await open_cohort(client, division, dry_run=True)
         made.sort(key=lambda one: one["kind"] == CLUSTER_QUEUE.kind)  # with it, the server gives its users LocalQueues
-        lines = await create_all(client, made)
         await open_cohort(client, division)
+        lines = await create_all(client, made)
         for line in lines:
             click.echo(line)
         queues = (await client.list(CLUSTER_QUEUE)).items

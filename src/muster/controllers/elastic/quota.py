@@ -105,6 +105,7 @@ class ElasticQuota(Reconciler):
             self._controller.queue.add_after(_CAPS, GATHER_SECONDS)
 
     async def _reconcile(self, key: str) -> Result:
+        self._cache.settle_quotas()
         if key == _CAPS:
             await self._raise_caps()
         elif (growth := self._waiting(key)) is not None and growth.growth_of:

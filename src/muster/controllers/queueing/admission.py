@@ -137,6 +137,7 @@ class AdmissionController(Reconciler):
         async with self._limit:
             cache, now = self._cache, self._clock.now()
         started = self._clock.monotonic()
+        cache.settle_quotas()
         outcome = cycle.run(
             cache.tree, cache.queues, cache.flavors, cache.settings, now, limit=LOOKS_AT_ONCE, spare=self._spare
         )

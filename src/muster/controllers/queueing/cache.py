@@ -124,6 +124,10 @@ class QueueingCache:
         """Whether fair sharing is on, or becomes on with the first weight."""
         return self._fair is not None or self._fair_by_weight is not None
 
+    def settle_quotas(self) -> None:
+        """Bring the quotas that depend on nodes up to date. Call it before a decision that reads the tree."""
+        self._definitions.divisions.settle()
+
     # Reports of admission.
 
     def latest(self, key: str) -> Workload | None:
@@ -331,6 +335,8 @@ class QueueingCache:
     ) -> None:
         """Wake the workloads that the freed quota and topology domains could help."""
         freed = [fr for fr, amount in (before.usage or {}).items() if amount > usage.get(fr, 0)]
+        if freed and self._definitions.divisions.depends_on_use:
+            self._definitions.divisions.mark_stale()
         node = self.tree.queues.get(before.queue)
         if node is not None and (freed or node.policy.limits != NO_LIMITS):
             self.queues.flush(node, freed)

@@ -3,7 +3,7 @@
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue, ResourceGroup
 from muster.api.ours.teams import QUOTA_OF
-from muster.queueing.quota.nodes import cover_same, follows, quota_from_nodes, sum_parts
+from muster.queueing.quota.nodes import cover_same, find_quota_state, follows, quota_from_nodes, sum_parts
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -30,7 +30,7 @@ class NodeQuotaController(Reconciler):
         self._nodes.on_change(self._node_changed)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if old is None or new is None or _quota_state(old) != _quota_state(new):
+        if old is None or new is None or find_quota_state(old) != find_quota_state(new):
             self._queue_all()
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
@@ -82,9 +82,3 @@ def _needs_update(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
     if old is None or new is None:
         return True
     return (old.spec, follows(old), _whole_of(old)) != (new.spec, follows(new), _whole_of(new))
-
-
-def _quota_state(node: Node) -> tuple[object, ...]:
-    """Return the fields of a node that matter to quota; heartbeats do not."""
-    ready = [condition.status for condition in node.status.conditions if condition.type == "Ready"]
-    return node.status.allocatable, node.spec.unschedulable, node.spec.taints, node.metadata.labels, ready

@@ -21,10 +21,11 @@ from muster.api.kueue import (
     Topology,
 )
 from muster.api.kueue.readiness import READY_ANNOTATION
+from muster.controllers.queueing.divisions import Divisions
 from muster.controllers.queueing.notifier import Notifier
 from muster.controllers.queueing.topology import TopologyNodes
 from muster.queueing import model
-from muster.queueing.convert import cohort_spec, flavor_in, queue_spec
+from muster.queueing.convert import cohort_spec, flavor_in
 from muster.queueing.pending.activity import Activity, activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
@@ -40,6 +41,7 @@ class Definitions:
     """The definitions of level 1, updated by the informers of a manager.
 
     flavors, checks: the definitions that decisions read, by name.
+    divisions: the quotas that depend on the nodes.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Definitions:
         self._active: dict[str, Activity] = {}
         self._weighted: set[tuple[str, str]] = set()  # kinds and names of objects with a weight for fair sharing
         self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
+        self.divisions = Divisions(manager, tree, put=self._put, wake=notifier.wake)
         self.cluster_queues = manager.informer(CLUSTER_QUEUE)
         self.cohorts = manager.informer(COHORT)
         self.cluster_queues.on_change(self._queue_changed)
@@ -116,6 +119,7 @@ class Definitions:
         if is_only_status(old, new):
             return
         name = queue.metadata.name
+        self.divisions.note_queue(old, new)
         self._note_weight(CLUSTER_QUEUE.kind, name, weighted=new is not None and new.spec.fair_sharing is not None)
         for users in self._users.values():
             users.discard(name)
@@ -128,7 +132,7 @@ class Definitions:
             self._active.pop(name, None)
             self._notifier.explain_queue(name)
         else:
-            spec = queue_spec(new)
+            spec = self.divisions.limit(new)
             for flavor in dict.fromkeys(flavor for group in spec.groups for flavor in group.flavors):
                 self._users.setdefault(flavor, set()).add(name)
             for check in spec.checks:
@@ -146,6 +150,13 @@ class Definitions:
             self._notifier.flush(root)
         if self._by_queue.get(name) != blocked_before:
             self._notifier.unblock()
+
+    def _put(self, spec: model.QueueSpec) -> None:
+        """Change only the quota of a ClusterQueue."""
+        roots = redefine_queue(self._tree, spec)
+        self._review(spec.name)
+        for root in roots:
+            self._notifier.flush(root)
 
     def _review(self, name: str) -> None:
         """Decide again whether the ClusterQueue admits."""
@@ -172,6 +183,7 @@ class Definitions:
         if is_only_status(old, new):
             return
         name = cohort.metadata.name
+        self.divisions.mark_stale()
         self._note_weight(COHORT.kind, name, weighted=new is not None and new.spec.fair_sharing is not None)
         if new is not None:
             roots = redefine_cohort(self._tree, cohort_spec(new))

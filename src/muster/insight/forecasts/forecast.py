@@ -33,6 +33,7 @@ from muster.queueing import convert
 from muster.queueing.devices import devices_by_status
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
 from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.division import decide_quotas, limit_quotas
 from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import runtimes
@@ -188,6 +189,16 @@ class Outlook:
         for workload in snapshot.workloads:
             behind = local.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
             self._add_workload(workload, behind.spec.cluster_queue if behind is not None else "")
+        self._limit_quotas(snapshot)
+
+    def _limit_quotas(self, snapshot: Snapshot) -> None:
+        """Give the ClusterQueues the quota that the engine decides from the nodes, if the user may see them."""
+        if snapshot.nodes is None:
+            return
+        flavors = {one.metadata.name: one for one in snapshot.flavors}
+        decided = decide_quotas(self.tree, list(snapshot.cluster_queues), flavors, snapshot.nodes)
+        for name in decided:
+            self.tree.set_queue(limit_quotas(self.tree.queues[name].policy, decided))
 
     def _add_nodes(self, snapshot: Snapshot) -> None:
         """Add the nodes, so that estimates consider topology, if a flavor has levels and the user may see its nodes."""

@@ -132,3 +132,9 @@ def _fill_quotas(flavor: FlavorQuotas, resources: Iterable[str], total: Mapping[
         for resource in resources
     )
     return FlavorQuotas(name=flavor.name, resources=quotas)
+
+
+def find_quota_state(node: Node) -> tuple[object, ...]:
+    """Return the fields of a node that matter to quota; heartbeats do not."""
+    ready = [condition.status for condition in node.status.conditions if condition.type == "Ready"]
+    return node.status.allocatable, node.spec.unschedulable, node.spec.taints, node.metadata.labels, ready

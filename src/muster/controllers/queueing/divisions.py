@@ -1,0 +1,78 @@
+"""Keep the quotas that the nodes give to the ClusterQueue that follows them and to its parts.
+
+The tree has them as decided here (`quota.division`), the moment a node, a part or the whole changed; the written quota
+of the whole follows later (`capacity`). So no order of writes, and no crash between two, promises anything twice.
+"""
+
+from collections.abc import Callable
+
+from muster.api.core import NODE, Node
+from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue
+from muster.queueing.convert import queue_spec
+from muster.queueing.model import QueueSpec
+from muster.queueing.quota.division import NOTHING_DECIDED, decide_quotas, is_member, limit_quotas
+from muster.queueing.quota.nodes import find_quota_state
+from muster.queueing.quota.tree import Tree
+from muster.runtime.manager import Manager
+
+
+class Divisions:
+    """The decided quotas of the members of divisions, updated by the informers of a manager.
+
+    A change only marks them as stale: `settle` decides once for a burst of changes, and before each use of the tree.
+    """
+
+    def __init__(
+        self, manager: Manager, tree: Tree, *, put: Callable[[QueueSpec], None], wake: Callable[[], None]
+    ) -> None:
+        """Watch the nodes, the flavors and the ClusterQueues.
+
+        put: changes a ClusterQueue in the tree. wake: asks for a cycle of admission.
+        """
+        self._tree = tree
+        self._put = put
+        self._wake = wake
+        self._decided = NOTHING_DECIDED
+        self._is_stale = False
+        self._nodes = manager.informer(NODE)
+        self._flavors = manager.informer(RESOURCE_FLAVOR)
+        self._queues = manager.informer(CLUSTER_QUEUE)
+        self._nodes.on_change(self._node_changed)
+        self._flavors.on_change(lambda _old, _new: self.mark_stale())
+
+    def limit(self, queue: ClusterQueue) -> QueueSpec:
+        """Return the specification of a ClusterQueue with the quota that was decided for it last."""
+        return limit_quotas(queue_spec(queue), self._decided)
+
+    def note_queue(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        """Note that a ClusterQueue changed."""
+        if any(queue is not None and is_member(queue) for queue in (old, new)):
+            self.mark_stale()
+
+    def mark_stale(self) -> None:
+        """Decide again before the next use of the tree, because something changed that the quotas depend on."""
+        if not self._is_stale:
+            self._is_stale = True
+            self._wake()
+
+    @property
+    def depends_on_use(self) -> bool:
+        """Whether members of different trees use quota, so that freed quota of one may be given to another."""
+        return len({node.root for name in self._decided if (node := self._tree.queues.get(name)) is not None}) > 1
+
+    def settle(self) -> None:
+        """Decide the quotas and put them into the tree, if something changed."""
+        if not self._is_stale:
+            return
+        self._is_stale = False
+        flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
+        before = self._decided
+        self._decided = decide_quotas(self._tree, self._queues.all(), flavors, self._nodes.all())
+        for name in sorted(before.keys() | self._decided.keys()):
+            queue = self._queues.get(name)
+            if queue is not None and before.get(name) != self._decided.get(name):
+                self._put(self.limit(queue))
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is None or new is None or find_quota_state(old) != find_quota_state(new):
+            self.mark_stale()

@@ -1,0 +1,131 @@
+"""Divide the resources of the nodes between the ClusterQueue that follows them and those that have parts of it. Pure.
+
+All of them are decided together: written quotas of two objects never change in the same moment, and the sum must not
+exceed the nodes in between. So the tree gets the quotas that are decided here, and not those that are written.
+
+Members in one tree of quota lend to each other, so there only the sum of their quotas matters. A member in another
+tree gets no quota that members elsewhere still use beyond theirs: it gets that once it is free.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from muster.api.core import Node as ClusterNode
+from muster.api.kueue import ClusterQueue, ResourceFlavor
+from muster.api.ours.teams import QUOTA_OF
+from muster.queueing.convert import queue_spec
+from muster.queueing.model import FlavorResource, QueueSpec, Usage
+from muster.queueing.quota.nodes import following, follows
+from muster.queueing.quota.tree import Tree
+
+# The decided quota of each member, by name.
+Decided = Mapping[str, Usage]
+
+NOTHING_DECIDED: Decided = {}
+
+
+class Member(Struct, frozen=True):
+    """A ClusterQueue of a division.
+
+    nominal: its written quota. used: the quota that its workloads hold. root: the name of the top of its tree.
+    """
+
+    name: str
+    nominal: Usage
+    used: Usage
+    root: str
+
+
+def is_member(queue: ClusterQueue) -> bool:
+    """Return whether the quota of a ClusterQueue is decided here, if the whole that it names follows the nodes."""
+    return follows(queue) or QUOTA_OF in queue.metadata.annotations
+
+
+def limit_quotas(spec: QueueSpec, decided: Decided) -> QueueSpec:
+    """Return the ClusterQueue with the quota that was decided for it; unchanged if it is no member of a division."""
+    nominal = decided.get(spec.name)
+    if nominal is None:
+        return spec
+    quotas = {
+        fr: msgspec.structs.replace(quota, nominal=nominal.get(fr, quota.nominal)) for fr, quota in spec.quotas.items()
+    }
+    return msgspec.structs.replace(spec, quotas=quotas)
+
+
+def decide_quotas(
+    tree: Tree,
+    queues: Collection[ClusterQueue],
+    flavors: Mapping[str, ResourceFlavor],
+    nodes: Iterable[ClusterNode],
+) -> Decided:
+    """Return the quota of every member of a division. queues: all ClusterQueues. The tree tells what they use."""
+    decided: dict[str, Usage] = {}
+    nodes = list(nodes)
+    for whole in filter(follows, queues):
+        name = whole.metadata.name
+        parts = [one for one in queues if one.metadata.annotations.get(QUOTA_OF) == name and not follows(one)]
+        capacity = queue_spec(following(whole, flavors, nodes)).quotas
+        members = [_make_member(tree, queue_spec(one)) for one in (whole, *parts) if one.metadata.name in tree.queues]
+        if members and members[0].name == name:
+            decided |= divide({fr: quota.nominal for fr, quota in capacity.items()}, members[0], members[1:])
+    return decided
+
+
+def _make_member(tree: Tree, spec: QueueSpec) -> Member:
+    node = tree.queues[spec.name]
+    nominal = {fr: quota.nominal for fr, quota in spec.quotas.items()}
+    return Member(spec.name, nominal, node.tallies.total.reserved, f"{node.root.is_queue}/{node.root.name}")
+
+
+def divide(capacity: Usage, whole: Member, parts: Sequence[Member]) -> dict[str, dict[FlavorResource, int]]:
+    """Return the quota of each member, by name, whose sum does not exceed the capacity.
+
+    A resource of the capacity's flavors that the nodes do not have counts as 0. If the parts were promised more than
+    there is, each gets less in proportion. The whole gets the rest.
+    """
+    members = (whole, *parts)
+    quotas: dict[str, dict[FlavorResource, int]] = {member.name: {} for member in members}
+    flavors = {fr.flavor for fr in capacity}
+    unknown = (fr for part in parts for fr in part.nominal if fr.flavor in flavors and fr not in capacity)
+    for fr, most in (dict.fromkeys(unknown, 0) | dict(capacity)).items():
+        given = scale([part.nominal.get(fr, 0) for part in parts], most)
+        given = _keep_used(fr, [most - sum(given), *given], members)
+        for member, amount in zip(members, given, strict=True):
+            quotas[member.name][fr] = amount
+    return quotas
+
+
+def scale(amounts: Sequence[int], most: int) -> list[int]:
+    """Return amounts in the same proportion whose sum is `most`, or the amounts themselves if their sum is less."""
+    total = sum(amounts)
+    if total <= most:
+        return list(amounts)
+    scaled = [amount * most // total for amount in amounts]
+    by_rest = sorted(range(len(amounts)), key=lambda index: (-(amounts[index] * most % total), index))
+    for index in by_rest[: most - sum(scaled)]:
+        scaled[index] += 1
+    return scaled
+
+
+def _keep_used(fr: FlavorResource, given: Sequence[int], members: Sequence[Member]) -> list[int]:
+    """Return the given quotas less what members of other trees use beyond their quota."""
+    trees: dict[str, list[int]] = defaultdict(list)
+    for index, member in enumerate(members):
+        trees[member.root].append(index)
+    result = list(given)
+    unused = {
+        root: sum(given[index] - members[index].used.get(fr, 0) for index in indexes) for root, indexes in trees.items()
+    }
+    excess = -sum(amount for amount in unused.values() if amount < 0)
+    if len(trees) == 1 or not excess:
+        return result
+    roots = [root for root, amount in unused.items() if amount > 0]
+    rest = scale([unused[root] for root in roots], max(0, sum(unused[root] for root in roots) - excess))
+    for root, left in zip(roots, rest, strict=True):
+        most = sum(given[index] for index in trees[root]) - unused[root] + left
+        for index, amount in zip(trees[root], scale([given[index] for index in trees[root]], most), strict=True):
+            result[index] = amount
+    return result
