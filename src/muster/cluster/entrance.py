@@ -8,9 +8,11 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from muster.api.ours.unixusers import HOME_SOCKET
 from muster.api.status import forbidden
@@ -30,8 +32,10 @@ from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, url, variable
 from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, LocalSocket
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.client import Client
-from muster.runtime.clock import RealClock
+from muster.runtime.clock import Clock, RealClock
 from muster.runtime.ids import Ids
+from muster.runtime.kube.kubeconfig import KubeconfigError
+from muster.runtime.kube.kubeconfig_files import read
 from muster.runtime.manager import Manager
 from muster.runtime.reconciler import Reconciler
 
@@ -43,6 +47,9 @@ Connect = Callable[[User], Client]
 # its URL on this machine.
 MakePages = Callable[[ControlPlane, Identify, Connect, Sequence[str], str], Pages]
 log = logging.getLogger(__name__)
+
+# How often, and after which pause, a start tries to get the port of the last one.
+_LAST_PORT_TRIES, _LAST_PORT_SECONDS = 10, 0.1
 
 PKI = "pki"  # the directory of credentials in a cluster's home, which is made after the store
 
@@ -178,6 +185,28 @@ def bind_in_home(home: Path) -> LocalSocket | None:
     except AddressUnusable as error:
         log.info("commands come over TLS: %s", error)
         return None
+
+
+async def find_free_port(home: Path, exposure: Exposure, clock: Clock) -> int:
+    """Return the port of the last start if it is free, because users have it in their kubeconfigs; otherwise 0.
+
+    A server that was killed a moment ago may hold it a little longer than its home.
+    """
+    last = find_last_port(home)
+    for _ in range(_LAST_PORT_TRIES if last else 0):
+        with suppress(AddressUnusable):
+            bound(exposure.inside(last)[0], last).close()
+            return last
+        await clock.sleep(_LAST_PORT_SECONDS)
+    return 0
+
+
+def find_last_port(home: Path) -> int:
+    """Return the port of the last start, which the kubeconfig of the home names; 0 if it names none."""
+    try:
+        return urlsplit(read(home / "kubeconfig").connection().cluster.server).port or 0
+    except (KubeconfigError, ValueError):
+        return 0
 
 
 def _port_of(listener: socket.socket) -> int:

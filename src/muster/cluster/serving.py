@@ -16,11 +16,12 @@ from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import Running, begun
-from muster.cluster.entrance import PKI, Entrance, MakePages
+from muster.cluster.entrance import PKI, Entrance, MakePages, find_free_port
 from muster.cluster.exposure import UNEXPOSED, Exposure
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything, find_shared, prepare_for_accounts
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
+from muster.runtime.clock import RealClock
 from muster.runtime.process.accounts import find_account
 from muster.runtime.process.descriptors import allow_descriptors
 from muster.runtime.process.garbage import settle
@@ -69,7 +70,7 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
     if options.local_socket is not None:
         prepare_for_accounts(other_state)
         state, other_state = other_state, state
-    with closing(_make_entrance(options)) as entrance:
+    with closing(await _make_entrance(options)) as entrance:
         beside = partial(_keep_records, home=options.home)
         async with begun(
             journal,
@@ -98,8 +99,9 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
                 await front.stop()
 
 
-def _make_entrance(options: Options) -> Entrance:
-    return Entrance(options.home, options.port, options.exposure, options.local_socket, options.make_pages)
+async def _make_entrance(options: Options) -> Entrance:
+    port = options.port or await find_free_port(options.home, options.exposure, RealClock())
+    return Entrance(options.home, port, options.exposure, options.local_socket, options.make_pages)
 
 
 @asynccontextmanager
