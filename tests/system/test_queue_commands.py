@@ -181,7 +181,9 @@ async def test_jobs_are_held_and_released(world: World):
     session = await cluster(world)
     await submit(world, "j", 1)
     assert (await why(world, "j")).state.word == "Starting"
-    await hold_or_release(session, ("j",), hold=True)
+    held = "j held: it does not run until it is released"
+    assert await set_active(session, "j", active=False) == f"{held}, and its workers end now"
+    assert (await why(world, "j")).state.word == "Evicting"  # before the engine has done anything
     await world.settle()
     facts = await why(world, "j")
     assert (facts.state.word, facts.state.reason) == ("Evicting", "it is held")
@@ -190,6 +192,8 @@ async def test_jobs_are_held_and_released(world: World):
     facts = await why(world, "j")
     assert facts.state.word == "Held"
     assert describe_levels(facts)[0].text.endswith("let it go on with: muster release j")
+    await hold_or_release(session, ("j",), hold=False)
+    assert await set_active(session, "j", active=False) == held
     await hold_or_release(session, ("j",), hold=False)
     await world.settle()
     assert (await why(world, "j")).state.word == "Starting"

@@ -6,8 +6,9 @@ from muster.actions.choices import check_queue, no_job
 from muster.actions.errors import UserError
 from muster.actions.session import Session
 from muster.api.batch import CRON_JOB
+from muster.api.conditions import is_true
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
-from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.kueue.names import QUEUE_NAME_LABEL, QUOTA_RESERVED
 from muster.api.status import ApiError
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.quota.queues import describe_resume
@@ -98,7 +99,10 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
     if workload is not None:
         patch = {"spec": {"active": active}}
         await session.client.patch(WORKLOAD, workload.metadata.name, patch, session.namespace)
-        return f"{name} {'released: it queues again' if active else 'held: it does not run until it is released'}"
+        if active:
+            return f"{name} released: it queues again"
+        ends = ", and its workers end now" if is_true(workload.status.conditions, QUOTA_RESERVED) else ""
+        return f"{name} held: it does not run until it is released{ends}"
     assert job is not None, "one of the two was found"
     await session.client.patch(job.kind, name, {"spec": {"suspend": not active}}, session.namespace)
     return f"{name} {'resumed' if active else 'suspended: it does not run until it is released'}"

@@ -196,15 +196,17 @@ def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
         if finished.reason == FAILED:
             return "Failed", finished.message, finished.last_transition_time
         return "Completed", "", finished.last_transition_time
-    evicted = find_true(conditions, EVICTED)
-    if evicted is not None and is_true(conditions, QUOTA_RESERVED):
+    evicted, reserved = find_true(conditions, EVICTED), find_true(conditions, QUOTA_RESERVED)
+    if evicted is not None and reserved is not None:
         return "Evicting", evicted.message, evicted.last_transition_time
+    if reserved is not None and not workload.spec.active:  # the engine will evict it
+        return "Evicting", DEACTIVATED_MESSAGE, reserved.last_transition_time
     if not workload.spec.active:
         message = evicted.message if evicted else DEACTIVATED_MESSAGE
         return "Held", message, evicted.last_transition_time if evicted else created
     if (admitted := find_true(conditions, ADMITTED)) is not None:
         return "Admitted", "", admitted.last_transition_time
-    if (reserved := find_true(conditions, QUOTA_RESERVED)) is not None:
+    if reserved is not None:
         return "Checking", _describe_checks(workload), reserved.last_transition_time
     waiting = find(conditions, QUOTA_RESERVED)
     return (

@@ -100,6 +100,12 @@ def pending(message, reason="WaitingForQuota"):
             id="about to be held",
         ),
         pytest.param(
+            workload(RESERVED, ADMITTED, active=False, **HOLDS),
+            "Evicting",
+            "evicting: it is held",
+            id="held before the engine evicts it",
+        ),
+        pytest.param(
             workload(
                 pending("The workload is deactivated", "Inactive"),
                 condition("Evicted", message="The workload is deactivated"),
