@@ -243,6 +243,9 @@ class Follower:
                 self.warn(f"{self.name} was interrupted: {job.last_interruption}")
             interruptions = job.interruptions
             state = find_job_state(job, mine, quota_state)
+            if state.finished:  # the watch of the pods may be behind that of the job
+                mine = await self._list_final_pods(job, mine)
+                state = find_job_state(job, mine, quota_state)
             state = await self._add_verdict(job, state)
             if quiet and state.outside:  # a queue usually accepts a job at once
                 state = await self._add_refusal(uid, state)
@@ -254,7 +257,6 @@ class Follower:
                 self.count(now)
                 counted = now
             if state.finished:
-                mine = await self._list_final_pods(job, mine)
                 self._observe(group, job, mine)
                 await self._drain()
                 await self._print_gone(job, mine)

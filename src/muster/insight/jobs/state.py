@@ -27,6 +27,7 @@ from muster.insight.jobs.trials import describe_sweep as trials_so_far
 from muster.insight.quota.state import QuotaState, Stage
 from muster.insight.record import JobRecord, RemoteCounts, has_joined
 from muster.insight.text import format_span
+from muster.jobs.job.conditions import finish
 
 Word: TypeAlias = (
     Stage
@@ -248,8 +249,14 @@ def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], d
 
 
 def is_cancelling(job: JobRecord, pods: Iterable[Pod]) -> bool:
-    """Return whether a user cancelled the job and it, or one of its workers, has not ended."""
-    return job.is_cancelled and (job.end is None or not all(map(is_finished, pods)))
+    """Return whether a user cancelled the job and it, one of its Jobs or one of its workers has not ended.
+
+    A JobSet fails at once, and an unfinished Job of it may still create pods until its controller deletes it.
+    """
+    if not job.is_cancelled:
+        return False
+    goes_on = job.end is None or any(finish(one) is None for one in job.jobs)
+    return goes_on or not all(map(is_finished, pods))
 
 
 def _describe_grace(live: Iterable[Pod]) -> str:

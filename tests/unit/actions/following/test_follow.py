@@ -17,7 +17,7 @@ from muster.api.core import EVENT, POD
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError, forbidden, not_found, unauthorized
 from muster.cli.terminal.progress import Progress
-from muster.insight.jobs.state import Ending
+from muster.insight.jobs.state import Ending, JobState
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.containerlogs import STDOUT
@@ -59,8 +59,8 @@ class Server(MemoryServer):
         fields["metadata"] = metadata | fields.get("metadata", {})
         self._store(kind, f"default/{name}", fields, "MODIFIED" if old else "ADDED")
 
-    def job(self, *conditions):
-        status = {"conditions": [{"type": condition, "status": "True"} for condition in conditions]}
+    def job(self, *conditions, **more):
+        status = {"conditions": [{"type": condition, "status": "True"} | more for condition in conditions]}
         self.set(JOB, "j", spec={"completions": 1}, status=status)
 
     def pod(self, phase, code=0, name="j-0", stopped=False, **state):
@@ -223,6 +223,25 @@ def test_the_pods_are_looked_at_again_when_the_job_is_over():
         server.job("Failed")
 
     assert follow(server, script)[0].code == 4
+
+
+def test_a_cancelled_job_has_not_ended_while_a_pod_runs_that_the_watch_has_not_shown():
+    server = Server()
+    server.job()
+
+    async def script():
+        await asyncio.sleep(1)
+        server.break_streams()
+        server.fault = lambda request: busy(request) if "watch" in request.query and "/pods" in request.path else None
+        server.pod("Running", running={})
+        server.job("Failed", reason="Cancelled")
+        await asyncio.sleep(60)
+        server.fault = lambda _: None
+        server.pod("Failed", code=143)
+
+    reported: list[JobState] = []
+    assert follow(server, script, report=reported.append)[0] == Ending(1, "cancelled")
+    assert [state.word for state in reported] == ["Pending", "Cancelling", "Cancelled"]
 
 
 def test_a_job_that_is_deleted_has_ended():

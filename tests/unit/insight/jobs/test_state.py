@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.api.jobset import JobSet
+from muster.api.jobset import JOB_SET, JobSet
 from muster.api.meta import ObjectMeta
 from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state, parse_rank, parse_ranks
 from muster.insight.quota.state import QuotaState
@@ -183,9 +183,20 @@ def cancelled(*conditions):
     return record_of(msgspec.structs.replace(found.source, status=status))
 
 
+def cancelled_set(*ends):
+    """A cancelled JobSet, with a Job for each condition that ended one, or "" for one that goes on."""
+    conditions = [{"type": "Failed", "status": "True", "reason": "Cancelled"}]
+    jobset = msgspec.convert({"metadata": {"name": "s"}, "status": {"conditions": conditions}}, JobSet, strict=False)
+    meta = ObjectMeta(name="j", owner_references=(JOB_SET.refer_to_controller(jobset.metadata),))
+    jobs = [msgspec.structs.replace(job([(end, "")] if end else []).source, metadata=meta) for end in ends]
+    return record_of(jobset, jobs)
+
+
 @pytest.mark.parametrize(
     ("subject", "pods", "state"),
     [
+        pytest.param(cancelled_set("Complete", ""), [], JobState("Cancelling", 0, 0), id="a Job of it may make pods"),
+        pytest.param(cancelled_set("Complete"), [], JobState("Cancelled", 0, 0), id="its Jobs have ended or are gone"),
         pytest.param(
             cancelled("FailureTarget"),
             [pod("Running", conditions=[READY], grace=90), pod("Failed", grace=120)],
