@@ -167,6 +167,30 @@ main(sys.argv[1:])
             assert "Cancelled" in up("ps", name).stdout
 
 
+def test_a_run_that_is_told_to_end_while_it_says_that_it_leaves_cancels_the_job(up):
+    interrupted = f"""
+import os, sys
+from muster.cli import terminal
+from muster.cli.main import main
+from muster.cli.terminal import output
+
+say = output.say
+
+def interrupted(text):
+    say(text)
+    if text.startswith("follow it:"):
+        os.kill(os.getpid(), {signal.SIGTERM})
+
+output.say = interrupted
+main(sys.argv[1:])
+"""
+    line = [sys.executable, "-c", interrupted, "run", "--detach", "--name", "left", "--", "sleep", "1000"]
+    done = subprocess.run(line, env=up.env(), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "left\n"), done.stderr
+    assert "cancelling left (again to leave at once)" in done.stderr
+    assert "Cancelled" in up("ps", "left").stdout
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_what_shows_and_is_told_to_end_while_it_does_says_no_more(up, number):
     """Whichever of its tasks runs when it is told."""

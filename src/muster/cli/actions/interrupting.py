@@ -27,6 +27,7 @@ class Cancelling:
         self._leave = leave
         self._say = say
         self.code = 0  # the exit code that a shell reports for this signal
+        self._left = False  # whether the job goes on without this process
         self._tries = 0
         self._failed = False
         self._deletion: asyncio.Task[None] | None = None
@@ -34,14 +35,29 @@ class Cancelling:
     @property
     def begun(self) -> bool:
         """Whether there was an interrupt."""
-        return self._tries > 0
+        return self.code > 0
+
+    def note(self, number: int) -> None:
+        """Record an interrupt at once; `interrupt` follows when the event loop comes to it."""
+        if not self._left:
+            self.code = self.code or 128 + number
+
+    def leave_job(self) -> bool:
+        """Leave the job to itself, unless there was an interrupt; return whether the job is left.
+
+        Ignore all interrupts after that.
+        """
+        self._left = True
+        if self.begun:
+            self._left = False
+        return self._left
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
         """Handle Ctrl-C, or another signal that asks this process to end."""
-        if number == signal.SIGHUP and self.begun:
+        if self._left or (number == signal.SIGHUP and self._tries):
             return  # a closing terminal sends SIGHUP more than once
-        self.code = self.code or 128 + number
-        if self.begun and not self._failed:
+        self.note(number)
+        if self._tries and not self._failed:
             self._leave()
             return
         self._tries += 1

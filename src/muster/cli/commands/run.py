@@ -2,8 +2,9 @@
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -257,7 +258,7 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
     line = LiveLine()
     cancelling = Cancelling(gang.name, end, leave, line.say)
     staying = asyncio.create_task(_stay(session, gang, submitting, cancelling, line, detach=detach, embedded=embedded))
-    with _handling_signals(cancelling.interrupt), line:
+    with _handling_signals(cancelling), line:
         try:
             ending = await staying
         except asyncio.CancelledError:
@@ -301,11 +302,15 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
 
 @contextmanager
-def _handling_signals(interrupt: Callable[[int], None]) -> Iterator[None]:
-    """Call `interrupt` with each signal that asks this command to end."""
+def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
+    """Interrupt with each signal that asks this command to end.
+
+    The loop may come to a signal late, and the command has to know at once that it does not leave the job running.
+    """
     loop, signals = asyncio.get_running_loop(), unignored()
     for number in signals:
-        loop.add_signal_handler(number, interrupt, number)
+        loop.add_signal_handler(number, cancelling.interrupt, number)
+        signal.signal(number, lambda number, _frame: cancelling.note(number))  # beside the loop's own handling
     try:
         yield
     finally:
@@ -359,7 +364,8 @@ async def _stay(
             say(forecast)
         name = gang.name
         say(f"follow it:  muster logs -f {name}\nlook at it: muster ps\nstop it:    muster cancel {name}")
-        return Ending(0, "")
+        if cancelling.leave_job():
+            return Ending(0, "")
     return await _follow(session, gang, created, line)
 
 
