@@ -244,3 +244,11 @@ def test_what_a_job_prints_while_the_cluster_stops_is_seen(up):
         process.kill()
         process.communicate()
     assert out == "bye\n"
+
+
+def test_gpus_that_the_machine_does_not_have_are_said_at_the_start_and_in_the_status(muster):
+    said = "node-0 offers 0 of 4096 nvidia.com/gpu: the machine has no more"
+    assert said in muster("up", "--detach", "--port", "0", "--nodes", "process,nvidia.com/gpu=4096").stdout
+    [line] = [line for line in muster("status").stdout.splitlines() if line.startswith("mend")]
+    assert said in line
+    muster("down")

@@ -1,12 +1,14 @@
 """Reads the state of nodes."""
 
-from muster.api.conditions import is_true
+from muster.api.conditions import find, is_true
 from muster.api.core import Node, Taint
 
 # Where a node is, at the narrowest: its own name for most.
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 DISK_PRESSURE = "DiskPressure"
+# The kubelet's message. Our nodes add which disk is full.
+DISK_PRESSURE_MESSAGE = "kubelet has disk pressure"
 
 # The taints of a node that nobody hears of, of one that says that it takes no pods, and of one that is off for good.
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -23,6 +25,12 @@ def is_ready(node: Node) -> bool:
 def has_full_disk(node: Node) -> bool:
     """Return whether the node reports that its disk is full, and takes no more pods."""
     return is_true(node.status.conditions, DISK_PRESSURE)
+
+
+def describe_full_disk(node: Node) -> str:
+    """Return which disk of the node is full, as `the disk of /var/lib/muster is full`; "" if the node does not say."""
+    condition = find(node.status.conditions, DISK_PRESSURE)
+    return condition.message.removeprefix(DISK_PRESSURE_MESSAGE).lstrip(": ") if condition is not None else ""
 
 
 def has_taint(node: Node, key: str, effect: str = "") -> bool:

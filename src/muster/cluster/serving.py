@@ -52,11 +52,12 @@ class Options:
     make_pages: MakePages | None = None
 
 
-async def serve(options: Options, ready: Callable[[str, str, str], None]) -> None:
+async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -> None:
     """Run until SIGTERM or SIGINT, then end all pods and stop.
 
     ready: called once everything serves, with the URL for this machine, the URL for other machines ("" for none),
-    and how process nodes keep the limits of containers ("" without such nodes).
+    how process nodes keep the limits of containers ("" without such nodes), and what they offer less than was asked
+    for.
     Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()
@@ -92,7 +93,7 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
                 entrance.credentials.write_kubeconfig(options.home / "kubeconfig", entrance.url)
                 await _wait_until_started(running, stopping)
                 if not stopping.is_set():
-                    ready(entrance.url, entrance.outside, _describe_enforcement(running))
+                    ready(entrance.url, entrance.outside, _describe_enforcement(running), _describe_shortages(running))
                     await running.until(stopping.wait())
                 await running.end()  # before the front stops, so that clients see how their jobs end
             finally:
@@ -127,6 +128,10 @@ async def _wait_until_started(running: Running, stopping: asyncio.Event) -> None
 
 def _describe_enforcement(running: Running) -> str:
     return "; ".join(dict.fromkeys(node.enforcement for node in running.nodes))
+
+
+def _describe_shortages(running: Running) -> str:
+    return "\n".join(f"{node.node_name} offers {node.shortage}" for node in running.nodes if node.shortage)
 
 
 def _give_backups(plane: ControlPlane) -> None:

@@ -14,14 +14,17 @@ from muster.api.conditions import find
 from muster.api.core import Node
 from muster.api.kueue import STOP_NONE, ClusterQueue, LocalQueue, ResourceFlavor
 from muster.api.kueue.names import FLAVOR_NOT_FOUND, TOPOLOGY_NOT_FOUND
-from muster.api.nodes import has_full_disk, is_ready
+from muster.api.nodes import describe_full_disk, has_full_disk, is_ready
+from muster.api.ours.embedded import SHORTAGE_ANNOTATION
 from muster.api.ours.gpus import GPU_PROBLEM, GPUS_ANNOTATION, parse_gpus
 from muster.insight.clusters import ClusterState
 from muster.insight.jobs.state import tells_never
 from muster.insight.quota.queues import describe_resume, explain_inactive
 from muster.insight.text import count_things, list_names
 
-Topic: TypeAlias = Literal["engine", "nodes", "gpus", "flavor", "clusterqueue", "localqueue", "job", "cluster"]
+Topic: TypeAlias = Literal[
+    "server", "engine", "nodes", "shortage", "gpus", "flavor", "clusterqueue", "localqueue", "job", "cluster"
+]
 
 # The most troubles of one topic that are told one by one.
 _MOST_ALIKE = 5
@@ -71,6 +74,7 @@ def find_troubles(scene: Scene) -> list[Trouble]:
         *_find_engine(scene.silence),
         *_find_absence_of_nodes(scene),
         *_find_nodes(scene.nodes or ()),
+        *_limit(_find_shortages(scene.nodes or ()), "node"),
         *_find_gpus(scene.nodes or ()),
         *_limit(_find_clusters(scene.clusters or ()), "worker cluster"),
         *_limit(_find_flavors(scene), "ResourceFlavor"),
@@ -133,6 +137,15 @@ def _make_node_trouble(names: Sequence[str], sentence: str, advice: str, *, grav
 
 def _count_nodes(names: Sequence[str], nodes: Sequence[Node]) -> str:
     return f"{len(names)} of {count_things(len(nodes), 'node', 'nodes')}"
+
+
+def _find_shortages(nodes: Sequence[Node]) -> Iterator[Trouble]:
+    """Find the nodes that offer less than they were started with."""
+    for node in nodes:
+        if shortage := node.metadata.annotations.get(SHORTAGE_ANNOTATION):
+            name = node.metadata.name
+            advice = "Mend the machine, or start the server with what it has: muster restart --nodes process"
+            yield Trouble("shortage", f"{name} offers {shortage}", advice, grave=False, name=name)
 
 
 def _find_gpus(nodes: Sequence[Node]) -> Iterator[Trouble]:

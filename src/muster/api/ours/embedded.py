@@ -19,6 +19,9 @@ SERVER_MACHINE: Final = "muster.dev/server-machine"
 # The label of a process node that joined a cluster, which identifies the node independently of its name.
 NODE_IDENTITY: Final = "muster.dev/node-identity"
 
+# The annotation of a Node that offers less than it was started with, which says what is missing.
+SHORTAGE_ANNOTATION: Final = "muster.dev/offers-less"
+
 # The mark of a node that ends its own pods when it has not reached the server for as long as the pods tolerate that
 # (`muster.cluster.nodes.fence`). After this time the server can rely on it that none of them runs.
 FENCED_ANNOTATION: Final = "muster.dev/fenced"

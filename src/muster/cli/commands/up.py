@@ -133,11 +133,12 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
     )
     is_ready = False
 
-    def ready(url: str, outside: str, enforcement: str) -> None:
+    def ready(url: str, outside: str, enforcement: str, shortages: str) -> None:
         nonlocal is_ready
         write_options(home, resolved.options)
         is_ready = True
         limits = f"limits: {enforcement}\n" if enforcement else ""
+        limits += f"{shortages}\n" if shortages else ""
         local = _describe_local(resolved.options.socket)
         text = f"ready: {url}, process {os.getpid()}\n{local}{limits}{_make_warning(outside)}{make_export(home)}\n"
         if ready_fd is not None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.api.core import NAMESPACE, NODE, POD, ObjectReference, Pod
+from muster.api.ours.embedded import SHORTAGE_ANNOTATION
 from muster.api.ours.limits import LIMITS_ANNOTATION, describe_enforcement
 from muster.api.ours.usage import USAGE_ANNOTATION, Usage
 from muster.api.pods import SHUTDOWN_MESSAGE, is_finished
@@ -140,6 +141,7 @@ class ProcessNode:
         self._network = network
         self._state = state
         self._offered = resources or {}
+        self._shortages: list[str] = []  # what the machine does not have of it, as sentences
         self._outlive_server = outlive_server
         self._defaults = defaults or {}
         self._states = states
@@ -191,7 +193,7 @@ class ProcessNode:
             self._holder,
             self._lease_seconds,
             kit.fence,
-            {LIMITS_ANNOTATION: self.enforcement},
+            {LIMITS_ANNOTATION: self.enforcement} | ({SHORTAGE_ANNOTATION: self.shortage} if self.shortage else {}),
         )
         await self._heartbeat.register()
         for notice in (*self._storage.notices, *map(_describe_foreign, self._storage.foreign())):
@@ -270,6 +272,15 @@ class ProcessNode:
             groups.version if groups is not None else 0, controllers, self._kit.no_cgroups_because
         )
 
+    @property
+    def shortage(self) -> str:
+        """What the node offers less than it was started with, as `0 of 2 nvidia.com/gpu: ...`; "" if all is there."""
+        return "; ".join(self._shortages)
+
+    def _note_shortage(self, sentence: str) -> None:
+        log.warning("%s: offers %s", self.node_name, sentence)
+        self._shortages.append(sentence)
+
     async def _sweep_orphans(self) -> None:
         orphans = processes.Orphans()
         while True:
@@ -298,7 +309,7 @@ class ProcessNode:
         try:
             gpus = await discover()
         except NoAnswerError as error:
-            log.warning("%s: %s: the node offers no GPUs", self.node_name, error)
+            self._note_shortage(f"no GPUs: {error}")
             gpus = ()
         return machine.part(machine.discover(self._state, gpus), *share)
 
@@ -332,7 +343,8 @@ class ProcessNode:
         scratch = self._storage.scratch()
         allocatable = offered(self._machine, self._offered)
         for resource in (one for one in offers if amount(one, allocatable[one]) < offers[one]):
-            log.warning("%s: offers %s %s: the machine has no more", self.node_name, allocatable[resource], resource)
+            wanted = self._offered[resource]
+            self._note_shortage(f"{allocatable[resource]} of {wanted} {resource}: the machine has no more")
         isolated = await self._probe_isolation(scratch)
         self._remover.add([scratch])
         if not isolated.complete:
