@@ -189,6 +189,41 @@ rm {muster.home}/ballast
     or shutil.which("mount") is None,
     reason="needs a mount namespace for a small disk",
 )
+@pytest.mark.parametrize(
+    ("full", "said"),
+    [
+        ("home", "The server is not ready: storage failed: no space left for"),  # a home so small has no reserve
+        ("home/nodes", "a full disk keeps new pods from starting: node-0 (the disk of"),
+    ],
+)
+def test_status_says_which_disk_is_full_and_fails_while_it_is(muster, full, said):
+    disk = muster.home.parent / full
+    script = f"""
+mkdir -p -m 700 {muster.home} {disk}
+mount -t tmpfs -o size=24m,mode=700 tmpfs {disk}
+{muster.command} up --detach --port 0 > /dev/null
+{muster.command} status 1>&2 || echo "not well at first"
+cat /dev/zero > {disk}/ballast 2> /dev/null
+for _ in $(seq 60); do {muster.command} status | grep "{said}" && break; sleep 0.5; done
+{muster.command} status > /dev/null || echo "not well"
+rm {disk}/ballast
+for _ in $(seq 60); do {muster.command} status > /dev/null && echo "well again" && break; sleep 0.5; done
+{muster.command} down > /dev/null
+"""
+    inside = ["unshare", "-Urm", "sh", "-c", script]
+    done = subprocess.run(inside, env=muster.env(), capture_output=True, text=True, timeout=150, check=False)
+    assert "not well at first" not in done.stdout, done.stderr
+    line, *rest = done.stdout.splitlines()
+    assert said in line
+    assert str(muster.home) in line
+    assert rest == ["not well", "well again"]
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode != 0
+    or shutil.which("mount") is None,
+    reason="needs a mount namespace for a small disk",
+)
 def test_who_reads_a_log_is_told_what_a_full_disk_took_of_its_end(muster):
     """Also if the container has ended before there was room to say so in the log itself."""
     script = f"""

@@ -69,7 +69,7 @@ def test_a_pod_has_ended_before_it_is_written_off(tmp_path: Path, seed: int) -> 
             network = BadNetwork(plane.client().transport, random)
             client, clock = Client(network), world.clock
             found, ours = machine.discover(tmp_path), (Gpus(()), "identity", "holder", lease)
-            heartbeat = Heartbeat(client, clock, NAME, found, {"cpu": "3"}, tmp_path, "10.1.2.3", 0, *ours)
+            heartbeat = Heartbeat(client, clock, NAME, found, {"cpu": "3"}, (tmp_path,), "10.1.2.3", 0, *ours)
             await heartbeat.register()
             beats = asyncio.create_task(heartbeat.run())
             tolerations = [{"key": node_object.TAINT.key, "operator": "Exists"}]
@@ -110,7 +110,7 @@ def test_a_pod_that_comes_to_an_agent_that_wakes_up_has_its_whole_time(tmp_path:
             world, network = World(plane), BadNetwork(plane.client().transport, Random(1))
             clock, found = plane.inputs.clock, machine.discover(tmp_path)
             ours = (Gpus(()), "identity", "holder", lease)
-            heartbeat = Heartbeat(Client(network), clock, NAME, found, {"cpu": "3"}, tmp_path, "10.1.2.3", 0, *ours)
+            heartbeat = Heartbeat(Client(network), clock, NAME, found, {"cpu": "3"}, (tmp_path,), "10.1.2.3", 0, *ours)
             await heartbeat.register()
             beats = asyncio.create_task(heartbeat.run())
             await clock.sleep(1)

@@ -47,7 +47,7 @@ def beating(state: Path, story: Callable[[Site], Awaitable[None]], identity: str
         async with running(controllers=False) as plane:
             client, clock = plane.client(), plane.inputs.clock
             found = machine.discover(state)
-            heartbeat = Heartbeat(client, clock, NAME, found, {"cpu": "3"}, state, "10.1.2.3", 0, Gpus(()), identity)
+            heartbeat = Heartbeat(client, clock, NAME, found, {"cpu": "3"}, (state,), "10.1.2.3", 0, Gpus(()), identity)
             await heartbeat.register()
             beats = asyncio.create_task(heartbeat.run())
             try:

@@ -184,6 +184,7 @@ async def begun(
     beside: Beside = _nothing_beside,
     definitions: Iterable[Document] = (),
     find_account: FindAccount | None = None,
+    disks: Sequence[Path] = (),
 ) -> AsyncIterator[Running]:
     """Run a control plane whose controllers and nodes are starting.
 
@@ -193,6 +194,7 @@ async def begun(
     find_account: looks up the Unix account of a pod by its id, under a system server.
     beside: what else the host runs with the control plane.
     definitions: those of kinds that are served anyway.
+    disks: directories, besides `state`, whose disks need room before more pods start.
     """
     inputs, trust = ExternalInputs(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
     configuration = _with_release_address(configuration)
@@ -204,7 +206,7 @@ async def begun(
             for announcer in entrance.announcers(plane.manager):
                 plane.manager.add(announcer)
         process_nodes = await add_nodes(
-            plane, state, nodes, adopt=adopt, variables=variables, find_account=find_account
+            plane, state, nodes, adopt=adopt, variables=variables, find_account=find_account, disks=disks
         )
         manager = asyncio.create_task(plane.manager.run(), name="manager")
         clock = plane.inputs.clock
@@ -279,6 +281,7 @@ async def add_nodes(
     adopt: bool,
     variables: Mapping[str, str] = NO_VARIABLES,
     find_account: FindAccount | None = None,
+    disks: Sequence[Path] = (),
 ) -> list[ProcessNode]:
     """Add the nodes to the manager, connect the server to their pods, and end what earlier servers have left."""
     manager = plane.manager
@@ -316,6 +319,7 @@ async def add_nodes(
                 states=states,
                 share=(len(process_nodes), shares),
                 played_gpus=spec.played_gpus,
+                disks=disks,
                 find_account=find_account,
             )
             # Only a server that is asked to stop ends the pods: the next one finds those that a failed server leaves.

@@ -83,6 +83,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
             beside=beside,
             definitions=options.definitions,
             find_account=find_account if options.local_socket is not None else None,
+            disks=(options.home,),
         ) as running:
             await end_everything(other_state)  # of a server with this home that ran its pods as other users
             if options.audit_policy is not None:

@@ -55,11 +55,12 @@ class Trouble(Struct, frozen=True):
 class Scene(Struct, frozen=True):
     """What a user sees of a cluster; None for each kind that the user may not list, or that is not served.
 
-    silence: why no engine answers; "" if one does. jobs: the lines of `reader.jobs`.
-    clusters: the workers of MultiKueue.
+    silence: why no engine answers; "" if one does. unready: the checks of the server that fail, and why.
+    jobs: the lines of `reader.jobs`. clusters: the workers of MultiKueue.
     """
 
     silence: str = ""
+    unready: Sequence[str] = ()
     nodes: Sequence[Node] | None = None
     flavors: Sequence[ResourceFlavor] | None = None
     cluster_queues: Sequence[ClusterQueue] | None = None
@@ -71,6 +72,7 @@ class Scene(Struct, frozen=True):
 def find_troubles(scene: Scene) -> list[Trouble]:
     """Return all that needs attention, the grave first. Of many alike, only a few are named."""
     troubles = [
+        *(Trouble("server", f"The server is not ready: {one}", "Its log says more") for one in scene.unready),
         *_find_engine(scene.silence),
         *_find_absence_of_nodes(scene),
         *_find_nodes(scene.nodes or ()),
@@ -120,7 +122,9 @@ def _find_nodes(nodes: Sequence[Node]) -> Iterator[Trouble]:
         yield _make_node_trouble(lost, said, "Look at the machine and its agent: kubectl describe node NODE")
     if full:
         said = f"The disk of {_count_nodes(full, nodes)} is full, so no new pods start there: {list_names(full)}"
-        yield _make_node_trouble(full, said, "Free some of the disk")
+        disk = next((describe_full_disk(node) for node in nodes if has_full_disk(node)), "")
+        which = f": {disk}" if disk and len(full) == 1 else ""
+        yield _make_node_trouble(full, said + which, "Free some of the disk")
     if nodes and not any(is_ready(node) and not node.spec.unschedulable for node in nodes):
         yield Trouble("nodes", "No node takes new pods: all are cordoned or not ready", "Uncordon one, or add nodes")
     elif cordoned:

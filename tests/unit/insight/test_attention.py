@@ -13,7 +13,7 @@ from muster.insight.jobs.state import Verdict
 
 
 def node(name: str, ready: str = "True", labels: Any = None, **more: Any) -> Node:
-    gpus = {"muster.dev/gpus": more.pop("gpus", "")}
+    gpus = {"muster.dev/gpus": more.pop("gpus", ""), "muster.dev/offers-less": more.pop("short", "")}
     conditions = [{"type": "Ready", "status": ready}, *more.pop("conditions", [])]
     meta = {"name": name, "labels": labels or {}, "annotations": gpus}
     return msgspec.convert({"metadata": meta, "spec": more, "status": {"conditions": conditions}}, Node)
@@ -65,6 +65,10 @@ CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
         [],
     ),
     "nothing that the user may see": (Scene(), []),
+    "a server that is not ready": (
+        Scene(unready=["storage failed: no space left for /srv/store.db"]),
+        [("server", True, "not ready: storage failed: no space left for /srv/store.db", "Its log says more")],
+    ),
     "no engine": (
         Scene(silence="no engine answers"),
         [("engine", True, "No engine answers", "muster controllers")],
@@ -80,6 +84,27 @@ CASES: dict[str, tuple[Scene, list[tuple[str, bool, str, str]]]] = {
     "a node with a full disk": (
         Scene(nodes=[WELL, node("n2", conditions=[{"type": "DiskPressure", "status": "True"}])]),
         [("nodes", True, "The disk of 1 of 2 nodes is full", "Free some of the disk")],
+    ),
+    "a node that says which disk is full": (
+        Scene(
+            nodes=[
+                node(
+                    "n2",
+                    conditions=[
+                        {
+                            "type": "DiskPressure",
+                            "status": "True",
+                            "message": "kubelet has disk pressure: the disk of /srv is full",
+                        }
+                    ],
+                )
+            ]
+        ),
+        [("nodes", True, "no new pods start there: n2: the disk of /srv is full", "Free some of the disk")],
+    ),
+    "a node that offers less than was asked for": (
+        Scene(nodes=[node("n2", short="0 of 2 nvidia.com/gpu: the machine has no more")]),
+        [("shortage", False, "n2 offers 0 of 2 nvidia.com/gpu: the machine has no more", "muster restart --nodes")],
     ),
     "a node that is cordoned": (
         Scene(nodes=[WELL, node("n2", unschedulable=True)]),

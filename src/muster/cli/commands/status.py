@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ def command(**options: Any) -> None:
 
     Each line `mend` is something that is configured wrongly or stopped, with what to do about it.
 
-    A cluster is unhealthy if a node is not ready, or if no node takes pods as all are cordoned.
+    A cluster is unhealthy if a node is not ready, or if no node takes pods, as each is cordoned or its disk is full.
     """
     target = Target.of(options)
     home = Home.find(os.environ)
@@ -45,7 +45,7 @@ def command(**options: Any) -> None:
 async def _status(target: Target, home: Home) -> int:
     import msgspec
 
-    from muster.api.nodes import has_full_disk, is_ready
+    from muster.api.nodes import describe_full_disk, has_full_disk, is_ready
     from muster.api.ours.limits import LIMITS_ANNOTATION
     from muster.cli.terminal.output import say
     from muster.insight.attention import find_troubles
@@ -56,7 +56,6 @@ async def _status(target: Target, home: Home) -> int:
 
     async with connect(target) as session:
         version = msgspec.json.decode((await session.client.raw(Request("GET", "/version"))).body)["gitVersion"]
-        ready = await session.client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
         now = RealClock().now()
         scene = await read_scene(session.client, session.namespace, now, say)
     nodes = scene.nodes
@@ -66,10 +65,13 @@ async def _status(target: Target, home: Home) -> int:
         click.echo(f"upgrade  {upgrade}")
     well = sum(map(is_ready, nodes or ()))
     cordoned = [node.metadata.name for node in nodes or () if node.spec.unschedulable]
-    takes_pods = not nodes or any(is_ready(node) and not node.spec.unschedulable for node in nodes)
+    takes_pods = not nodes or any(
+        is_ready(node) and not node.spec.unschedulable and not has_full_disk(node) for node in nodes
+    )
     if nodes is not None:
-        full = [node.metadata.name for node in nodes if has_full_disk(node)]
-        click.echo(f"nodes    {well} of {len(nodes)} ready{_describe_cordoned(cordoned)}{describe_full(full)}")
+        full = {node.metadata.name: describe_full_disk(node) for node in nodes if has_full_disk(node)}
+        said = f"{well} of {len(nodes)} ready{_describe_cordoned(cordoned)}{describe_full(full)}"
+        click.echo(f"nodes    {escape_controls(said)}")
         for enforcement in dict.fromkeys(filter(None, (n.metadata.annotations.get(LIMITS_ANNOTATION) for n in nodes))):
             click.echo(f"limits   {escape_controls(enforcement)}")
     words = Counter(row["state"] for row in scene.jobs)
@@ -79,9 +81,7 @@ async def _status(target: Target, home: Home) -> int:
     for trouble in find_troubles(scene):
         if trouble.topic not in _IN_LINES:
             click.echo(f"mend     {escape_controls(trouble.sentence)}. {escape_controls(trouble.advice)}")
-    if ready.status != 200:
-        click.echo(ready.body.decode(errors="replace").rstrip())
-    return 0 if ready.status == 200 and not scene.silence and well == len(nodes or ()) and takes_pods else 1
+    return 0 if not scene.unready and not scene.silence and well == len(nodes or ()) and takes_pods else 1
 
 
 def find_installed_release() -> str:
@@ -115,8 +115,9 @@ def _describe_cordoned(names: Sequence[str]) -> str:
     return f"; cordoned, so no new pods start there: {list_names(names)} (kubectl uncordon NODE)" if names else ""
 
 
-def describe_full(names: Sequence[str]) -> str:
-    """Return which nodes have a full disk; "" if none has."""
+def describe_full(disks: Mapping[str, str]) -> str:
+    """Return which nodes have a full disk; "" if none has. disks: which disk is full, by node; "" if it is not said."""
     from muster.insight.text import list_names
 
-    return f"; their disk is full, so no new pods start there: {list_names(names)}" if names else ""
+    names = [f"{name} ({disk})" if disk else name for name, disk in disks.items()]
+    return f"; a full disk keeps new pods from starting: {list_names(names)}" if names else ""

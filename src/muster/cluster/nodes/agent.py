@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,7 @@ class ProcessNode:
     holder: the holder identity in the node's Lease; the node's name by default.
     lease_seconds: the duration of the Lease.
     port: the port of the node's HTTPS endpoint; 0 for none, None if no server needs one.
+    disks: directories besides `state` whose disks have to have room before more pods start.
     find_account: returns the Unix account that a pod of a system server runs as, or raises `AccountError`; None for a
     node whose pods run as its own user.
     played_gpus: how many GPUs the node simulates instead of the machine's.
@@ -128,6 +129,7 @@ class ProcessNode:
         lease_seconds: int = LEASE_SECONDS,
         port: int | None = None,
         played_gpus: int = 0,
+        disks: Sequence[Path] = (),
         find_account: Callable[[int], Account] | None = None,
     ) -> None:
         self.name = f"node-agent-{name}"
@@ -140,6 +142,7 @@ class ProcessNode:
         self._recorder = recorder
         self._network = network
         self._state = state
+        self._disks = (state, *disks)
         self._offered = resources or {}
         self._shortages: list[str] = []  # what the machine does not have of it, as sentences
         self._outlive_server = outlive_server
@@ -185,7 +188,7 @@ class ProcessNode:
             self.node_name,
             self._machine,
             kit.allocatable,
-            self._state,
+            self._disks,
             self._host_address,
             self._port,
             kit.gpus,

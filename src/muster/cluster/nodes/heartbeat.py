@@ -8,7 +8,7 @@ guest's fence.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -64,7 +64,7 @@ class Heartbeat:
         name: str,
         node_machine: Machine,
         resources: Mapping[str, Quantity],
-        state: Path,
+        disks: Sequence[Path],
         address: str,
         port: int | None,
         gpus: Gpus,
@@ -77,6 +77,7 @@ class Heartbeat:
         """Make the heartbeat of a node.
 
         annotations: further annotations of the Node, as long as this agent runs.
+        disks: the directories whose disks the node needs.
         identity: the machine's, if it is a guest.
         holder: the holder of the Lease, by default the node.
         """
@@ -85,7 +86,7 @@ class Heartbeat:
         self._name = name
         self._machine = node_machine
         self._resources = resources
-        self._state = state
+        self._disks = disks
         self._annotations = annotations
         self._address, self._port, self._identity = address, port, identity
         self._gpus = gpus
@@ -292,7 +293,7 @@ class Heartbeat:
             self._known_status.conditions,
             self._clock.now(),
             problem=self._problem,
-            full_disk=machine.has_full_disk(self._state),
+            full_disk=machine.find_full_disk(self._disks),
             gpu_problem=self._gpus.problem() if self._gpus.devices else None,
         )
 

@@ -19,7 +19,7 @@ from muster.api.core import (
 )
 from muster.api.groups.coordination import Lease, LeaseSpec
 from muster.api.meta import ObjectMeta, OwnerReference
-from muster.api.nodes import DISK_PRESSURE, HOSTNAME_LABEL
+from muster.api.nodes import DISK_PRESSURE, DISK_PRESSURE_MESSAGE, HOSTNAME_LABEL
 from muster.api.ours.embedded import FENCED_ANNOTATION, NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.api.ours.gpus import GPU_PROBLEM
 from muster.api.values.quantity import Quantity, amount
@@ -106,18 +106,19 @@ def conditions(
     now: datetime,
     *,
     problem: str = "",
-    full_disk: bool = False,
+    full_disk: str = "",
     gpu_problem: str | None = None,
 ) -> tuple[NodeCondition, ...]:
     """Return the node's conditions, with Ready unless there is a problem.
 
     Unchanged conditions keep their transition times.
+    full_disk: which disk is full; "" if none is.
     gpu_problem: the problem of the node's GPUs; None for a node without any.
     """
     wanted = []
     for type, reason, message in _PRESSURES:
         if type == DISK_PRESSURE and full_disk:
-            wanted.append((type, "True", "KubeletHasDiskPressure", "kubelet has disk pressure"))
+            wanted.append((type, "True", "KubeletHasDiskPressure", f"{DISK_PRESSURE_MESSAGE}: {full_disk}"))
         else:
             wanted.append((type, "False", reason, message))
     if gpu_problem is not None:

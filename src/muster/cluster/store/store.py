@@ -93,6 +93,7 @@ class Store:
         self._listeners: defaultdict[str, list[Callable[[Change], None]]] = defaultdict(list)
         self._open = False
         self._refusal: WriteRefused | None = StoreClosed()  # why writes are refused
+        self._last_refusal: WriteRefused | None = None  # why the last batch was refused, until one is committed
 
     async def open(self) -> Self:
         """Read everything. Raises `DataDirectoryError`."""
@@ -105,6 +106,11 @@ class Store:
                 raise
         self._open, self._refusal = True, None
         return self
+
+    @property
+    def trouble(self) -> str:
+        """Why the last writes were refused; "" if they were made."""
+        return self._last_refusal.status.message if self._last_refusal is not None else ""
 
     async def close(self) -> None:
         """Commit what is pending, end all watches and close the journal."""
@@ -259,6 +265,7 @@ class Store:
                 if changes:
                     await self._journal.append([_make_record(change) for change in changes])
                     self._publish_changes(changes)
+                    self._last_refusal = None
             except WriteRefused as refusal:
                 self._take_back(batch, refusal)
             except BaseException as error:
@@ -302,6 +309,7 @@ class Store:
 
     def _take_back(self, batch: _Batch, refusal: WriteRefused) -> None:
         refused, self._queue = batch + self._queue, []
+        self._last_refusal = refusal
         self._pending.clear()
         for write in refused:
             if not write.done.done():

@@ -11,6 +11,10 @@ from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
 from muster.insight.reader.visible import visible_job_rows
 from muster.runtime.client import Client
+from muster.runtime.transport import Request
+
+# The start of a line of `/readyz` about a check that fails.
+_FAILED = "[-]"
 
 
 async def read_scene(
@@ -29,12 +33,14 @@ async def read_scene(
     Raises:
         ApiError: the user may not see the jobs of their own namespace.
     """
+    unready = await _list_failed_checks(client)
     silence = "" if await is_led(client, now) else NOT_LED
     nodes = await list_or_say(client, NODE_LINES, "", say, "nodes")
     jobs, where = await visible_job_rows(client, own, now, say, find_memo)
     workers = await list_or_none(client, MULTI_KUEUE_CLUSTER)
     return Scene(
         silence=silence,
+        unready=unready,
         nodes=nodes,
         flavors=await list_or_none(client, RESOURCE_FLAVOR),
         cluster_queues=await list_or_none(client, CLUSTER_QUEUE),
@@ -42,3 +48,10 @@ async def read_scene(
         jobs=jobs,
         clusters=None if workers is None else find_cluster_states(workers, (), {}),
     )
+
+
+async def _list_failed_checks(client: Client) -> tuple[str, ...]:
+    """Return what the server says of each check of its readiness that fails; nothing if it answers with no list."""
+    answer = await client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
+    lines = answer.body.decode(errors="replace").splitlines()
+    return tuple(line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED))

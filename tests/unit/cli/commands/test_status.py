@@ -7,9 +7,10 @@ from muster.cli.commands.status import describe_full, describe_upgrade
 
 
 def test_nodes_with_a_full_disk_are_named() -> None:
-    assert describe_full([]) == ""
-    assert describe_full(["a", "b"]) == "; their disk is full, so no new pods start there: a, b"
-    assert describe_full([f"n{number}" for number in range(7)]).endswith(": n0, n1, n2, n3, n4 and 2 more")
+    assert describe_full({}) == ""
+    disks = {"a": "", "b": "the disk of /srv is full"}
+    assert describe_full(disks) == "; a full disk keeps new pods from starting: a, b (the disk of /srv is full)"
+    assert describe_full({f"n{number}": "" for number in range(7)}).endswith(": n0, n1, n2, n3, n4 and 2 more")
 
 
 def node(runtime: str, **annotations: str) -> Node:

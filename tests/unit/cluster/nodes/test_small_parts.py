@@ -121,12 +121,14 @@ def test_only_what_changed_is_written(make_pod):
 def test_node_conditions_keep_their_times():
     first = node_object.conditions((), NOW)
     later = NOW + timedelta(minutes=1)
-    second = node_object.conditions(first, later, full_disk=True)
+    second = node_object.conditions(first, later, full_disk="the disk of /srv is full")
     assert node_object.same(first, node_object.conditions(first, later))
     assert not node_object.same(first, second)
     times = {c.type: (c.status, c.last_transition_time, c.last_heartbeat_time) for c in second}
     assert times["Ready"] == ("True", NOW, later)
     assert times["DiskPressure"] == ("True", later, later)
+    said = {c.type: c.message for c in second}["DiskPressure"]
+    assert said == "kubelet has disk pressure: the disk of /srv is full"
     down = node_object.conditions(second, later, problem="node is shutting down")
     assert [(c.status, c.reason, c.message) for c in down if c.type == "Ready"] == [
         ("False", "KubeletNotReady", "node is shutting down")
@@ -175,6 +177,7 @@ def test_a_disk_is_full_with_little_left_or_hardly_any_of_a_small_one(monkeypatc
     found = SimpleNamespace(f_frsize=4096, f_blocks=size // 4096, f_bavail=free // 4096)
     monkeypatch.setattr(os, "statvfs", lambda _path: found)
     assert machine.has_full_disk(tmp_path) == full
+    assert machine.find_full_disk([tmp_path]) == (f"the disk of {tmp_path} is full" if full else "")
 
 
 @pytest.fixture

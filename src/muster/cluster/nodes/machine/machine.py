@@ -2,6 +2,7 @@
 
 import os
 import platform
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -56,12 +57,18 @@ def part(machine: Machine, number: int, of: int) -> Machine:
     )
 
 
-def has_full_disk(state: Path) -> bool:
+def find_full_disk(directories: Iterable[Path]) -> str:
+    """Return which of the directories is on a full disk, as `the disk of /var/lib/muster is full`; "" if none is."""
+    full = next((one for one in directories if has_full_disk(one)), None)
+    return f"the disk of {full} is full" if full is not None else ""
+
+
+def has_full_disk(directory: Path) -> bool:
     """Return whether the disk is too full for more pods: less than 64 MiB free, or a twentieth of a small disk.
 
     The kubelet's tenth would reserve a terabyte of a large disk, and large disks are often nearly full.
     """
-    disk = os.statvfs(state)
+    disk = os.statvfs(directory)
     return disk.f_bavail * disk.f_frsize < min(_LEAST_FREE, disk.f_blocks * disk.f_frsize // 20)
 
 
