@@ -23,6 +23,11 @@ Conditions = tuple[Condition, ...]
 PREVIOUSLY: Final = "Previously: "
 
 
+def describe_gates(names: str) -> str:
+    """Return the message of a Workload that its gates, as in the annotation, keep from being queued (Kueue KEP-6915)."""
+    return f"Admission is gated by: {names}"
+
+
 def since(condition: Condition | None, default: datetime) -> datetime:
     """Return when the condition last changed its status; `default` if the condition does not tell."""
     return condition.last_transition_time or default if condition is not None else default

@@ -22,10 +22,14 @@ from muster.api.kueue.names import (
 from muster.api.managed.dispatch import barred_in
 from muster.api.managed.variants import is_parent, is_variant
 from muster.api.meta import ObjectMeta
+from muster.api.ours.deferral import GATE
 from muster.insight.text import group_alike
 from muster.jobs.interruption import HELD
-from muster.queueing.conditions import PREVIOUSLY
+from muster.queueing.conditions import PREVIOUSLY, describe_gates
 from muster.queueing.jobframework.slices import waits_to_replace
+
+# The reason of a Workload that waited for a time or for other jobs. Its job says more, or has just stopped to wait.
+_DEFERRED = describe_gates(GATE)
 
 # The words before the numbers, which are redundant if there is only one podset.
 _PREAMBLE = re.compile(r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )")
@@ -127,6 +131,8 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
     granted = status.admission.pod_set_assignments if status.admission is not None else ()
     if reason == DEACTIVATED_MESSAGE:
         reason = _DEACTIVATED.get(word, "")
+    if reason == _DEFERRED:
+        reason = ""
     return QuotaState(
         word=word,
         reason=_shorten_reason(workload, reason),

@@ -60,7 +60,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.meta import Condition
 from muster.api.notes import Note
-from muster.queueing.conditions import drop, put, since, stamped
+from muster.queueing.conditions import describe_gates, drop, put, since, stamped
 from muster.queueing.model import PendingReason
 from muster.queueing.moments import later
 from muster.queueing.workload import checks
@@ -302,7 +302,7 @@ def _find_pending_reason(workload: Workload, condition: Condition | None) -> Pen
 def _find_gates(workload: Workload) -> PendingReason | None:
     """Return the reason why a workload with gates in its annotation is not queued (Kueue KEP-6915)."""
     names = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
-    return PendingReason(ADMISSION_GATED, f"Admission is gated by: {names}") if names else None
+    return PendingReason(ADMISSION_GATED, describe_gates(names)) if names else None
 
 
 def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:

@@ -61,6 +61,12 @@ def pending(message, reason="WaitingForQuota"):
             id="several podsets keep their names",
         ),
         pytest.param(
+            workload(pending("Admission is gated by: muster.dev/deferral", "AdmissionGated")),
+            "Queued",
+            "waiting in queue q, position 3",
+            id="what it waited for has come",
+        ),
+        pytest.param(
             workload(pending("LocalQueue q is inactive", "Suspended")),
             "Queued",
             "waiting in queue q, position 3: LocalQueue q is inactive",
