@@ -39,6 +39,11 @@ def describe_silence(environ: Mapping[str, str]) -> str:
     if path is None:
         named = environ.get(VARIABLE, "")
         return f"{VARIABLE} names {named}, and no server is there: let root start one, or correct or unset the variable"
+    if not os.access(path, os.W_OK, effective_ids=True):
+        return (
+            f"the server of this machine is closed to you, as the mode of {path} or of its directory was changed; "
+            f"let root open it with: chmod 755 {path.parent} && chmod 666 {path}"
+        )
     return (
         f"the server of this machine does not answer at {path}: try again in a moment, or let root start it with: "
         "muster up --detach"
@@ -61,6 +66,9 @@ def _find_trusted(environ: Mapping[str, str]) -> Path | None:
             raise NotOursError(f"{path} is no socket of root")
     except FileNotFoundError:
         return None
+    except PermissionError as error:  # only root can have made a directory there, and closed it
+        if named:
+            raise UserError(f"{VARIABLE} cannot be used: {error}") from None
     except (NotOursError, OSError) as error:
         if named:
             raise UserError(f"{VARIABLE} cannot be used: {error}") from None

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,30 @@ def test_without_a_socket_the_machine_has_no_server(served: Path, monkeypatch: p
     assert not has_server({})
     monkeypatch.setattr("muster.actions.systemserver.SYSTEM_SOCKET", str(served))
     assert has_server({})
+
+
+@pytest.mark.skipif(not ROOT, reason="only the superuser can act as another user")
+@pytest.mark.parametrize("closed", ["m.sock", "."])
+def test_a_server_that_is_closed_to_the_user_is_still_that_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    """Otherwise the user's jobs would run beside the queues of the machine."""
+    with tempfile.TemporaryDirectory(dir="/run") as directory, socket.socket(socket.AF_UNIX) as listener:
+        path = Path(directory) / "m.sock"
+        listener.bind(str(path))
+        listener.listen()
+        path.chmod(0o666)
+        path.parent.chmod(0o755)
+        (path.parent / closed).chmod(0o700)
+        monkeypatch.setattr("muster.actions.systemserver.SYSTEM_SOCKET", str(path))
+        assert find_socket({}) == path
+        try:
+            os.seteuid(65534)
+            assert find_socket({}) is None
+            assert has_server({})
+            assert describe_silence({}).startswith("the server of this machine is closed to you")
+        finally:
+            os.seteuid(0)
 
 
 def test_a_file_is_no_socket(tmp_path: Path) -> None:
