@@ -1,5 +1,10 @@
 """The error for requests of users that cannot be carried out."""
 
+from typing import Final
+
+# The start of the line in which a command says why it failed.
+FAILED: Final = "Error: "
+
 
 class UserError(Exception):
     """A request of a user that cannot be carried out; the message says in one line why, and what to do."""

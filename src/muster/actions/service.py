@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from muster.actions.errors import UserError
+from muster.actions.errors import FAILED, UserError
 from muster.actions.home import Home
 from muster.actions.systemunit import HEADER, SCOPES, Scope, Unit
 from muster.runtime.process.privatefiles import write_private
@@ -119,6 +119,18 @@ def start_unit(unit: Unit) -> None:
 def describe_state(unit: Unit) -> tuple[str, str]:
     """Return whether a unit runs, and whether it starts with the machine, in systemd's words. Raises `UserError`."""
     return _show(unit, "ActiveState"), _show(unit, "UnitFileState")
+
+
+def count_restarts(unit: Unit) -> int:
+    """Return how often systemd has started the unit's server again by itself. Raises `UserError`."""
+    return int(_show(unit, "NRestarts") or 0)
+
+
+def find_failure(unit: Unit) -> str:
+    """Return why the unit's server last failed to start; "" if its log does not say why. Raises `UserError`."""
+    log = _run(["journalctl", *_name_manager(unit), "-u", unit.name, "-n", "50", "-o", "cat", "--no-pager"])
+    errors = [line.removeprefix(FAILED) for line in log.splitlines() if line.startswith(FAILED)]
+    return errors[-1] if errors else ""
 
 
 def find_running_unit(home: Home, pid: int) -> Unit | None:

@@ -24,7 +24,7 @@ PREVIOUSLY: Final = "Previously: "
 
 
 def describe_gates(names: str) -> str:
-    """Return the message of a Workload that its gates, as in the annotation, keep from being queued (Kueue KEP-6915)."""
+    """Return the message of a Workload that these gates keep from being queued (Kueue KEP-6915)."""
     return f"Admission is gated by: {names}"
 
 

@@ -5,12 +5,14 @@ import pwd
 import stat
 from pathlib import Path
 
+import click
 import pytest
 
 from muster.actions import service, systemunit
 from muster.actions.errors import UserError
 from muster.actions.home import Home
 from muster.actions.systemunit import HEADER, Unit
+from muster.cli.actions import serving
 
 SYSTEMCTL = """#!/bin/sh
 echo "$@" >> {calls}
@@ -20,6 +22,7 @@ case "$*" in
   *MainPID*) echo {pid};;
   *ActiveState*) echo active;;
   *UnitFileState*) echo enabled;;
+  *NRestarts*) echo 3;;
 esac
 """
 TEXT = f"{HEADER}\n[Service]\nType=exec\nExecStart=/bin/true\n"
@@ -163,3 +166,29 @@ def test_the_superuser_touches_files_with_the_rights_of_the_owner(tmp_path: Path
 def test_a_user_who_does_not_exist() -> None:
     with pytest.raises(UserError, match="there is no user nobody-of-that-name on this machine"):
         service.find_account("nobody-of-that-name")
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("Error: no space left\nError: the port is taken\nas at the last start: --port 6443", "the port is taken"),
+        ("Segmentation fault", ""),
+    ],
+)
+def test_the_log_of_a_unit_says_why_its_server_fails_to_start(machine: Machine, log: str, reason: str) -> None:
+    (machine.path / "log").write_text(log)
+    journal = machine.path / "bin/journalctl"
+    journal.write_text(f"#!/bin/sh\ncat {machine.path}/log\n")
+    journal.chmod(0o755)
+    assert (service.count_restarts(machine.unit()), service.find_failure(machine.unit())) == (3, reason)
+
+
+def test_a_server_that_fails_again_and_again_is_not_waited_for(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restarts = iter(range(5, 100))
+    monkeypatch.setattr(serving, "count_restarts", lambda _unit: next(restarts))
+    monkeypatch.setattr(serving, "find_failure", lambda _unit: "the port is taken")
+    with pytest.raises(click.ClickException, match=r"fails to start, and systemd tries again: the port is taken"):
+        serving.await_service(machine.home, machine.unit(), former=None)
+    assert next(restarts) == 8  # the first failure may be the last

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
+from muster.actions.errors import FAILED
 from muster.actions.home import Home
 from muster.actions.serveroptions import ServerOptions, list_arguments, read_options
 from muster.cli.serveroptions import require_same_options
-
-FAILED = "Error: "  # the start of the line that says why the server did not start
 
 
 def find_running(home: Home, options: ServerOptions) -> bool:

@@ -1,9 +1,12 @@
 """Waits until the server serves that systemd or another command starts for a home."""
 
+from collections.abc import Callable
+
 import click
 
+from muster.actions.errors import UserError
 from muster.actions.home import Home
-from muster.actions.service import name_log
+from muster.actions.service import count_restarts, find_failure, name_log
 from muster.actions.session import Target
 from muster.actions.systemunit import Unit
 from muster.cli.actions.detaching import make_export
@@ -16,9 +19,15 @@ PATIENCE_SECONDS = 60.0
 def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
     """Wait until another server than the process `former` serves, and print where it is.
 
-    Raises `click.ClickException`.
+    Raises `click.ClickException`, also once the server has failed more than once.
     """
-    address = run(_await_server(home, former))
+    before = count_restarts(unit)
+
+    def require_start() -> None:
+        if count_restarts(unit) > before + 1 and (reason := find_failure(unit)):
+            raise UserError(f"{unit.name} fails to start, and systemd tries again: {reason} ({name_log(unit)})")
+
+    address = run(_await_server(home, former, require_start))
     if address is None:
         raise click.ClickException(
             f"{unit.name} does not serve after {PATIENCE_SECONDS:.0f} s; it says why in: {name_log(unit)}"
@@ -28,14 +37,17 @@ def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
 
 def await_start(home: Home, pid: int) -> None:
     """Wait until a server that may still be starting serves. Raises `click.ClickException`."""
-    if run(_await_server(home, former=None)) is None:
+    if run(_await_server(home, None, lambda: None)) is None:
         raise click.ClickException(
             f"process {pid} does not serve after {PATIENCE_SECONDS:.0f} s; `muster down` ends it"
         )
 
 
-async def _await_server(home: Home, former: int | None) -> str | None:
-    """Return the address and the process of the new server; None if it does not serve in time."""
+async def _await_server(home: Home, former: int | None, require_start: Callable[[], None]) -> str | None:
+    """Return the address and the process of the new server; None if it does not serve in time.
+
+    require_start: raises while the server does not serve, if it will not.
+    """
     from muster.actions.waiting import until
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.realclock import RealClock
@@ -44,6 +56,7 @@ async def _await_server(home: Home, former: int | None) -> str | None:
     async def look() -> str | None:
         pid = home.server_pid()
         if pid is None or pid == former:
+            require_start()
             return None
         try:
             url = await _find_url(home)
