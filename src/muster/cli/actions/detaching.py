@@ -15,7 +15,7 @@ from muster.cli.serveroptions import require_same_options
 
 def find_running(home: Home, options: ServerOptions) -> bool:
     """Return whether a server holds this home; print that it does. Raises `UserError` if it has other options."""
-    from muster.cli.actions.serving import await_start
+    from muster.cli.actions.serving import await_start, say_unready
 
     if (pid := home.server_pid()) is None:
         return False
@@ -24,6 +24,7 @@ def find_running(home: Home, options: ServerOptions) -> bool:
     click.echo(f"already running: {_read_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
     click.echo(make_export(home))
     require_same_options(home, options)
+    say_unready(home)
     return True
 
 

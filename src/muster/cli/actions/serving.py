@@ -10,7 +10,7 @@ from muster.actions.service import count_restarts, find_failure, name_log
 from muster.actions.session import Target
 from muster.actions.systemunit import Unit
 from muster.cli.actions.detaching import make_export
-from muster.cli.session import connect, run
+from muster.cli.session import ask, connect, run
 
 # systemd waits a second before it starts a server again, which then reads its store.
 PATIENCE_SECONDS = 60.0
@@ -41,6 +41,21 @@ def await_start(home: Home, pid: int) -> None:
         raise click.ClickException(
             f"process {pid} does not serve after {PATIENCE_SECONDS:.0f} s; `muster down` ends it"
         )
+
+
+def say_unready(home: Home) -> None:
+    """Say why a server that runs is not ready, if it is not. Raises `click.ClickException` if it does not answer."""
+    from muster.cli.terminal.output import say
+
+    for check in ask(_list_failed_checks(home)):
+        say(f"the server is not ready: {check}")
+
+
+async def _list_failed_checks(home: Home) -> tuple[str, ...]:
+    from muster.insight.reader.attention import list_failed_checks
+
+    async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:
+        return await list_failed_checks(session.client)
 
 
 async def _await_server(home: Home, former: int | None, require_start: Callable[[], None]) -> str | None:

@@ -33,7 +33,7 @@ async def read_scene(
     Raises:
         ApiError: the user may not see the jobs of their own namespace.
     """
-    unready = await _list_failed_checks(client)
+    unready = await list_failed_checks(client)
     silence = "" if await is_led(client, now) else NOT_LED
     nodes = await list_or_say(client, NODE_LINES, "", say, "nodes")
     jobs, where = await visible_job_rows(client, own, now, say, find_memo)
@@ -50,7 +50,7 @@ async def read_scene(
     )
 
 
-async def _list_failed_checks(client: Client) -> tuple[str, ...]:
+async def list_failed_checks(client: Client) -> tuple[str, ...]:
     """Return what the server says of each check of its readiness that fails; nothing if it answers with no list."""
     answer = await client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
     lines = answer.body.decode(errors="replace").splitlines()
