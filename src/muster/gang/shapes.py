@@ -33,7 +33,7 @@ _NO_DEVICES = DeviceAsk()
 Asking = Callable[[Pod], DeviceAsk]
 
 
-class Shape(Struct, frozen=True):
+class Shape(Struct, frozen=True, cache_hash=True):
     """The requirements of a pod on its node and on the pods around it.
 
     Amounts are integers: milli-CPU, and whole units of other resources.

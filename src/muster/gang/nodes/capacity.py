@@ -81,6 +81,7 @@ class Capacity:
         self._rooms: dict[Shape, tuple[int, int]] = {}  # for each shape, the version, and how many pods fit in all
         # Grows with each change that could change how many pods fit.
         self.version = 0
+        self.node_version = 0  # grows with each node that comes or goes
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
@@ -115,6 +116,7 @@ class Capacity:
         index = self._index.pop(name, None)
         if index is None:
             return
+        self.node_version += 1
         self.names[index] = self.traits[index] = None
         self._by_name = None
         self._vacant.append(index)
@@ -124,9 +126,11 @@ class Capacity:
 
     def assign(self, uid: str, node: str, guest: Guest) -> bool:
         """Record that a pod is on a node; a pod that was on another node moves. Return whether anything changed."""
-        if self.guests.get(uid) == (node, guest):
+        known = self.guests.get(uid)
+        if known == (node, guest):
             return False
-        self.release(uid)
+        if known is not None:
+            self.release(uid)
         self.guests.add(uid, node, guest)
         if (index := self._index.get(node)) is not None:
             self._use(index, guest.requests, 1)
@@ -398,6 +402,7 @@ class Capacity:
             self._used = np.pad(self._used, ((0, 0), (0, grow)))
             self._vacant = list(range(size + grow - 1, size - 1, -1))  # `pop` takes the lowest first
         self._by_name = None
+        self.node_version += 1
         index = self._vacant.pop()
         self.names[index] = name
         self._index[name] = index

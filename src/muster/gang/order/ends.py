@@ -21,7 +21,7 @@ _LONGEST_NUMBER = 10
 _CENTURY = 100 * 365 * 24 * 3600.0
 
 
-class End(Struct, frozen=True):
+class End(Struct, frozen=True, cache_hash=True):
     """The time at which something ends, in seconds of the clock by which it started.
 
     at: infinity if it does not end by itself.

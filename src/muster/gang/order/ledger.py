@@ -57,6 +57,9 @@ class Ledger:
         self._gangs: dict[str, tuple[int, int, int]] = {}  # the number of each gang, and the range of its pods
         self._vacant: list[int] = []
         self._nodes: dict[str, int] = {}
+        # The nodes' indexes, and for which capacity, its version of nodes and number of nodes the indexes hold.
+        self._indexes: Ints = np.zeros(0, np.int64)
+        self._indexes_since: tuple[Capacity | None, int, int] = (None, -1, -1)
         self._amounts: dict[Amounts, int] = {}
         self._terms: Floats = np.full((3, 0), nan)
         self._pods: Ints = np.zeros((3, 0), np.int64)  # the gang number of a removed pod is -1
@@ -111,7 +114,7 @@ class Ledger:
         """Return the node use of these gangs, in their order. Pods on removed nodes use nothing."""
         place = np.full(self._terms.shape[1] + 1, -1, np.int64)  # the last entry is for removed pods
         place[numbers] = np.arange(len(numbers))
-        index = np.array([-1 if (at := capacity.index_of(name)) is None else at for name in self._nodes], np.int64)
+        index = self._find_indexes(capacity)
         pods = self._pods[:, : self._end]
         nodes, places = index[pods[_NODE]], place[pods[_GANG]]
         chosen = np.flatnonzero((nodes >= 0) & (places >= 0))
@@ -120,12 +123,20 @@ class Ledger:
         each = _tabulate_amounts(self._amounts, capacity)
         return Holdings(nodes[chosen], each[:, pods[_AMOUNTS, chosen]], starts, len(capacity.names))
 
+    def _find_indexes(self, capacity: Capacity) -> Ints:
+        """Return the index of each node in a capacity; -1 of a node that is not there."""
+        since = capacity, capacity.node_version, len(self._nodes)
+        if self._indexes_since != since:
+            indexes = [-1 if (at := capacity.index_of(name)) is None else at for name in self._nodes]
+            self._indexes, self._indexes_since = np.array(indexes, np.int64), since
+        return self._indexes
+
     def _compact(self) -> None:
         """Remove the rows of pods that are gone, and the nodes and amounts that only they used."""
         there = self._pods[_GANG, : self._end] >= 0
         before = np.concatenate(([0], np.cumsum(there)))
         pods = self._pods[:, : self._end][:, there]
-        self._nodes = _renumber(self._nodes, pods, _NODE)
+        self._nodes, self._indexes_since = _renumber(self._nodes, pods, _NODE), (None, -1, -1)
         self._amounts = _renumber(self._amounts, pods, _AMOUNTS)
         self._gangs = {
             key: (number, int(before[first]), int(before[end])) for key, (number, first, end) in self._gangs.items()
