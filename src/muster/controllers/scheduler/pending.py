@@ -26,7 +26,8 @@ from muster.gang.order.reservation import (
     reserve,
 )
 from muster.gang.order.shares import Shares
-from muster.gang.placement import Placement, Placing, Refusal, taken_by
+from muster.gang.placement import Placement, Placing, Refusal, room_of, taken_by
+from muster.gang.shapes import Shape
 
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
 
@@ -46,20 +47,31 @@ class Standing(Struct, frozen=True):
 
 
 class Waiter(Struct, frozen=True):
-    """A waiting gang. alike: its equivalence class."""
+    """A waiting gang.
+
+    alike: its equivalence class.
+    uniform: its pods, if all are of one shape that meets no other pods: the shape and their number.
+    """
 
     alike: Hashable
     standing: Standing
+    uniform: tuple[Shape, int] | None = None
 
 
 class Head(Struct, frozen=True, eq=False):
-    """The gang that starts next. alike: its equivalence class. placing: places it beside the use of other gangs."""
+    """The gang that starts next.
+
+    alike: its equivalence class.
+    placing: places it beside the use of other gangs.
+    uniform: see `Waiter`.
+    """
 
     key: str
     alike: Hashable
     rank: Rank
     placing: Placing
     reservation: Reservation
+    uniform: tuple[Shape, int] | None = None
 
     @property
     def is_broken(self) -> bool:
@@ -100,7 +112,8 @@ class PendingGangs:
         self._told: dict[str, str] = {}  # the published reasons why gangs wait
         self._refusals: dict[Hashable, Refusal] = {}
         self._looking: set[Hashable] = set()  # classes that were refused because of rules about other pods
-        self._classes: dict[Hashable, deque[str]] = {}  # by class, the gangs that the last sweep has not tried yet
+        # By class, the gangs after its first that the last sweep has not tried yet.
+        self._classes: dict[Hashable, deque[str]] = {}
         self._totals: dict[str, int] = {}  # the cluster's total of each resource
         # The placements kept for gangs until their victims are gone.
         self._nominated: dict[str, tuple[Standing, Placement]] = {}
@@ -114,6 +127,9 @@ class PendingGangs:
         # capacity version for which that is known.
         self._kept: set[Hashable] = set()
         self._kept_since: tuple[Reservation | None, int] = (None, -1)
+        # How many more pods of its shape fit beside the head, and the reservation and version for which that is known.
+        self._spare = 0
+        self._spare_since: tuple[Reservation | None, int] = (None, -1)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -251,9 +267,15 @@ class PendingGangs:
     def sweep(self) -> list[str]:
         """Return the first gang of each class, in order; `next_alike` returns the others."""
         self._classes = {}
+        classes, firsts, waiting = set(), [], self._waiting
         for key in self.in_order():
-            self._classes.setdefault(self._waiting[key].alike, deque()).append(key)
-        return [alike.popleft() for alike in self._classes.values()]
+            alike = waiting[key].alike
+            if alike in classes:
+                self._classes.setdefault(alike, deque()).append(key)
+            else:
+                classes.add(alike)
+                firsts.append(key)
+        return firsts
 
     def next_alike(self, alike: Hashable) -> str | None:
         """Return the gang to try after another gang of its class found room."""
@@ -279,20 +301,35 @@ class PendingGangs:
             is_same = head.key == key and head.alike == waiter.alike
             if (is_same and not self._stale and not _is_overdue(head, now)) or (head.key != key and head.rank < rank):
                 return None
-        return self._reserve(key, waiter.alike, rank, placing, now)
+        return self._reserve(key, waiter.alike, rank, placing, waiter.uniform, now)
 
-    def is_of_no_help(
-        self, key: str, alike: Hashable, standing: Standing, now: float, *, lacks_room: bool = False
-    ) -> bool:
-        """Return whether another try of a waiting gang would change nothing.
-
-        That is so if its class has been refused since room last became free, and the gang comes after the head.
-        lacks_room: whether it is known otherwise that the gang would be refused.
-        """
+    def is_behind_head(self, key: str, standing: Standing, now: float) -> bool:
+        """Return whether a gang comes after the head, whose reservation is up to date."""
         head = self._head
-        if head is None or head.key == key or self._stale or not (lacks_room or alike in self._refusals):
+        if head is None or head.key == key or self._stale or key in self._nominated:
             return False
         return not _is_overdue(head, now) and head.rank < self.rank(key, standing)
+
+    def would_delay_head(self, shape: Shape, pods: int, end: End | None) -> bool:
+        """Return whether a gang behind the head takes room that the head needs; False if that is not known so easily.
+
+        It is known of pods that are like those of the head: each takes the room of one of them.
+        """
+        head = self._head
+        if head is None or self._stale or head.uniform is None or head.uniform[0] != shape:
+            return False
+        reservation = head.reservation
+        if ends_in_time(reservation, end) or (reservation.shadow is None and not reservation.held):
+            return False
+        return pods > self._count_spare(head, *head.uniform)
+
+    def _count_spare(self, head: Head, shape: Shape, pods: int) -> int:
+        """Return how many more pods of the head's shape fit by the time when it may start."""
+        reservation, version = head.reservation, self._room.capacity.version
+        if self._spare_since[0] is not reservation or self._spare_since[1] != version:
+            self._spare = int(room_of(self._room.capacity, shape, taken=reservation.room).sum()) - pods
+            self._spare_since = reservation, version
+        return self._spare
 
     def still_kept_for(self, key: str, alike: Hashable, standing: Standing, end: End | None) -> Head | None:
         """Return the head if it prevented the start of a gang of this class, and nothing has changed since.
@@ -326,7 +363,7 @@ class PendingGangs:
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != taken.shape):
-            self._reserve(head.key, head.alike, head.rank, head.placing, now)
+            self._reserve(head.key, head.alike, head.rank, head.placing, head.uniform, now)
             head = self._head
         if head is None or head.key == key or self.rank(key, standing) < head.rank:
             return None
@@ -343,7 +380,9 @@ class PendingGangs:
         self._refusals.clear()
         self._looking.clear()
 
-    def _reserve(self, key: str, alike: Hashable, rank: Rank, placing: Placing, now: float) -> Refusal | None:
+    def _reserve(
+        self, key: str, alike: Hashable, rank: Rank, placing: Placing, uniform: tuple[Shape, int] | None, now: float
+    ) -> Refusal | None:
         head = self._head
         previous = head.reservation if head is not None and head.key == key else self._heads.get(key)
         running = self._running(now)
@@ -354,7 +393,7 @@ class PendingGangs:
             return outcome
         if head is not None and head.key != key:
             self._heads[head.key] = head.reservation.without_room()
-        self._head, self._stale = Head(key, alike, rank, placing, outcome), False
+        self._head, self._stale = Head(key, alike, rank, placing, outcome, uniform), False
         return None
 
     def _sum_totals(self) -> Mapping[str, int]:

@@ -26,7 +26,7 @@ from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger
-from muster.gang.placement import Placement, Placing, Refusal
+from muster.gang.placement import Placing, Refusal
 
 # How many gangs without a known end may pass, or ends be late, before a hold begins.
 MOST_OVERTAKINGS = 32
@@ -120,7 +120,7 @@ def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: End |
         return Passing.IN_TIME
     if reservation.shadow is None and not reservation.held:
         return Passing.OVERTAKING
-    return Passing.HARMLESS if isinstance(placing(reservation.room + taken), Placement) else None
+    return None if isinstance(placing(reservation.room + taken), Refusal) else Passing.HARMLESS
 
 
 def ends_in_time(reservation: Reservation, end: End | None) -> bool:
@@ -183,7 +183,7 @@ class _Releases(Struct, frozen=True, eq=False):
         """Return the end after which the head fits, found by bisection; None if none of the known ends suffices."""
 
         def fits(ended: int) -> bool:
-            return isinstance(placing(self.holdings.freed(ended)), Placement)
+            return not isinstance(placing(self.holdings.freed(ended)), Refusal)
 
         ended = bisect_left(range(len(self.times) + 1), True, key=fits)
         return None if ended > len(self.times) else self.times[ended - 1] if ended else now

@@ -11,7 +11,7 @@ from muster.gang.arrays import Ints
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
-from muster.gang.placement import Placement, Refusal, place
+from muster.gang.placement import Placement, Refusal, find_refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Shape
 from muster.simulation.engine.displacement import PRECEDES_NONE, Precedence
@@ -25,6 +25,7 @@ class GangAsk(Struct, frozen=True, eq=False):
     shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: whom it displaces.
     pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
     subject: its job, for records.
+    uniform: its pods, if all are of one shape that meets no other pods and admission chose no nodes.
     """
 
     key: str
@@ -36,6 +37,7 @@ class GangAsk(Struct, frozen=True, eq=False):
     pins: Pins | None = None
     has_places: bool = False
     subject: Subject = Subject("")
+    uniform: tuple[Shape, int] | None = None
 
     @classmethod
     def of(
@@ -52,7 +54,10 @@ class GangAsk(Struct, frozen=True, eq=False):
     ) -> "GangAsk":
         """Return the ask of a gang."""
         alike = frozenset(shapes.items() if pins is None else pins.items())
-        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places, subject)
+        uniform = next(iter(shapes.items())) if len(shapes) == 1 and pins is None else None
+        if uniform is not None and uniform[0].meets_others:
+            uniform = None
+        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places, subject, uniform)
 
     @property
     def equivalence(self) -> Hashable:
@@ -69,6 +74,13 @@ class GangAsk(Struct, frozen=True, eq=False):
         if self.pins is not None:
             return place_pinned(capacity, self.pins, taken)
         return place(capacity, self.shapes, taken=taken, effort=effort)
+
+    def find_refusal(self, capacity: Capacity, taken: Ints) -> Refusal | None:
+        """Return why there is no room for all pods beside what is taken; None if there is."""
+        if self.pins is None:
+            return find_refusal(capacity, self.shapes, taken)
+        outcome = place_pinned(capacity, self.pins, taken)
+        return outcome if isinstance(outcome, Refusal) else None
 
     def end(self, now: float) -> End | None:
         """Return when the gang ends if it starts now; None if that is unknown."""

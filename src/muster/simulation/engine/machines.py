@@ -143,7 +143,7 @@ class Machines:
         """Forget what a restart of the scheduler loses: refusals, reservations and who passed."""
         self._pending = self._make_pending()
         for ask in self._asks.values():
-            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.standing))
+            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.standing, ask.uniform))
         self._freed = True
 
     def ask(self, ask: GangAsk, now: float) -> bool:
@@ -208,10 +208,15 @@ class Machines:
             return
         self._freed = False
         keys = self._pending.sweep()
-        for key in keys:  # grows meanwhile
+        sorted_until, behind = len(keys), False  # whether the sorted keys from here on come after the head
+        for number, key in enumerate(keys):  # grows meanwhile
             if (ask := self._asks.get(key)) is None:
                 continue
-            starts = not self._is_helpless(ask, now) and self._try(ask, now)
+            behind = (behind and number < sorted_until) or self._pending.is_behind_head(key, ask.standing, now)
+            if behind and self._is_helpless(ask, now):
+                continue
+            behind = False
+            starts = self._try(ask, now)
             if starts:
                 yield key
             helped = starts or self._pending.is_nominated(key)  # the next of its class may find room, or victims
@@ -219,18 +224,17 @@ class Machines:
                 keys.append(alike)
 
     def _is_helpless(self, ask: GangAsk, now: float) -> bool:
-        """Return whether another try of a waiting gang would change nothing."""
-        if self._may_displace(ask):
+        """Return whether another try of a gang after the head would change nothing."""
+        if ask.precedence.strength is not None and self._may_displace(ask):
             return False
-        return self._pending.is_of_no_help(ask.key, ask.alike, ask.standing, now, lacks_room=self._lacks_room(ask))
-
-    def _lacks_room(self, ask: GangAsk) -> bool:
-        """Return whether another gang with such pods has found out that there is too little room for this one."""
-        if self._record is not None or ask.pins is not None or len(ask.shapes) != 1:  # a record has each refusal
-            return False
-        ((shape, wanted),) = ask.shapes.items()
-        room = None if shape.meets_others else self.capacity.known_room(shape)
-        return room is not None and room < wanted
+        if self._record is None and ask.uniform is not None:  # a record has each refusal, so that it needs each try
+            shape, wanted = ask.uniform
+            room = self.capacity.known_room(shape)
+            if room is not None and room < wanted:
+                return True
+            if self._pending.would_delay_head(shape, wanted, ask.end(now)):
+                return True
+        return self._pending.refusal(ask.alike) is not None
 
     def _try(self, ask: GangAsk, now: float) -> bool:
         """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
@@ -242,10 +246,10 @@ class Machines:
             return True
         if self._record is not None:
             self._record_wait(self._record, ask, outcome, now)
-        waiter = Waiter(ask.equivalence, ask.standing)
+        waiter = Waiter(ask.equivalence, ask.standing, ask.uniform)
         if isinstance(outcome, Refusal):
             self._displace_for(ask, now)
-            self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.capacity), now)
+            self._pending.keep_for(ask.key, waiter, partial(ask.find_refusal, self.capacity), now)
         else:
             assert isinstance(outcome, Kept), "there is no other answer"
         self._pending.wait(ask.key, waiter)

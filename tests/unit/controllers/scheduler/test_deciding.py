@@ -47,17 +47,17 @@ class Asked(Struct, frozen=True, eq=False):
 
 
 class Cluster:
-    """Four CPUs on one node. Two of them are taken until 100, and the head, which needs all, waits for that."""
+    """Four CPUs on one node, or more. All but two are taken until 100; the head waits for that, as it needs four."""
 
-    def __init__(self):
+    def __init__(self, cpus=4):
         self.capacity, self.shares, self.ledger = Capacity(), Shares(), Ledger()
-        self.capacity.set_node(make_node("n"))
+        self.capacity.set_node(make_node("n", resources={"cpu": str(cpus)}))
         self.pending = PendingGangs(self, lambda _: self.ledger)
         self.searches: list[str] = []
-        self.run("running", 2, 100)
+        self.run("running", cpus - 2, 100)
         head = self.gang("a", 4, 10)
         assert not isinstance(decide_start(self.pending, head, self.capacity, 0.0), Chosen)
-        waiter = Waiter(head.alike, head.standing)
+        waiter = Waiter(head.alike, head.standing, (ONE, 4))
         self.pending.wait("a", waiter)
         self.pending.keep_for("a", waiter, lambda taken: place(self.capacity, head.shapes, taken=taken), 0.0)
         assert self.pending.head.reservation.shadow == 100
@@ -108,15 +108,26 @@ def test_an_answer_does_not_outlive_a_change(change):
     assert cluster.searches == ["c"]
 
 
-def test_a_gang_behind_the_head_is_not_tried_while_the_refusal_of_its_class_holds():
+def test_a_gang_is_behind_the_head_while_its_reservation_holds():
     cluster = Cluster()
-    pending, late = cluster.pending, cluster.gang("b", 3, 1)
-    assert not pending.is_of_no_help("b", late.alike, late.standing, 0.0), "nothing is known of its class"
-    cluster.decide("b", 3, 1)
-    assert pending.is_of_no_help("b", late.alike, late.standing, 0.0)
-    assert not pending.is_of_no_help("a", late.alike, late.standing, 0.0), "the head renews its reservation"
-    first = Standing(False, 1, "", CREATED)
-    assert not pending.is_of_no_help("b", late.alike, first, 0.0), "a gang before the head takes its reservation"
-    assert not pending.is_of_no_help("b", late.alike, late.standing, 100.0), "the head is late"
+    pending, late = cluster.pending, cluster.gang("b", 3, 1).standing
+    assert pending.is_behind_head("b", late, 0.0)
+    assert not pending.is_behind_head("a", late, 0.0), "the head renews its reservation"
+    assert not pending.is_behind_head("b", Standing(False, 1, "", CREATED), 0.0), "it takes the reservation"
+    assert not pending.is_behind_head("b", late, 100.0), "the head is late"
     pending.freed()
-    assert not pending.is_of_no_help("b", late.alike, late.standing, 0.0)
+    assert not pending.is_behind_head("b", late, 0.0)
+
+
+@pytest.mark.parametrize("room", [4, 6])
+def test_what_would_delay_the_head_is_known_without_a_search(room):
+    """The head needs 4 CPUs at 100. Beside it there is room for as many more as its node has."""
+    cluster = Cluster(room)
+    for cpus in (1, 2):
+        for lasts in (50, 100, 500):
+            late = End(lasts, sure=True)
+            would = cluster.pending.would_delay_head(ONE, cpus, late)
+            assert would == (lasts > 100 and cpus > room - 4)
+            assert would == isinstance(Cluster(room).decide("b", cpus, lasts), Kept), "a search agrees"
+    other = shape_of(make_pod(cpu="2"))
+    assert not cluster.pending.would_delay_head(other, 2, End(500, sure=True)), "of other pods it is not known"
