@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from muster.api.conditions import find
@@ -27,6 +28,23 @@ CHECK_ACTIVE = Activity(True, ACTIVE, "The admission check is active")
 def seconds_until_retry(failures: int) -> float:
     """Return the seconds before the next attempt to connect: 0 after a loss, then 5 s, doubled up to 5 min 20 s."""
     return FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, _MOST_DOUBLINGS) if failures else 0.0
+
+
+def list_outages(losses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return from when to when a manager has no connection to a cluster, in order.
+
+    losses: from when to when the cluster does not answer; the manager connects at its next attempt after that.
+    """
+    outages: list[tuple[float, float]] = []
+    for lost, _ in sorted(losses):
+        if outages and lost < outages[-1][1]:
+            continue  # the manager has not noticed that the cluster was back
+        at, failures = lost, 0
+        while ends := [end for begin, end in losses if begin <= at < end]:
+            failures += 1
+            at = inf if inf in ends else at + seconds_until_retry(failures)
+        outages.append((lost, at))
+    return outages
 
 
 def make_unusable(reason: str, problem: str) -> Activity:

@@ -1,6 +1,7 @@
 """What is said of worker clusters and of the checks that need them, and when a lost one is tried again."""
 
 from datetime import UTC, datetime
+from math import inf
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from muster.api.meta import ObjectMeta
 from muster.multicluster.activity import (
     find_check_activity,
     has_changed_usability,
+    list_outages,
     make_connected,
     make_lost,
     make_unusable,
@@ -74,6 +76,25 @@ def test_a_check_without_its_configuration_says_so(reference: Reference | None, 
 )
 def test_a_lost_cluster_is_tried_at_once_and_then_less_and_less_often(failures: int, seconds: float) -> None:
     assert seconds_until_retry(failures) == seconds
+
+
+@pytest.mark.parametrize(
+    ("losses", "outages"),
+    [
+        ([], []),
+        ([(100, 101)], [(100, 105)]),
+        ([(100, 105)], [(100, 105)]),
+        ([(100, 106)], [(100, 115)]),
+        ([(0, 1000)], [(0, 1275)]),
+        ([(900, 901), (100, 116)], [(100, 135), (900, 905)]),
+        ([(100, 106), (110, 120)], [(100, 135)]),
+        ([(100, inf)], [(100, inf)]),
+        ([(100, 106), (110, inf)], [(100, inf)]),
+    ],
+)
+def test_a_connection_is_back_with_the_next_attempt(losses, outages):
+    """Attempts follow a loss at once, and after 5, 15, 35, 75, 155, 315, 635, 955, 1275 seconds."""
+    assert list_outages(losses) == outages
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from muster.api.kueue import ClusterQueue, Workload, WorkloadStatus
 from muster.api.kueue.names import ADMISSION_CHECK_EVICTION, EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
 from muster.api.meta import ObjectMeta
 from muster.controllers.decisionlog import DecisionLog
+from muster.multicluster.activity import list_outages
 from muster.multicluster.dispatch.decide import decide
 from muster.multicluster.dispatch.decisions import describe_dispatch
 from muster.multicluster.dispatch.nominate import count_room
@@ -93,10 +94,15 @@ class ManagerEngine(Engine):
     def add_worker(self, worker: WorkerEngine, losses: Sequence[tuple[float, float]]) -> None:
         """Add a worker cluster. losses: when it is lost and when it is back, in seconds from the start."""
         self._workers[worker.name] = worker
-        for at, until in losses:
+        for at, until in list_outages(losses):
             self._agenda.plan(at, Rank.END, partial(self._lose, worker.name))
             if isfinite(until):
                 self._agenda.plan(until, Rank.END, partial(self._find, worker.name))
+
+    @property
+    def workers(self) -> Sequence[WorkerEngine]:
+        """The worker clusters."""
+        return tuple(self._workers.values())
 
     def require_queues(self, reading: Reading, site: Site) -> None:
         """Refuse work whose LocalQueue no worker cluster has: its jobs could run nowhere."""
@@ -150,7 +156,7 @@ class ManagerEngine(Engine):
     # Clusters that come and go.
 
     def _lose(self, name: str) -> None:
-        self._lost_since[name] = self._moment
+        self._lost_since[name], self._workers[name].is_lost = self._moment, True
         for key, one in self._dispatches.items():
             if one.home == name or (not one.home and name in one.route.clusters):
                 self._unseen[key] = None
@@ -159,6 +165,7 @@ class ManagerEngine(Engine):
         """Look again at all workloads that the cluster has or could have; remove what is left of others."""
         del self._lost_since[name]
         worker = self._workers[name]
+        worker.is_lost = False
         for key in worker.list_keys():
             if key not in self._dispatches:
                 worker.remove_clone(key)

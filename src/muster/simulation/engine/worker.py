@@ -36,8 +36,9 @@ class Clone(Struct):
     """A workload of the manager in a worker cluster.
 
     job: its job here. workload: as the manager has it. assignment: what its queue gave it; None while it waits.
-    admitted_at: since when. is_home: whether its job was created here. was_evicted: whether that lost its quota
-    again. ended_at: when it ended, in seconds from the start. remote: what the manager sees, until something changes.
+    admitted_at: since when. is_home: whether its job was created here. was_evicted: whether that lost its quota, which
+    the manager has yet to see. ended_at: when it ended, in seconds from the start. remote: what the manager sees, until
+    something changes.
     """
 
     job: SimulatedJob
@@ -53,7 +54,7 @@ class Clone(Struct):
 class WorkerEngine(Engine):
     """A worker cluster. Its record has the starts of jobs; all else of them is recorded by the manager.
 
-    name: its name.
+    name: its name. is_lost: whether the manager cannot reach it.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class WorkerEngine(Engine):
         notice: Notice,
     ) -> None:
         super().__init__(spec, site, configuration, agenda, record, scope=f"{name}/")
-        self.name = name
+        self.name, self.is_lost = name, False
         self._cluster_queues = {one.metadata.name: one for one in site.cluster_queues}
         self._notice = notice
         self._clones: dict[str, Clone] = {}
@@ -154,6 +155,7 @@ class WorkerEngine(Engine):
         if clone.remote is None:
             ended = clone.ended_at is not None
             status = _make_status(None if clone.was_evicted else clone.admitted_at, ended=ended)
+            clone.was_evicted = False
             name = clone.workload.metadata.name
             job = RemoteJob(name, clone.job.started is not None, ended, not ended) if clone.is_home else None
             there = Workload(metadata=clone.workload.metadata, spec=clone.workload.spec, status=status)
@@ -188,6 +190,10 @@ class WorkerEngine(Engine):
         clone.assignment = assignment
         moment = self._start + timedelta(seconds=self.record.now)
         clone.admitted_at = moment.replace(microsecond=0)  # as the API has it
+        if clone.is_home and (self.is_lost or not clone.was_evicted):  # its cluster resumes it without the manager
+            clone.was_evicted = False
+            self._await_pods(job, assignment)
+            self._place(job, assignment)
         self._note_change(job.workload.key)
 
     def _begin(self, job: SimulatedJob, since: float | None = None) -> None:

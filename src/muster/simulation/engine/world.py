@@ -115,6 +115,12 @@ class World:
         """The cluster that decides, or the manager of others."""
         return self._engine
 
+    @property
+    def engines(self) -> Sequence[Engine]:
+        """All clusters that decide: the manager and its workers."""
+        manager = self._engine
+        return (manager, *manager.workers) if isinstance(manager, ManagerEngine) else (manager,)
+
     def _is_stuck(self, still: int) -> bool:
         """Return whether nothing but time-outs can happen: jobs get quota, find no nodes, and back off, for ever.
 
