@@ -84,6 +84,7 @@ from muster.controllers.integrations.surroundings import settings_of
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
 from muster.controllers.notices import NoticeController
 from muster.controllers.volcano import VolcanoJobController
+from muster.multicluster.reach import Reach, over_https
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
@@ -120,8 +121,11 @@ class ControlPlane:
         """Return a client of the server, without a socket."""
         return Client(InProcessTransport(self.server, user), field_manager=manager)
 
-    def add_controllers(self, parts: Iterable[Part] = tuple(Part)) -> Engine:
-        """Add everything that a cluster does by itself, except for running pods; of the engine only these parts."""
+    def add_controllers(self, parts: Iterable[Part] = tuple(Part), reach: Reach = over_https) -> Engine:
+        """Add everything that a cluster does by itself, except for running pods; of the engine only these parts.
+
+        reach: opens transports to worker clusters.
+        """
         # Custom resources come and go: controllers of all kinds follow their definitions.
         served = [each for each in self.server.registry if "watch" in each.verbs]  # reviews are not kept
         kinds = [each.kind for each in served if each.kind == each.stored and each.storage is None]
@@ -164,6 +168,7 @@ class ControlPlane:
             settings,
             parts,
             self.integrations,
+            reach,
             matches=device_matches,
             decisions=self.decisions,
         )

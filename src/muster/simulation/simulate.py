@@ -111,11 +111,11 @@ def prepare(
         refuse_checks(reading.manifests, site.cluster_queues)
     refuse_idle_queues(reading.manifests, site, configuration)
     asserted = _parse_assertions(reading, assertions, site, variants)
-    if engine == "full":
-        return reading, FullEngine(reading, site, configuration), asserted
     workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
     for one in workers:
         refuse_idle_queues(one.reading.reading.manifests, one.site, configuration)
+    if engine == "full":
+        return reading, FullEngine(reading, site, configuration, workers), asserted
     return reading, World(reading, site, configuration, workers, log), asserted
 
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import yaml
 
+from muster.api.config.types import ALL_AT_ONCE, INCREMENTAL
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+
 Document = dict[str, Any]
 
 ZONES = ("a", "b")
@@ -14,6 +17,7 @@ LONGEST = 20_000  # seconds: so that moments are seldom close to each other
 LEVELS = (("rack",), ("rack", "kubernetes.io/hostname"))  # of a Topology
 PLACES = (None, "required", "preferred", "unconstrained")  # as pods ask for them
 PRIORITIES = {"low": 10, "middle": 20, "high": 30}  # of pods
+WORKER_KINDS = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
 
 
@@ -52,6 +56,12 @@ class RandomScenario:
             self._add_work(number)
         if self._changing:
             self.spec["changes"] = [self._make_change() for _ in range(self._more.randint(1, 3))]
+        self._late = Random(f"{seed}/late")  # the same, for what was added after that
+        self.dispatcher = ALL_AT_ONCE
+        if not (self._racked or self._classes or self._by_usage or self._changing) and self._late.random() < 0.25:
+            self._add_clusters()
+        if self._changing and self._late.random() < 0.3:
+            self._restart()
 
     def write(self, folder: Path) -> str:
         """Write the scenario and its files into a folder; return the name of its file."""
@@ -193,6 +203,44 @@ class RandomScenario:
         else:
             action = {"pool": self._draw_pool(), "count": 1, "for": lasts}
         return {"at": at, kind: action}
+
+    def _restart(self) -> None:
+        """Stop the engine for a while, in which nothing else changes."""
+        times = [change["at"] for change in self.spec["changes"]]
+        at = max(times) + self._late.randrange(LONGEST // 10, LONGEST)
+        self.spec["changes"].append({"at": at, "restart": {"for": self._late.randrange(60, LONGEST // 2)}})
+
+    def _add_clusters(self) -> None:
+        """Let a manager send the jobs of some queues to worker clusters, which have queues of the same names."""
+        self.dispatcher = self._late.choice([ALL_AT_ONCE, ALL_AT_ONCE, INCREMENTAL])
+        names = ["east", "west", "north"][: self._late.randint(1, 3)]
+        reference = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "clusters"}
+        self._add("AdmissionCheck", "clusters", {"controllerName": MULTI_KUEUE_CONTROLLER, "parameters": reference})
+        self._add("MultiKueueConfig", "clusters", {"clusters": names})
+        queues = [one for one in self.objects if one["kind"] == "ClusterQueue"]
+        sent = [queue for queue in queues if self._late.random() < 0.7] or queues[:1]
+        objects = [one for one in self.objects if one["kind"] in WORKER_KINDS]
+        self.spec["clusters"] = [self._make_cluster(name, objects) for name in names]
+        for queue in sent:
+            queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "clusters"}]}
+
+    def _make_cluster(self, name: str, objects: list[Document]) -> Document:
+        """Return a worker cluster with the queues of the manager and other quotas."""
+        manifests = deepcopy(objects)
+        for one in manifests:
+            for group in one["spec"].get("resourceGroups", ()):
+                for flavor in group["flavors"]:
+                    for quota in flavor["resources"]:
+                        nominal = self._late.choice([2, 4, 6, 8])
+                        quota["nominalQuota"] = f"{nominal}{'' if quota['name'] == 'cpu' else 'Gi'}"
+                        quota.pop("lendingLimit", None)
+        cluster: Document = {"name": name, "manifests": manifests}
+        if "nodes" in self.spec and self._late.random() < 0.7:
+            cluster["nodes"] = deepcopy(self.spec["nodes"])
+        if self._late.random() < 0.3:
+            lasts = self._late.randrange(LONGEST // 50, LONGEST)
+            cluster["lost"] = [{"at": self._late.randrange(5, LONGEST), "for": lasts}]
+        return cluster
 
     def _draw_pool(self) -> str:
         return str(self._more.choice(self.spec["nodes"])["name"])

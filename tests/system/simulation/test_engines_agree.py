@@ -1,7 +1,7 @@
 """The fast engine decides as a whole cluster does: the same, in the same order, at the same times."""
 
 import pytest
-from tests.system.simulation.judge import find_difference
+from tests.system.simulation.judge import configure, find_difference
 from tests.system.simulation.random_scenarios import RandomScenario
 
 FIRST_SEED, SHORT, LONG = 100, 25, 2000
@@ -14,7 +14,8 @@ def pytest_generate_tests(metafunc):
 
 @pytest.mark.long
 def test_both_engines_make_the_same_decisions(tmp_path, seed):
-    difference = find_difference(RandomScenario(seed).write(tmp_path))
+    scenario = RandomScenario(seed)
+    difference = find_difference(scenario.write(tmp_path), configure(scenario.dispatcher))
     if difference is None:
         pytest.skip("two moments are too close to each other to be compared")
     assert not difference, difference

@@ -146,6 +146,33 @@ def test_changes_happen_to_the_cluster(tmp_path):
     assert states == [("n-0", "cordoned"), ("n-0", "ready"), ("n-1", "ready")]
 
 
-def test_a_restart_of_the_engine_is_refused(tmp_path):
-    with pytest.raises(ScenarioError, match=r"spec\.changes\[0\]: cannot be played with --engine full"):
-        play(tmp_path, [work("a", [10], 1)], changes=[{"at": 5, "restart": {"for": 10}}])
+def test_a_stopped_engine_decides_nothing(tmp_path):
+    """The job that runs goes on, and the job that comes meanwhile waits for the engine."""
+    works = [work("a", [10, 30], 100, queue="q")]
+    changes = [{"at": 20, "restart": {"for": 600}}]
+    report = play(tmp_path, works, queue("q", 2), changes=changes)
+    assert times(report) == [("a-0", 10, 110), ("a-1", 620, 720)]
+    assert times(report) == times(play(tmp_path, works, queue("q", 2), changes=changes, engine="fast"))
+
+
+def test_jobs_run_in_worker_clusters(tmp_path):
+    """East is lost while a job runs there, which starts anew once east is back: west is too small."""
+    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "all"}
+    objects = [
+        *queue("q", 9, admissionChecksStrategy={"admissionChecks": [{"name": "clusters"}]}),
+        kueue("AdmissionCheck", "clusters", controllerName="kueue.x-k8s.io/multikueue", parameters=parameters),
+        kueue("MultiKueueConfig", "all", clusters=["east", "west"]),
+    ]
+    workers = [kueue("ResourceFlavor", "default"), *queue("q", 2)]
+    clusters = [
+        {"name": "east", "manifests": workers, "lost": [{"at": 200, "for": 8_000}]},
+        {"name": "west", "manifests": [kueue("ResourceFlavor", "default"), *queue("q", 1)]},
+    ]
+    works = [work("a", [10], 3000, queue="q", size=2), work("b", [30], 100, queue="q")]
+    report = play(tmp_path, works, objects, clusters=clusters)
+    fast = play(tmp_path, works, objects, clusters=clusters, engine="fast")
+    assert [one.cluster for one in report.jobs] == [one.cluster for one in fast.jobs] == ["east", "west"]
+    assert [one.evictions for one in report.jobs] == [one.evictions for one in fast.jobs]
+    assert times(report)[1] == times(fast)[1] == ("b-0", 30, 130)
+    [slow, quick] = [one.jobs[0] for one in (report, fast)]
+    assert slow.ended == pytest.approx(quick.ended, abs=2), "it is found by the same attempt to connect"

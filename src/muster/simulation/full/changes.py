@@ -4,14 +4,16 @@ What happens when is decided as for the fast engine (`engine.changes`). A node t
 here, and its pods are evicted at once: how a cluster finds out that a node is lost takes its time, and is no decision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from math import isfinite
 
 from muster.api.core import Node
-from muster.simulation.engine.agenda import Agenda
+from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.changes import Changes
 from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import Site
 from muster.simulation.full.cluster import Cluster
+from muster.simulation.full.federation import Line
 from muster.simulation.outcome.record import Record
 from muster.simulation.scenario.reading import Reading
 
@@ -27,6 +29,7 @@ class ClusterChanges:
         self._nodes: dict[str, Node | None] = {}
         self._emptied: dict[str, None] = {}
         self._definitions: list[Definition] = []
+        self._runs_engine = True
         self._changes.plan_next()
 
     @property
@@ -39,9 +42,16 @@ class ClusterChanges:
         """When the next change happens; infinite if there is none."""
         return self._agenda.next_at
 
+    def plan_losses(self, line: Line, losses: Iterable[tuple[float, float]]) -> None:
+        """Plan when a worker cluster is lost and when it is back, in seconds from the start."""
+        for at, until in losses:
+            self._agenda.plan(at, Rank.END, line.lose)
+            if isfinite(until):
+                self._agenda.plan(until, Rank.END, line.find)
+
     async def happen(self, cluster: Cluster, now: float, until: float) -> None:
         """Let the changes happen that are due until then. Raises `ApiError`."""
-        self.record.now = now
+        self.record.now, ran_engine = now, self._runs_engine
         while (event := self._agenda.take_due(until)) is not None:
             event()
         nodes, emptied, definitions = self._nodes, self._emptied, self._definitions
@@ -56,6 +66,8 @@ class ClusterChanges:
             await cluster.cordon_node(name)  # so that no pod returns before the node goes
         await cluster.evict_pods(emptied)
         await cluster.delete_nodes(gone)
+        if self._runs_engine != ran_engine:
+            await (cluster.start_engine() if self._runs_engine else cluster.stop_engine())
 
     # What changes ask of an engine.
 
@@ -85,12 +97,9 @@ class ClusterChanges:
         self._definitions.append(definition)
 
     def stop(self) -> None:
-        """Refuse to stop the engine: `FullEngine` refuses such scenarios."""
-        raise NotImplementedError
+        """Stop the engine."""
+        self._runs_engine = False
 
-    restart = stop
-
-
-def list_unplayable(reading: Reading) -> Sequence[str]:
-    """Return the paths of the changes that a whole cluster does not play."""
-    return [f"spec.changes[{number}]" for number, one in enumerate(reading.scenario.spec.changes) if one.restart]
+    def restart(self) -> None:
+        """Start the engine again."""
+        self._runs_engine = True

@@ -22,23 +22,30 @@ from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import keep_compacted
 from muster.controllers.engine import Part
 from muster.controllers.scheduler.evicting import make_eviction
+from muster.multicluster.reach import Reach, over_https
 from muster.runtime.clock import VirtualClock
 from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.ids import Ids, Random
+from muster.runtime.ids import Random
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request
 from muster.simulation.engine.redefinitions import Definition
 from muster.simulation.engine.site import Site, store_manifests
+from muster.simulation.full.engineprocess import EngineProcess
 from muster.simulation.full.manifests import name_job, name_priority_class
 from muster.simulation.full.pacing import PacedJournal
+from muster.simulation.full.serialids import SerialIds
 from muster.simulation.full.unbounded import UnboundedBinder, make_unbounded_node
 from muster.simulation.scenario.reading import Reading
 
 _READY = (NodeCondition(type="Ready", status="True"),)
 # How long an evicted pod may take to go.
 _EVICTION_SECONDS = 0.05
+# The parts that a Kubernetes cluster has besides the engine, and which run on while the engine restarts.
+_OF_THE_CLUSTER = frozenset((Part.JOBS, Part.JOBSETS))
 # The cluster starts so many seconds before the scenario.
 _WARM_UP_SECONDS = 60.0
+# The bits of a scenario's seed that clusters share.
+_SEED_BITS = 64
 # The digits of times after the point: messages take microseconds even of virtual time.
 _DIGITS = 3
 
@@ -53,39 +60,61 @@ class Cluster:
         self._client = plane.client()
         self._priorities: set[int] = set()  # that have a class
         self._jobs: dict[int, tuple[Kind[Any], str]] = {}  # by number, the kind and namespace
-        self._tasks: list[asyncio.Task[Any]] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        self._workers: tuple[Cluster, ...] = ()
+        self._engine: EngineProcess | None = None
 
     def tell_time(self) -> float:
         """Return the time, to the millisecond."""
         return round(self.plane.inputs.clock.monotonic() - _WARM_UP_SECONDS, _DIGITS)
 
     async def sleep_until(self, at: float) -> None:
-        """Wait. Raises the error of a part of the cluster that fails before."""
+        """Wait. Raises the error of a part of the cluster, or of a worker cluster, that fails before."""
         seconds = max(0.0, at + _WARM_UP_SECONDS - self.plane.inputs.clock.monotonic())
-        ended, _ = await asyncio.wait(
-            [*self._tasks, self.plane.failed], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-        )
+        watched = [task for one in (self, *self._workers) for task in (*one.tasks, one.plane.failed)]
+        ended, _ = await asyncio.wait(watched, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for task in ended:
             task.result()
 
     @asynccontextmanager
     async def controlled(self) -> AsyncIterator[None]:
-        """Run the controllers. The scenario's time begins once they are ready."""
+        """Run the controllers, which are ready once the scenario's time begins."""
         manager, clock = self.plane.manager, self.plane.inputs.clock
         managing = asyncio.create_task(manager.run(), name="manager")
         upkeep = [
             asyncio.create_task(keep_compacted(self.plane.store, clock), name="store-upkeep"),
             asyncio.create_task(keep_events_fresh(self.plane.store, clock), name="event-upkeep"),
         ]
-        self._tasks = [managing, *upkeep]
+        self.tasks = [managing, *upkeep]
         try:
-            await self.sleep_until(0.0)
+            if self._engine is not None:
+                self._engine.start()
             yield
         finally:
             for task in upkeep:
                 task.cancel()
+            if self._engine is not None:
+                await self._engine.stop()
             await manager.stop()
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self.tasks)
+
+    def watch_workers(self, workers: Iterable["Cluster"]) -> None:
+        """Let `sleep_until` raise the errors of worker clusters, too."""
+        self._workers = tuple(workers)
+
+    def set_engine(self, engine: EngineProcess) -> None:
+        """Run an engine of its own, which can be stopped while the other controllers run on."""
+        self._engine = engine
+
+    async def stop_engine(self) -> None:
+        """Stop the engine, which decides nothing until `start_engine`."""
+        assert self._engine is not None, "a scenario with restarts has an engine of its own"
+        await self._engine.stop()
+
+    async def start_engine(self) -> None:
+        """Start the engine again, with nothing but what is stored."""
+        assert self._engine is not None, "a scenario with restarts has an engine of its own"
+        self._engine.start()
 
     async def create_job(self, kind: Kind[Any], namespace: str, number: int, manifest: Mapping[str, Any]) -> None:
         """Submit a job. Raises `ApiError`."""
@@ -155,23 +184,34 @@ class Cluster:
 
 
 @asynccontextmanager
-async def run_cluster(reading: Reading, site: Site, configuration: Configuration) -> AsyncIterator[Cluster]:
+async def run_cluster(
+    reading: Reading, site: Site, configuration: Configuration, *, reach: Reach = over_https, serial: int = 0
+) -> AsyncIterator[Cluster]:
     """Run the server with the objects of a scenario, whose controllers are yet to run.
 
     Without nodes quotas alone decide: one node then takes every pod.
+    reach: opens transports to worker clusters. serial: tells apart what clusters draw and name at random.
     """
     spec = reading.scenario.spec
     clock = VirtualClock(spec.start - timedelta(seconds=_WARM_UP_SECONDS))
-    inputs = ExternalInputs(clock, Ids(spec.seed), Random(spec.seed))
+    seed = spec.seed + (serial << _SEED_BITS)
+    inputs = ExternalInputs(clock, SerialIds(seed), Random(seed))
     async with control_plane(PacedJournal(clock), inputs, configuration) as plane:
         cluster = Cluster(plane)
         await store_manifests(plane, plane.client(), reading.manifests)
         bounded = bool(site.nodes or spec.nodes)
         nodes = site.nodes if bounded else (make_unbounded_node(),)
         await cluster.create_nodes(nodes)
-        plane.add_controllers(part for part in Part if bounded or part is not Part.SCHEDULING)
-        if not bounded:
-            plane.manager.add(UnboundedBinder(plane.manager))
+        parts = [part for part in Part if bounded or part is not Part.SCHEDULING]
+        binders = [] if bounded else [UnboundedBinder]
+        if any(change.restart for change in spec.changes):
+            engine = [part for part in parts if part not in _OF_THE_CLUSTER]
+            cluster.set_engine(EngineProcess(plane, engine, binders))
+            plane.add_controllers(_OF_THE_CLUSTER, reach)
+        else:
+            plane.add_controllers(parts, reach)
+            for binder in binders:
+                plane.manager.add(binder(plane.manager))
         if names := [node.metadata.name for node in (*nodes, *site.later_nodes)]:
             played = SimulatedNodes(plane.manager, names, registers=False)
             plane.manager.add(played)

@@ -4,7 +4,7 @@ The embedded server runs with its store in memory, with all controllers and with
 their times as manifests, and what becomes of them is read from the server's events. Nothing is decided here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any
 
@@ -19,11 +19,13 @@ from muster.queueing import convert
 from muster.runtime.clock import run_virtual
 from muster.runtime.objects import key_of
 from muster.simulation.engine.explaining import HOPELESS
+from muster.simulation.engine.routes import find_routes
 from muster.simulation.engine.site import JobTemplate, Site, complete_template
 from muster.simulation.engine.templates import find_local_queue
-from muster.simulation.engine.world import Progress
-from muster.simulation.full.changes import ClusterChanges, list_unplayable
-from muster.simulation.full.cluster import Cluster, run_cluster
+from muster.simulation.engine.world import Progress, WorkerSite
+from muster.simulation.full.changes import ClusterChanges
+from muster.simulation.full.cluster import Cluster
+from muster.simulation.full.federation import run_federation
 from muster.simulation.full.manifests import Document, UnplayableError, make_manifest, require_playable
 from muster.simulation.full.observer import Observer
 from muster.simulation.outcome.record import Record, Waiting
@@ -56,7 +58,9 @@ class FullEngine:
     record: what became of the jobs so far.
     """
 
-    def __init__(self, reading: Reading, site: Site, configuration: Configuration) -> None:
+    def __init__(
+        self, reading: Reading, site: Site, configuration: Configuration, workers: Sequence[WorkerSite] = ()
+    ) -> None:
         """Prepare to play.
 
         Raises:
@@ -68,6 +72,8 @@ class FullEngine:
         self._reading = reading
         self._site = site
         self._configuration = configuration
+        self._workers = workers
+        find_routes(reading, site, configuration, [name for worker in workers for name in worker.reading.names])
         self._until = inf if spec.until is None else parse_seconds(spec.until)
         self._queues = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._works = [self._read_work(number) for number in range(len(spec.work))]
@@ -96,12 +102,18 @@ class FullEngine:
         yield from self._waiting
 
     async def _run(self, progress: Progress | None) -> None:
-        async with run_cluster(self._reading, self._site, self._configuration) as cluster:
+        async with run_federation(self._reading, self._site, self._configuration, self._workers) as federation:
+            cluster = federation.manager
             integrations = [one for one in INTEGRATIONS if one.kind in {work.kind for work in self._works}]
             settings = convert.ConversionSettings.of(self._configuration)
             observer = Observer(cluster.plane.manager, integrations, self.record, settings, cluster.tell_time)
             changes = ClusterChanges(self._reading, self._site, self.record)
-            async with cluster.controlled():
+            for name, worker in federation.workers.items():
+                observer.follow_worker(name, worker.plane.manager)
+            for one in self._workers:
+                for name in one.reading.names:
+                    changes.plan_losses(federation.lines[name], one.reading.losses)
+            async with federation.controlled():
                 try:
                     await self._play(cluster, observer, changes, progress)
                 finally:
@@ -172,8 +184,6 @@ def _refuse_unplayable(reading: Reading) -> None:
     """
     spec = reading.scenario.spec
     fields = {
-        **dict.fromkeys(list_unplayable(reading), True),
-        "spec.clusters": spec.clusters,
         "spec.state": spec.state,
         **{f"spec.work[{number}].startup": work.startup for number, work in enumerate(spec.work)},
         **{f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)},

@@ -1,6 +1,6 @@
 """Record what becomes of the jobs of a cluster, from the events of its Workloads, jobs and pods."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from muster.jobs.interruption import PREEMPTED, Interruption, interruption_of
 from muster.queueing import convert
 from muster.queueing.model import Usage
 from muster.runtime.manager import Manager
-from muster.runtime.objects import meta_of
+from muster.runtime.objects import key_of, meta_of
 from muster.simulation.full.manifests import read_number
 from muster.simulation.outcome.record import Record, Waiting
 
@@ -32,7 +32,8 @@ class _Job(Struct):
 
     number: in the record. pods: how many run side by side. queued: whether quota decides when it runs.
     started: since when all its pods run; None while they do not. usage: the quota that it holds.
-    running: the UIDs of its running pods.
+    running: the UIDs of its running pods, by the worker cluster; "" is the cluster itself.
+    clones: the queue of its clone in each worker cluster, and the quota that the clone holds.
     """
 
     number: int
@@ -43,7 +44,8 @@ class _Job(Struct):
     usage: Usage = _NO_USAGE
     queue: str = ""
     evicted: bool = False
-    running: set[str] = field(default_factory=set)
+    running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    clones: dict[str, tuple[str, Usage]] = field(default_factory=dict)
 
 
 class Observer:
@@ -67,7 +69,8 @@ class Observer:
         self._jobs: dict[int, _Job] = {}
         self._workloads, self._pods = manager.informer(WORKLOAD), manager.informer(POD)
         self._workloads.on_change(self._on_workload)
-        self._pods.on_change(self._on_pod)
+        self._pods.on_change(partial(self._on_pod, ""))
+        self._of_workloads: dict[str, int] = {}  # the number of the job of each Workload, by its key
         for integration in integrations:
             manager.informer(integration.kind).on_change(partial(self._on_job, integration))
 
@@ -79,7 +82,12 @@ class Observer:
     @property
     def is_anything_running(self) -> bool:
         """Whether a pod runs."""
-        return any(job.running for job in self._jobs.values())
+        return any(pods for job in self._jobs.values() for pods in job.running.values())
+
+    def follow_worker(self, name: str, manager: Manager) -> None:
+        """Record what becomes of jobs in a worker cluster, too."""
+        manager.informer(WORKLOAD).on_change(partial(self._on_clone, name))
+        manager.informer(POD).on_change(partial(self._on_pod, name))
 
     def expect(self, number: int, name: str, pods: int, *, queued: bool) -> None:
         """Follow a job that is about to be created."""
@@ -111,7 +119,12 @@ class Observer:
     # Events of the cluster.
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        job = self._find(_number_of(new if new is not None else old))
+        number = _number_of(new if new is not None else old)
+        if number is not None and new is not None:
+            self._of_workloads[key_of(new)] = number
+        elif old is not None:
+            self._of_workloads.pop(key_of(old), None)
+        job = self._find(number)
         if job is None or new is None:
             return
         conditions = new.status.conditions
@@ -131,28 +144,46 @@ class Observer:
                 job.pods = sum(count or 0 for count in counts)
         self._set_usage(job, convert.workload(new, job.queue, self._settings).usage or _NO_USAGE)
 
+    def _on_clone(self, cluster: str, old: Workload | None, new: Workload | None) -> None:
+        """Record how the quota changes that the clone of a job holds in a worker cluster."""
+        workload = new if new is not None else old
+        assert workload is not None, "one of both is there"
+        job = self._find(self._of_workloads.get(key_of(workload)))
+        if job is None:
+            return
+        queue, before = job.clones.pop(cluster, ("", _NO_USAGE))
+        usage = _NO_USAGE
+        if new is not None and new.status.admission is not None and not is_true(new.status.conditions, FINISHED):
+            queue = f"{cluster}/{new.status.admission.cluster_queue}"
+            usage = convert.workload(new, queue, self._settings).usage or _NO_USAGE
+            job.clones[cluster] = queue, usage
+        self._record_difference(queue, before, usage)
+
     def _on_job(self, integration: Integration[Any], _: Any | None, new: Any | None) -> None:
-        """Note the end of a job whose end no Workload tells."""
+        """Note the end of a job, which its Workload tells a little later, or never if it has none."""
         job = self._find(read_number(meta_of(new).name)) if new is not None else None
-        if job is not None and not job.queued and integration.end(new) is not None:
+        if job is not None and integration.end(new) is not None:
             self._finish(job)
 
-    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod(self, cluster: str, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
         job = self._find(_number_of_pod(pod))
         if job is None or pod is None:
             return
-        counts = job.started is not None and not job.evicted and pod.metadata.uid in job.running
+        running = job.running[cluster]
+        counts = job.started is not None and not job.evicted and pod.metadata.uid in running
         if counts and (interruption := interruption_of(pod)) is not None:
             self._note_interruption(job, interruption)
         if new is None or new.status.phase != "Running" or is_deleting(new):
-            job.running.discard(pod.metadata.uid)
+            running.discard(pod.metadata.uid)
             return
-        job.running.add(pod.metadata.uid)
-        if job.started is None and not job.evicted and len(job.running) >= job.pods:
+        running.add(pod.metadata.uid)
+        if job.started is None and not job.evicted and len(running) >= job.pods:
             self._mark()
             job.started = self._record.now
             self._record.start(job.number, self._record.now)
+            if cluster:
+                self._record.locate(job.number, cluster)
 
     def _note_interruption(self, job: _Job, interruption: Interruption) -> None:
         """Record that a job has lost a pod to another job or with a node; it starts again once it has all its pods."""
@@ -172,15 +203,20 @@ class Observer:
         del self._jobs[job.number]
         self._record.end(job.number, self._record.now)
         self._set_usage(job, _NO_USAGE)
+        for queue, usage in job.clones.values():
+            self._record_difference(queue, usage, _NO_USAGE)
         self._ended.append((self._record.now, job.number))
 
     def _set_usage(self, job: _Job, usage: Usage) -> None:
         """Record how the quota that a job holds changes."""
-        for key in sorted(job.usage.keys() | usage.keys()):
-            if difference := usage.get(key, 0) - job.usage.get(key, 0):
-                self._mark()
-                self._record.change(self._record.now, job.queue, *key, difference)
+        self._record_difference(job.queue, job.usage, usage)
         job.usage = usage
+
+    def _record_difference(self, queue: str, before: Usage, usage: Usage) -> None:
+        for key in sorted(before.keys() | usage.keys()):
+            if difference := usage.get(key, 0) - before.get(key, 0):
+                self._mark()
+                self._record.change(self._record.now, queue, *key, difference)
 
     def _mark(self) -> None:
         self._record.now = self._now()

@@ -1,0 +1,49 @@
+"""Run the engine as a process of its own beside a cluster, so that it can stop and start again."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from muster.cluster.apiserver.cel import device_matches
+from muster.cluster.controlplane import ControlPlane
+from muster.controllers.engine import Part, assemble
+from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
+
+
+class EngineProcess:
+    """Parts of the engine with a manager of their own. All that they know is lost with each stop."""
+
+    def __init__(
+        self, plane: ControlPlane, parts: Sequence[Part], more: Sequence[Callable[[Manager], Reconciler]] = ()
+    ) -> None:
+        """Run nothing yet. more: make further controllers of the process."""
+        self._plane = plane
+        self._more = more
+        self._parts = parts
+        self._manager: Manager | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Run the parts, with nothing but what the server has stored."""
+        plane = self._plane
+        manager = self._manager = Manager(plane.client(), plane.inputs.clock, plane.inputs.random)
+        assemble(
+            manager,
+            plane.events,
+            plane.configuration,
+            self._parts,
+            plane.integrations,
+            matches=device_matches,
+            decisions=plane.decisions,
+        )
+        for make in self._more:
+            manager.add(make(manager))
+        self._running = asyncio.create_task(manager.run(), name="engine")
+
+    async def stop(self) -> None:
+        """Stop the parts. Raises what made them fail."""
+        manager, running = self._manager, self._running
+        self._manager = self._running = None
+        if manager is not None and running is not None:
+            await manager.stop()
+            await running
