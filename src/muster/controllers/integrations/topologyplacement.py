@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from muster.api.batch import COMPLETION_INDEX
 from muster.api.core import Pod
 from muster.api.kueue import PodSetAssignment, PodSetTopologyRequest, Workload
@@ -25,8 +27,14 @@ def selectors_of(
     for assignment in admission.pod_set_assignments if admission is not None else ():
         if assignment.topology_assignment is None:
             continue
-        request = requests.get(assignment.name) or _NO_REQUEST
-        members = [_member(pod, assignment, request, waits(pod)) for pod in pods if podset_of(pod) == assignment.name]
+        request = requests.get(assignment.name)
+        members = [
+            _member(pod, assignment, request or _NO_REQUEST, waits(pod))
+            for pod in pods
+            if podset_of(pod) == assignment.name
+        ]
+        if request is None and len({member.rank for member in members}) < len(members):
+            members = [replace(member, rank=None) for member in members]  # each of several Jobs counts from 0
         domains = domains_of(assignment.topology_assignment)
         selectors |= domains_of_waiting(assignment.topology_assignment.levels, domains, members)
     return selectors

@@ -16,8 +16,8 @@ def slice_of(host):
     return {"domainCount": 1, "podCounts": {"universal": 1}, "valuesPerLevel": [{"universal": host}]}
 
 
-def placed():
-    request = {"required": HOST, "podIndexLabel": INDEX}
+def placed(*, asks=True):
+    request = {"required": HOST, "podIndexLabel": INDEX} if asks else None
     podset = {"name": "worker", "count": 3, "template": {"spec": {}}, "topologyRequest": request}
     places = {"levels": [HOST], "slices": [slice_of(host) for host in ("a", "b", "c")]}
     assigned = {"name": "worker", "count": 3, "topologyAssignment": places}
@@ -42,3 +42,21 @@ def test_a_pod_before_the_first_rank_has_none():
     pods = [pod(0, "1"), pod(1, "1"), pod(2, "1")]
     told = selectors_of(placed(), pods, lambda pod: "worker", lambda pod: True)
     assert sorted(one[HOST] for one in told.values()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("waiting", ["xyz", "yz", "z"])
+def test_pods_of_several_jobs_that_ask_for_no_place_share_the_domains(waiting):
+    """Each job counts its pods from 0. Those that wait no longer have the first domains."""
+
+    def member(uid, host, index):
+        labels = {"batch.kubernetes.io/job-completion-index": index}
+        selector = {} if uid in waiting else {HOST: host}
+        return msgspec.convert(
+            {"metadata": {"name": uid, "uid": uid, "labels": labels}, "spec": {"nodeSelector": selector}}, Pod
+        )
+
+    pods = [member("x", "a", "0"), member("y", "b", "1"), member("z", "c", "0")]
+    selectors = selectors_of(placed(asks=False), pods, lambda pod: "worker", lambda pod: pod.metadata.uid in waiting)
+    assert {uid: selector[HOST] for uid, selector in selectors.items()} == dict(
+        zip(waiting, "abc"[-len(waiting) :], strict=True)
+    )
