@@ -142,10 +142,16 @@ class Moment(Struct):
         A cluster frees the quota and the nodes of evicted jobs one after the other, and decides in between. loose: that
         may be so without evictions, too.
         """
-        both = [{what: names for what, names in one.order.items() if what not in LOOSE} for one in (self, other)]
+        both = [
+            {what: names for what, names in one.order.items() if what not in (*LOOSE, "evict")} for one in (self, other)
+        ]
+        evictions = [one.order.get("evict", []) for one in (self, other)]
         admissions = [sorted(use for row in one.order.get("admit", ()) for use in row) for one in (self, other)]
+        # A job that got freed quota before the evicted job was back in its queue is evicted for that job.
+        again = len(evictions[0]) != len(evictions[1]) and set(evictions[0]) == set(evictions[1])
+        same = again or (evictions[0] == evictions[1] and admissions[0] == admissions[1])
         evicts = loose or "evict" in self.order or "interrupt" in self.order
-        return evicts and both[0] == both[1] and admissions[0] == admissions[1] and self._uses_as(other)
+        return evicts and both[0] == both[1] and same and self._uses_as(other)
 
     def evicts_as(self, other: "Moment") -> bool:
         """Return whether another moment has the same causes and evicts the same jobs, of which there are several."""
