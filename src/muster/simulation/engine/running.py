@@ -1,0 +1,150 @@
+"""Run the jobs of a cluster on its nodes: place, start, stop and interrupt them."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import partial
+
+from msgspec.structs import replace
+
+from muster.controllers.scheduler.decisions import POD_PRIORITY
+from muster.gang.shapes import Shape
+from muster.queueing.model import Assignment
+from muster.simulation.engine.agenda import Rank
+from muster.simulation.engine.checkpoints import measure_kept
+from muster.simulation.engine.job import SimulatedJob
+from muster.simulation.engine.machines import Machines
+from muster.simulation.engine.simulatedcluster import SimulatedCluster
+
+
+class JobRunner(SimulatedCluster):
+    """A cluster that runs jobs, once they may run."""
+
+    def _await_pods(self, job: SimulatedJob, assignment: Assignment) -> None:
+        """Count the time until the pods of a job are ready, from now on."""
+        flavors = {choice.flavor for one in assignment.podsets for choice in one.flavors.values()}
+        annotations = job.known.template.workload.metadata.annotations
+        self._readiness.admit(job.workload.key, annotations, job.workload.queue, flavors, self.record.now)
+
+    def _place(self, job: SimulatedJob, assignment: Assignment | None) -> None:
+        """Let a job run, once there are nodes for it. assignment: what its queue gave it."""
+        job.assignment = assignment
+        if not self._deciding:
+            self._unplaced[job.workload.key] = job
+            return
+        if self._machines is None:
+            self._begin(job)
+            return
+        if self._machines.ask(self._asks.ask_for_all(job, assignment, self._epoch), self._epoch):
+            self._begin(job)
+
+    def _repair(self, job: SimulatedJob, lacking: Mapping[Shape, int]) -> None:
+        """Let a broken gang go on, once there are nodes for the pods that it lost."""
+        assert self._machines is not None, "a broken gang has nodes"
+        ask = self._asks.ask_for_rest(job, lacking, self._machines.count_guests(job.workload.key), self._epoch)
+        if self._machines.ask(ask, self._epoch):
+            self._begin(job)
+
+    def _resume(self, job: SimulatedJob) -> None:
+        """Let a job ask for the nodes that it lacks."""
+        if job.lacking:
+            self._repair(job, job.lacking)
+        else:
+            self._place(job, job.assignment)
+
+    def _begin(self, job: SimulatedJob, since: float | None = None) -> None:
+        """Let a job run. since: when it started, if it was before the start of the scenario."""
+        started = self.record.now if since is None else since
+        job.started, job.starts = started, job.starts + 1
+        nodes: Mapping[str, int] | None = None
+        if self._machines is not None and self._draws_nodes:
+            on_nodes = self._machines.count_pods(job.workload.key)
+            nodes = {self._scope + name: pods for name, pods in on_nodes.items()}
+        self.record.start(job.number, started, job.sum_demand(), nodes)
+        self._readiness.begin(job.workload.key, self.record.now, job.submission.startup)
+        span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
+        seconds = job.submission.startup + span
+        job.lacking = None
+        if job.counts_since is None:
+            job.counts_since = job.started
+        if job.end is not None and job.end.sure:
+            seconds = max(0.0, min(seconds, job.counts_since + job.end.at - job.started))
+        end = partial(self._end, job.workload.key, job.starts)
+        self._agenda.plan(max(self.record.now, started + seconds), Rank.END, end)
+
+    def _stop_job(self, job: SimulatedJob) -> float:
+        """Take the nodes of a job; return for how many seconds it worked in vain."""
+        if self._machines is not None:
+            self._machines.free(job.workload.key)
+        job.lacking = None
+        return self._pause_job(job)
+
+    def _pause_job(self, job: SimulatedJob) -> float:
+        """Set a job back to its last checkpoint; return for how many seconds it worked in vain."""
+        ran = 0.0 if job.started is None else self.record.now - job.started
+        startup = min(ran, job.submission.startup)
+        kept = measure_kept(job.checkpoints, job.work, ran - startup)
+        job.work -= kept.work
+        job.started = None
+        self._readiness.interrupt(job.workload.key, self.record.now)
+        if job.workload.ready and self._readiness.follows(job.workload.key):
+            job.workload = replace(job.workload, ready=False)
+            self._tree.hold(job.workload)
+        return kept.lost + startup
+
+    def _expect_limit(self, job: SimulatedJob) -> None:
+        """Plan the end of an interrupted job at its time limit, which goes on; its former end does not come."""
+        job.starts += 1
+        if job.end is not None and job.end.sure and job.counts_since is not None:
+            end = partial(self._end, job.workload.key, job.starts)
+            self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
+
+    def _take_nodes(self, job: SimulatedJob) -> None:
+        """Take the nodes of a job, which starts anew."""
+        lost = self._stop_job(job)
+        self._note_eviction(job, lost)
+        self._note_loss(job.workload, lost)
+
+    def _displace(self, job: SimulatedJob) -> None:
+        """Let a job that lost its nodes to another one wait for nodes with new pods. It keeps its quota."""
+        self._record_eviction(job, POD_PRIORITY, "a job of a higher priority needs its nodes")
+        lost = self._stop_job(job)
+        self._note_displacement(job, lost)
+        self._note_loss(job.workload, lost)
+        self._expect_limit(job)
+        self._place(job, job.assignment)
+
+    def _settle_nodes(self, machines: Machines) -> None:
+        """Start the gangs that find room, until no gang starts and none loses its nodes any more."""
+        while True:
+            for key in machines.sweep(self._epoch):
+                self._begin(self._jobs[key])
+            displaced = machines.take_displaced()
+            if not displaced:
+                break
+            for key in displaced:
+                self._displace(self._jobs[key])
+        if (until := machines.protected_until) is not None and until != self._retry_at:
+            self._retry_at = until
+            self._agenda.plan(until - self._start.timestamp(), Rank.ARRIVAL, machines.retry)
+
+    def _note_end(self, job: SimulatedJob) -> None:
+        self.record.end(job.number, self.record.now)
+
+    def _note_displacement(self, job: SimulatedJob, ran: float) -> None:
+        self.record.evict(job.number, ran)
+
+    def _note_eviction(self, job: SimulatedJob, ran: float) -> None:
+        self.record.evict(job.number, ran)
+
+    def _note_ready(self, key: str) -> None:
+        """Let the jobs be tried that wait for the pods of a job."""
+        if self._settings.blocking is None:
+            return
+        job = self._jobs[key]
+        job.workload = replace(job.workload, ready=True)
+        self._tree.hold(job.workload)
+        self._ready = True
+
+    @abstractmethod
+    def _end(self, key: str, starts: int) -> None:
+        """End a job, unless it has started again since."""
