@@ -77,7 +77,11 @@ def find_check_activity(
     config = configs.get(parameters.name)
     if config is None:
         return _bad_config(f'{MULTI_KUEUE_CONFIG.kind}.{MULTI_KUEUE_CONFIG.group} "{parameters.name}" not found')
-    cluster_names = config.spec.clusters
+    return find_activity_of_clusters(config.spec.clusters, clusters)
+
+
+def find_activity_of_clusters(cluster_names: Sequence[str], clusters: Mapping[str, bool]) -> Activity:
+    """Return the activity of a check that sends workloads to clusters of these names. clusters: those that exist."""
     missing = [name for name in cluster_names if name not in clusters]
     inactive = [name for name in cluster_names if not clusters.get(name, True)]
     if not missing and not inactive:

@@ -123,6 +123,13 @@ def test_a_cluster_that_is_lost_for_long_loses_its_jobs(tmp_path):
     assert job.ended == 60 + 7355 + 3600, "it starts anew once the manager has found the cluster again"
 
 
+def test_a_queue_without_a_cluster_gives_no_quota(tmp_path):
+    east = cluster("east", 1, more=LOST % ", for: 10m")
+    report = play(tmp_path, [east], [work(1, name="a", run="30s"), work(1, name="b", at=120, run="30s")])
+    held = [(one.at, one.amount) for one in report.changes if one.queue == "here"]
+    assert held == [(0, 1000), (30, -1000), (695, 1000), (725, -1000)], "east is found 635 s after its loss at 60 s"
+
+
 def test_a_cluster_that_is_back_in_time_keeps_its_jobs(tmp_path):
     [job] = play(tmp_path, [cluster("east", 1, more=LOST % ", for: 10m")], [work(1, run="1h")]).jobs
     assert (job.evictions, job.ended) == (0, 3600.0)

@@ -30,6 +30,7 @@ class Definitions:
         self._locals = {key_of(one): one for one in site.local_queues}
         self._queues = {one.metadata.name: one for one in site.cluster_queues}
         self._cohorts = {one.metadata.name: one for one in site.cohorts}
+        self._unusable: set[str] = set()  # the ClusterQueues whose admission check is inactive
 
     def find_fairness(self, configuration: Configuration) -> FairSharing | None:
         """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
@@ -53,10 +54,17 @@ class Definitions:
         return queues
 
     def _set_queue(self, queues: Queues, node: Node) -> None:
-        """Define a ClusterQueue as it is now. No admission check counts: each is answered or refused."""
+        """Define a ClusterQueue as it is now."""
         spec = replace(node.policy, checks={})
         now = activity(spec, self._flavors, {}, in_circle=self._tree.in_circle(node))
-        queues.set_queue(node.policy, active=now.active)
+        queues.set_queue(node.policy, active=now.active and node.name not in self._unusable)
+
+    def set_check(self, queue: str, queues: Queues, *, active: bool) -> None:
+        """Note whether the admission check of a ClusterQueue is active, and wake the workloads that this could help."""
+        self._unusable.discard(queue) if active else self._unusable.add(queue)
+        node = self._tree.queues[queue]
+        self._set_queue(queues, node)
+        queues.flush(node)
 
     def change(self, definition: Definition, queues: Queues) -> None:
         """Change a definition, and wake the workloads that this could help."""

@@ -19,7 +19,7 @@ from muster.api.kueue import ClusterQueue, Workload, WorkloadStatus
 from muster.api.kueue.names import ADMISSION_CHECK_EVICTION, EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
 from muster.api.meta import ObjectMeta
 from muster.controllers.decisionlog import DecisionLog
-from muster.multicluster.activity import list_outages
+from muster.multicluster.activity import find_activity_of_clusters, list_outages
 from muster.multicluster.dispatch.decide import decide
 from muster.multicluster.dispatch.decisions import describe_dispatch
 from muster.multicluster.dispatch.nominate import count_room
@@ -157,6 +157,7 @@ class ManagerEngine(Engine):
 
     def _lose(self, name: str) -> None:
         self._lost_since[name], self._workers[name].is_lost = self._moment, True
+        self._check_queues(name)
         for key, one in self._dispatches.items():
             if one.home == name or (not one.home and name in one.route.clusters):
                 self._unseen[key] = None
@@ -166,6 +167,7 @@ class ManagerEngine(Engine):
         del self._lost_since[name]
         worker = self._workers[name]
         worker.is_lost = False
+        self._check_queues(name)
         for key in worker.list_keys():
             if key not in self._dispatches:
                 worker.remove_clone(key)
@@ -173,6 +175,14 @@ class ManagerEngine(Engine):
         for key, one in self._dispatches.items():
             if not one.home and name in one.route.clusters:
                 self._unseen[key] = None
+
+    def _check_queues(self, cluster: str) -> None:
+        """Let the queues be active that send workloads to a cluster, if they have a cluster that is not lost."""
+        usable = {name: name not in self._lost_since for name in self._workers}
+        for queue, route in self._routes.items():
+            if cluster in route.clusters:
+                active = find_activity_of_clusters(route.clusters, usable).active
+                self._definitions.set_check(queue, self._queues, active=active)
 
     def _wake(self, key: str, at: float) -> None:
         one = self._dispatches.get(key)
