@@ -334,17 +334,15 @@ def _compute_usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> 
 
 
 def _find_requeue_time(obj: kueue.Workload, settings: ConversionSettings) -> datetime | None:
-    """Return when a workload was requeued behind the others, or None if its creation time orders it.
-
-    Only an eviction that the workload itself caused moves it behind the others.
-    """
+    """Return when a workload was requeued behind the others, or None if its creation time orders it."""
     evicted = find_true(obj.status.conditions, EVICTED)
-    if evicted is None:
-        return None
-    behind = evicted.reason == ADMISSION_CHECK_EVICTION or (
-        evicted.reason == PODS_READY_TIMEOUT and settings.by_eviction
-    )
-    return evicted.last_transition_time if behind else None
+    behind = evicted is not None and requeues_behind(evicted.reason, settings)
+    return evicted.last_transition_time if evicted is not None and behind else None
+
+
+def requeues_behind(reason: str, settings: ConversionSettings) -> bool:
+    """Return whether an eviction for this reason moves a workload behind the others: the workload itself caused it."""
+    return reason == ADMISSION_CHECK_EVICTION or (reason == PODS_READY_TIMEOUT and settings.by_eviction)
 
 
 def _parse_boost(obj: kueue.Workload) -> int:

@@ -130,6 +130,13 @@ def test_a_queue_without_a_cluster_gives_no_quota(tmp_path):
     assert held == [(0, 1000), (30, -1000), (695, 1000), (725, -1000)], "east is found 635 s after its loss at 60 s"
 
 
+def test_a_job_whose_cluster_was_lost_goes_behind_the_others(tmp_path):
+    east = cluster("east", 1, more=LOST % ", for: 2h")
+    works = [work(1, name="first", run="1h"), work(1, name="second", at=30, run="1h")]
+    first, second = play(tmp_path, [east], works, quota=1).jobs
+    assert (second.started, first.ended) == (7415, 7415 + 2 * 3600)
+
+
 def test_a_cluster_that_is_back_in_time_keeps_its_jobs(tmp_path):
     [job] = play(tmp_path, [cluster("east", 1, more=LOST % ", for: 10m")], [work(1, run="1h")]).jobs
     assert (job.evictions, job.ended) == (0, 3600.0)

@@ -9,9 +9,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from muster.api.kueue.names import PODS_READY_TIMEOUT
+from muster.api.kueue.names import PODS_READY_TIMEOUT, PREEMPTED
 from muster.gang.order.ends import End
 from muster.gang.placement import Placement
+from muster.queueing import convert
 from muster.queueing.decisions import describe_cycle
 from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.scheduling import cycle
@@ -22,8 +23,8 @@ from muster.simulation.engine.takeup import Residents, TakenJob
 from muster.simulation.engine.templates import find_local_queue, make_workload
 from muster.simulation.scenario.arrivals import Submission
 
-# The digits of the numbers of jobs in their keys.
-_DIGITS = 12
+# The digits of the numbers of jobs, which order those that come at once.
+DIGITS = 12
 
 
 class Engine(JobRunner):
@@ -80,7 +81,7 @@ class Engine(JobRunner):
         template = known.template
         local = find_local_queue(submission.local_queue, template)
         namespace = local.partition("/")[0] or template.workload.metadata.namespace
-        key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
+        key = f"{namespace}/{len(self.record):0{DIGITS}}"  # of jobs that come at once, the first one listed is first
         created = self._start + timedelta(seconds=submission.at)
         workload = make_workload(known, submission, key, self._local.get(local, ""), local, created)
         pods = sum(podset.count for podset in workload.podsets)
@@ -165,12 +166,12 @@ class Engine(JobRunner):
             for victim in preemption.victims:
                 self._evict(self._jobs[victim.workload.key])
 
-    def _evict(self, job: SimulatedJob) -> None:
+    def _evict(self, job: SimulatedJob, reason: str = PREEMPTED) -> None:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
         self._release_all(job)
-        job.workload = replace(job.workload, queued=job.workload.created)
+        self._move(job, reason)
         self._queues.add(job.workload)
 
     def _requeue(self, key: str, until: datetime | None) -> None:
@@ -186,9 +187,14 @@ class Engine(JobRunner):
         if until is None:
             job.given_up = True
             return
-        moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)
-        job.workload = replace(job.workload, queued=moment if self._reading.by_eviction else job.workload.created)
+        self._move(job, PODS_READY_TIMEOUT)
         self._queues.add(job.workload, until=until)
+
+    def _move(self, job: SimulatedJob, reason: str) -> None:
+        """Move a job behind the others of its queue, if it was evicted for such a reason."""
+        moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)  # as the API has it
+        behind = convert.requeues_behind(reason, self._reading)
+        job.workload = replace(job.workload, queued=moment if behind else job.workload.created)
 
     def _release_all(self, job: SimulatedJob) -> None:
         """Take the quota and the nodes of a job."""

@@ -12,7 +12,7 @@ from math import isfinite
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.api.conditions import is_true
+from muster.api.conditions import find_true, is_true
 from muster.api.config import Configuration
 from muster.api.config.types import EARLIEST_START
 from muster.api.kueue import ClusterQueue, Workload, WorkloadStatus
@@ -169,9 +169,11 @@ class ManagerEngine(Engine):
         worker.is_lost = False
         self._check_queues(name)
         for key in worker.list_keys():
-            if key not in self._dispatches:
+            if key in self._dispatches:
+                self._unseen[key] = None
+            else:
                 worker.remove_clone(key)
-            self._unseen[key] = None
+                self._unseen.pop(key, None)  # it is looked at in its turn, once it gets quota
         for key, one in self._dispatches.items():
             if not one.home and name in one.route.clusters:
                 self._unseen[key] = None
@@ -214,12 +216,12 @@ class ManagerEngine(Engine):
         meta = ObjectMeta(name=name, namespace=namespace, uid=name, creation_timestamp=job.workload.created)
         return Workload(metadata=meta, spec=spec)
 
-    def _evict(self, job: SimulatedJob) -> None:
+    def _evict(self, job: SimulatedJob, reason: str = PREEMPTED) -> None:
         one = self._dispatches.get(job.workload.key)
         if one is None:
-            super()._evict(job)
+            super()._evict(job, reason)
         elif not is_true(one.status.conditions, EVICTED):
-            self._begin_eviction(one, PREEMPTED, "Preempted")
+            self._begin_eviction(one, reason, "Preempted")
 
     def _begin_eviction(self, one: _Dispatch, reason: str, message: str) -> None:
         """Let a workload give its quota back, once nothing of it is left in any cluster that can be reached."""
@@ -298,10 +300,10 @@ class ManagerEngine(Engine):
         if (why := checks.retry(one.status.admission_checks)) is not None:
             self._record_eviction(one.job, ADMISSION_CHECK_EVICTION, why)
             self._begin_eviction(one, ADMISSION_CHECK_EVICTION, why)
-        elif plan.stopped and is_true(one.status.conditions, EVICTED):
+        elif plan.stopped and (evicted := find_true(one.status.conditions, EVICTED)) is not None:
             del self._dispatches[key]
             one.job.workload = replace(one.job.workload, evicted=False)
-            super()._evict(one.job)
+            super()._evict(one.job, evicted.reason)
 
     def _finish(self, key: str, one: _Dispatch) -> None:
         """End a workload. What of it is in clusters that are lost goes once they are back."""

@@ -19,7 +19,7 @@ from muster.multicluster.dispatch.views import Remote, RemoteJob
 from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.quota.status import queue_status
 from muster.simulation.engine.agenda import Agenda
-from muster.simulation.engine.engine import Engine
+from muster.simulation.engine.engine import DIGITS, Engine
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.site import Site
 from muster.simulation.outcome.record import Record, Waiting
@@ -104,8 +104,10 @@ class WorkerEngine(Engine):
     def add_clone(self, one: SimulatedJob, workload: Workload) -> None:
         """Create the clone of a workload, which asks its queue for quota."""
         now = self._start + timedelta(seconds=self.record.now)
+        self._created += 1
         info = replace(
             one.workload,
+            uid=f"{self._created:0{DIGITS}}",  # of clones that come at once, the first one created is first
             queue=self._local.get(one.workload.local_queue, ""),
             usage=None,
             reserved=None,
@@ -113,7 +115,6 @@ class WorkerEngine(Engine):
             created=now,
             queued=now,
         )
-        self._created += 1
         # Another clone of this name may start later: the number of the start tells their ends apart.
         job = SimulatedJob(
             one.number, one.submission, one.known, info, one.end, one.work, None, starts=self._created << _STARTS_BITS
