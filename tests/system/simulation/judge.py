@@ -25,6 +25,8 @@ from muster.simulation.scenario.workers import read_workers
 APART_SECONDS = 8.0
 # Every decision takes a cluster some writes of 10 ms, which add up while jobs wait for each other.
 LATE_SECONDS = 4.0
+# Two samples of what a LocalQueue uses. A cluster takes them each five minutes, of each queue from when it came.
+SAMPLE_SECONDS = 600.0
 # What follows a cause comes within this time.
 MOMENT_SECONDS = 2.0
 
@@ -158,6 +160,11 @@ class Moment(Struct):
         both = [{what: names for what, names in one.order.items() if what not in LOOSE} for one in (self, other)]
         return both[0] == both[1] and len(both[0].get("evict", ())) > 1 and abs(self.at - other.at) <= LATE_SECONDS
 
+    def is_sampled_as(self, other: "Moment") -> bool:
+        """Return whether the same happens in both moments, and only a sample of past use can be its cause."""
+        caused = self.order.keys() & {"submit", "end", "node"}
+        return not caused and self.order == other.order and LATE_SECONDS < abs(self.at - other.at) <= SAMPLE_SECONDS
+
     def starts_as(self, other: "Moment") -> bool:
         """Return whether the same jobs start in another moment."""
         return self.order.get("start") == other.order.get("start")
@@ -214,8 +221,10 @@ def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> 
         # Queues come back one after the other, and a cluster decides between them.
         loose = one is not None and any(at <= one.at <= at + MOMENT_SECONDS for at in restarts)
         if one is None or other is None or not (one.is_as(other) or one.follows_as(other, loose=loose)):
-            several = one is not None and other is not None and one.evicts_as(other)
-            return None if several else f"fast {one}\nfull {other}"  # the first victim may have been enough, for fewer
+            both = one is not None and other is not None
+            # The first of several victims may have been enough, for fewer. Past use is sampled at other times.
+            unclear = both and (one.evicts_as(other) or one.is_sampled_as(other))
+            return None if unclear else f"fast {one}\nfull {other}"
         if not one.starts_as(other):
             return None  # the room of evicted jobs came free for another one: what follows cannot be compared
         if not one.locates_as(other):

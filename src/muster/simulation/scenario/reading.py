@@ -161,7 +161,11 @@ def _read_bytes(file: Path) -> bytes:
 
 
 def _refuse_file(file: Path, error: Exception) -> ScenarioError:
-    return ScenarioError(f"{file}: {getattr(error, 'strerror', None) or error}")
+    return ScenarioError(_describe_failure(file, error))
+
+
+def _describe_failure(file: Path, error: Exception) -> str:
+    return f"{file}: {getattr(error, 'strerror', None) or error}"
 
 
 def _convert(document: dict[str, Any], source: Source) -> Scenario:
@@ -265,7 +269,8 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
 def _require_trace(trace: Trace, source: Source, path: str) -> None:
     _require_format(trace.format, JOB_FORMATS, source, f"{path}.format")
     if trace.format in FIXED_FORMATS and (trace.header or trace.columns != JobColumns()):
-        raise source.error(path, f"columns and header have no effect on the format {trace.format}")
+        why = f"columns and header have no effect on the format {trace.format}: a table needs `format: csv`"
+        raise source.error(path, why)
     try:
         parse_time(str(trace.start or 0))
     except ValueError:
@@ -372,5 +377,7 @@ def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str) ->
         raise ScenarioError(f"{file}:{error.line}: {error.why}") from None
     except ColumnError as error:
         raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why) from None
+    except OSError as error:
+        raise source.error(f"{path}.file", _describe_failure(file, error)) from None
     except _UNREADABLE as error:
         raise _refuse_file(file, error) from None
