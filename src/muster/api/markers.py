@@ -19,7 +19,7 @@ class RequiredField(Struct, frozen=True):
 
 
 class Format(Struct, frozen=True):
-    """The marker of the OpenAPI `format` of a scalar, or of a special shape: `int-or-string`, `quantity`."""
+    """The marker of the OpenAPI `format` of a scalar, or of a special shape: `int-or-string`, `quantity`, `object`."""
 
     name: str
 

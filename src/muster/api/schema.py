@@ -90,6 +90,7 @@ _FORMATS: dict[str, Schema] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "micro-time": {"type": "string", "format": "micro-time"},  # clients get `date-time` instead
     "byte": {"type": "string", "format": "byte"},
+    "object": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
 # A quantity as generators of CRDs write it.
 _QUANTITY: Schema = {

@@ -14,6 +14,7 @@ from muster.api.config import Configuration
 from muster.api.core import SECRET
 from muster.api.kueue import VERSION, WORKLOAD, Workload
 from muster.api.kueue.fields import GROUP
+from muster.api.meta import ObjectMeta
 from muster.operator.holders import LOOK_SECONDS, working
 from muster.operator.precedence import place
 from muster.operator.replica import FIELD_MANAGER
@@ -95,17 +96,30 @@ async def empty_unreadable_certificates(client: Client, settings: Configuration)
     return True
 
 
+class _ManagedMeta(ObjectMeta):
+    """Metadata with the managed fields, which no other reader needs."""
+
+    managed_fields: tuple[dict[str, Any], ...] = ()  # type: ignore[assignment]
+
+
+class _ManagedWorkload(Workload):
+    metadata: _ManagedMeta = _ManagedMeta()
+
+
+_WORKLOAD: Final = WORKLOAD.seen_as(_ManagedWorkload)
+
+
 async def hand_back(client: Client) -> int:
     """Hand back all Workloads and return their number. Raises `ApiError` (Conflict if another client writes them)."""
     count = 0
-    for workload in (await client.list(WORKLOAD)).items:
+    for workload in (await client.list(_WORKLOAD)).items:
         entries, sizes = handed_back(workload.metadata.managed_fields), granted_sizes(workload)
         with ignoring("NotFound"):
             if sizes:
-                workload = await client.edit_object(WORKLOAD, workload, sizes)
+                workload = await client.edit_object(_WORKLOAD, workload, sizes)
                 entries = handed_back(workload.metadata.managed_fields)
             if entries is not None:
-                await client.patch_object(WORKLOAD, workload, {"metadata": {"managedFields": entries}})
+                await client.patch_object(_WORKLOAD, workload, {"metadata": {"managedFields": entries}})
         count += entries is not None or bool(sizes)
     return count
 

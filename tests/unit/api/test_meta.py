@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.core import POD, ContainerStatus, PodStatus
 from muster.api.kinds import without_nulls
-from muster.api.meta import ObjectMeta, OwnerReference, controller_of, wire_name
+from muster.api.meta import ObjectMeta, OwnerReference, UnreadManager, controller_of, wire_name
 
 
 @pytest.mark.parametrize(
@@ -84,3 +84,10 @@ def test_the_owner_that_manages_an_object() -> None:
     owners = (OwnerReference(uid="a"), OwnerReference(uid="b", controller=True))
     assert controller_of(ObjectMeta(owner_references=owners)) == owners[1]
     assert controller_of(ObjectMeta(owner_references=owners[:1])) is None
+
+
+def test_who_manages_which_fields_is_not_decoded() -> None:
+    meta = {"name": "a", "managedFields": [{"manager": "b", "fieldsV1": {"f:spec": {}}}, {"manager": "c"}]}
+    body = json.dumps({"metadata": meta}).encode()
+    for obj in (POD.decode(body), POD.typed(json.loads(body))):
+        assert obj.metadata == ObjectMeta(name="a", managed_fields=(UnreadManager(), UnreadManager()))

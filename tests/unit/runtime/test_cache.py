@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.unit.runtime.conftest import Thing
 
-from muster.api.meta import ObjectMeta
+from muster.api.meta import ObjectMeta, UnreadManager
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, bad_request, expired, forbidden, unavailable
 from muster.runtime.cache import Cache, Change, Reflector, lean
 from muster.runtime.client import WatchEvent
@@ -141,7 +141,7 @@ def test_list_may_go_back_in_time() -> None:
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_managed_fields_are_dropped(plain: bool) -> None:
-    obj: Any = thing("a", managed_fields=({"manager": "kubectl"},), labels={"x": "y"})
+    obj: Any = thing("a", managed_fields=(UnreadManager(),), labels={"x": "y"})
     if plain:
         obj = {"metadata": {"name": "a", "managedFields": [{"manager": "kubectl"}], "labels": {"x": "y"}}}
     known: Reflector[Any] = Reflector(Cache({}), lean)

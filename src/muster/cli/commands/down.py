@@ -84,17 +84,16 @@ def ends(names: Sequence[str], pods: int) -> str:
 
 async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     """Return the job of each running pod, and whose job it is."""
+    from muster.api.core import POD
     from muster.api.pods import is_finished, job_of
     from muster.api.values.shells import HANGS_UP
     from muster.insight.history.build import owner_of
-    from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES
+    from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES
     from muster.insight.reader.records import all_records
     from muster.insight.text import format_owner
 
     async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:
-        pods = [
-            pod for pod in (await session.client.list(POD_LINES)).items if pod.spec.node_name and not is_finished(pod)
-        ]
+        pods = [pod for pod in (await session.client.list(POD)).items if pod.spec.node_name and not is_finished(pod)]
         if only_terminals:
             pods = [pod for pod in pods if HANGS_UP in pod.metadata.annotations]
         jobs = await all_records(session.client, "", jobs=JOB_LINES, sets=JOB_SET_LINES) if pods else []

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.api.core import Node, Pod
+from muster.api.core import POD, Node, Pod
 from muster.api.kueue import COHORT
 from muster.api.nodes import is_ready
 from muster.api.ours.gpus import is_gpu
@@ -19,7 +19,6 @@ from muster.insight.gpus import GpuCount, count_gpus
 from muster.insight.nodes import NodeAmount, sum_cluster
 from muster.insight.quota.shares import QuotaNode, list_quota_nodes, list_shared_resources
 from muster.insight.reader.attention import read_scene
-from muster.insight.reader.listviews import POD_LINES
 from muster.insight.reader.queues import list_or_none
 from muster.insight.text import format_age, format_quantity
 
@@ -41,7 +40,7 @@ class Tile(Struct, frozen=True):
 async def view_overview(visit: Visit) -> Mapping[str, Any]:
     """Return the state of the cluster, as far as the viewer may see it."""
     unseen: list[str] = []
-    pods = await list_or_none(visit.copy, POD_LINES)  # before the jobs, whose pods are among these
+    pods = await list_or_none(visit.copy, POD)  # before the jobs, whose pods are among these
     scene = await read_scene(visit.copy, visit.viewer.namespace, visit.now, unseen.append, visit.copy.memo)
     cohorts = await list_or_none(visit.copy, COHORT)
     tree = list_quota_nodes(scene.cluster_queues or (), cohorts or ())

@@ -14,7 +14,6 @@ from typing import Any
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset.names import JOBSET_UID
-from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.podgroup import group_name
@@ -25,7 +24,7 @@ from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import JobState, find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
 from muster.insight.reader.history import recalled
-from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
 from muster.insight.reader.records import all_records
@@ -55,7 +54,7 @@ async def job_rows(
     # If the server refuses several lists, the error is the one about jobs.
     jobs, pods, workloads = await await_all(
         all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES),
-        pods_by_job(client, namespace, POD_LINES),
+        pods_by_job(client, namespace),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
     )
     jobs = await recalled(client, namespace, jobs, pods)
@@ -80,7 +79,7 @@ async def job_rows(
         for one in alone
         if needs_replacements(one) or find_workload_state(one, stands[one.metadata.uid]).word == "Starting"
     ]
-    plain = await plain_pods(client, namespace, unclear, POD_LINES)
+    plain = await plain_pods(client, namespace, unclear)
     for workload in alone:
         stand = stands[workload.metadata.uid]
         standings.append((workload, find_workload_state(workload, stand, pods_of(workload, plain)), stand))
@@ -193,29 +192,21 @@ async def _doubted(client: Client, namespace: str, standings: list[tuple[Any, An
     return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in standings]
 
 
-async def pods_by_job(client: Client, namespace: str, kind: Kind[Pod] = POD) -> dict[str, list[Any]]:
-    """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet.
-
-    kind: the view of the pods to read.
-    """
+async def pods_by_job(client: Client, namespace: str) -> dict[str, list[Any]]:
+    """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet."""
     pods: dict[str, list[Any]] = defaultdict(list)
-    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL)).items:
+    for pod in (await client.list(POD, namespace, labels=JOB_NAME_LABEL)).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
             pods[uid].append(pod)
     return pods
 
 
-async def plain_pods(
-    client: Client, namespace: str, workloads: Iterable[Workload], kind: Kind[Pod] = POD
-) -> Sequence[Pod]:
-    """Return the pods that queue without a job, or none if no given Workload belongs to such pods.
-
-    kind: the view of the pods to read.
-    """
+async def plain_pods(client: Client, namespace: str, workloads: Iterable[Workload]) -> Sequence[Pod]:
+    """Return the pods that queue without a job, or none if no given Workload belongs to such pods."""
     if not any(map(_is_of_pods, workloads)):
         return ()
-    return await list_or_none(client, kind, namespace, labels=MANAGED_LABEL) or ()
+    return await list_or_none(client, POD, namespace, labels=MANAGED_LABEL) or ()
 
 
 def pods_of(workload: Workload, plain: Iterable[Pod]) -> list[Pod]:

@@ -1,8 +1,8 @@
 """Defines smaller views of jobs, pods and nodes, with which lists of many are read fast.
 
-The views lack the managed fields and, except for Pods, the pod templates: most of an object's bytes, which no line of a
-list shows. Code for whole objects accepts the views, except the functions that read the templates of a job:
-`JobRecord.templates`, `command_of` and `call_directory`.
+The views lack the pod templates: most of an object's bytes, which no line of a list shows. Code for whole objects
+accepts the views, except the functions that read the templates of a job: `JobRecord.templates`, `command_of` and
+`call_directory`.
 """
 
 from functools import cache
@@ -16,7 +16,6 @@ from muster.api.core.node import ContainerImage, NodeStatus
 from muster.api.jobset import JOB_SET, JobSet, JobSetSpec, ReplicatedJob
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, PodSet, Workload, WorkloadSpec
-from muster.api.meta import ObjectMeta
 
 T = TypeVar("T")
 
@@ -73,9 +72,8 @@ class JobSpecLine(JobSpec):
 
 
 class JobLine(Job):
-    """A Job without managed fields and pod template."""
+    """A Job without its pod template."""
 
-    metadata: MetaLine = MetaLine()
     spec: JobSpecLine = JobSpecLine()
 
 
@@ -92,9 +90,8 @@ class _JobSetSpecLine(JobSetSpec):
 
 
 class JobSetLine(JobSet):
-    """A JobSet without managed fields and pod templates."""
+    """A JobSet without pod templates."""
 
-    metadata: MetaLine = MetaLine()
     spec: _JobSetSpecLine = _JobSetSpecLine()
 
 
@@ -107,9 +104,8 @@ class _WorkloadSpecLine(WorkloadSpec):
 
 
 class WorkloadLine(Workload):
-    """A Workload without managed fields and pod templates."""
+    """A Workload without pod templates."""
 
-    metadata: MetaLine = MetaLine()
     spec: _WorkloadSpecLine = _WorkloadSpecLine()
 
 

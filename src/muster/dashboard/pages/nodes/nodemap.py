@@ -74,7 +74,7 @@ async def list_nodes(visit: Visit) -> Sequence[Node]:
 async def list_pods(visit: Visit, unseen: list[str]) -> list[Pod] | None:
     """Return all pods; None, with a sentence, if the viewer may not list those of other namespaces."""
     try:
-        pods, where = await list_visible(visit.copy, POD_LINES, visit.viewer.namespace, lambda _: None, "pods")
+        pods, where = await list_visible(visit.copy, POD, visit.viewer.namespace, lambda _: None, "pods")
     except ApiError as error:
         if error.code != 403:
             raise

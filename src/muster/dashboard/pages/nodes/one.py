@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.api.core import Node, Pod
+from muster.api.core import POD, Node, Pod
 from muster.api.nodes import taints_of
 from muster.api.pods import is_finished, job_of, rank_of
 from muster.api.status import ApiError
@@ -18,7 +18,7 @@ from muster.insight.gpus import make_gpu_rows
 from muster.insight.history.build import owner_of
 from muster.insight.nodes import make_node_rows, request_of
 from muster.insight.quota.state import index_by_owner
-from muster.insight.reader.listviews import POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.listviews import WORKLOAD_LINES
 from muster.insight.reader.queues import list_or_none
 from muster.insight.reader.visible import list_visible
 from muster.insight.text import format_quantity
@@ -90,7 +90,7 @@ async def _list_pods(visit: Visit, unseen: list[str]) -> tuple[Sequence[Pod], st
     """Return the pods that the viewer may see, and the namespace if that is one only."""
     own = visit.viewer.namespace
     try:
-        return await list_visible(visit.copy, POD_LINES, own, unseen.append, "pods")
+        return await list_visible(visit.copy, POD, own, unseen.append, "pods")
     except ApiError as error:
         if error.code != 403:
             raise
