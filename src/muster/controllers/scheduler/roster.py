@@ -1,6 +1,7 @@
 """Track which pods belong together and the free amounts of nodes, from events and the scheduler's own writes."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import msgspec
@@ -61,7 +62,7 @@ class Roster:
         strategy: Strategy,
         matches: Matcher = match_nothing,
     ) -> None:
-        self.capacity = Capacity(strategy)
+        self._strategy = strategy
         self.devices = Devices(matches)
         self._nodes: dict[str, Node] = {}
         self.gangs: dict[str, Gang] = {}
@@ -70,11 +71,20 @@ class Roster:
         self._others: dict[str, dict[str, Pod]] = {}  # by gang and UID: pods that are counted only by the gang's source
         self._names = names
         self.shares = Shares()
-        self._running = Ledger()  # updated on demand
         self._stale: set[str] = set()  # gangs to update in the ledger
         self._nodes_version = 0
         self._assumed: set[str] = set()  # pods that use room since their decision, whose binding is not observed yet
         self._sent: dict[str, str] = {}  # by UID, the nodes of pods whose binding is written and not yet observed
+
+    @cached_property
+    def capacity(self) -> Capacity:
+        """The free amounts of the nodes, in arrays that are made when the first is needed."""
+        return Capacity(self._strategy)
+
+    @cached_property
+    def _running(self) -> Ledger:
+        """The running gangs, updated on demand."""
+        return Ledger()
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
         """Update a node that was added, changed or deleted; return whether that could help a waiting pod."""

@@ -56,6 +56,7 @@ from muster.gang.quorum import Chosen
 from muster.gang.shapes import count_shapes
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
+from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, split_key
 from muster.runtime.reconciler import Reconciler
@@ -131,19 +132,30 @@ class Scheduler(Reconciler):
         """Register handlers for the events of the cluster."""
         around, roster = self._on_surroundings, self._state.roster
         manager.informer(POD_DISRUPTION_BUDGET, optional=True).on_change(self._on_budget)
-        manager.informer(NODE).on_change(self._on_node)
-        manager.informer(NAMESPACE).on_change(partial(around, roster.namespace_changed))
-        manager.informer(PERSISTENT_VOLUME).on_change(partial(around, roster.volume_changed))
-        manager.informer(PERSISTENT_VOLUME_CLAIM).on_change(partial(around, roster.claim_changed))
-        # A server without these kinds has no devices.
-        manager.informer(DEVICE_CLASS, optional=True).on_change(partial(around, roster.device_class_changed))
-        manager.informer(RESOURCE_SLICE, optional=True).on_change(partial(around, roster.slice_changed))
-        manager.informer(RESOURCE_CLAIM, optional=True).on_change(partial(around, roster.resource_claim_changed))
+        self._unfollowed: list[tuple[Informer[Any], Callable[[Any, Any], None]]] = [
+            (manager.informer(NODE), self._on_node),
+            (manager.informer(NAMESPACE), partial(around, roster.namespace_changed)),
+            (manager.informer(PERSISTENT_VOLUME), partial(around, roster.volume_changed)),
+            (manager.informer(PERSISTENT_VOLUME_CLAIM), partial(around, roster.claim_changed)),
+            # A server without these kinds has no devices.
+            (manager.informer(DEVICE_CLASS, optional=True), partial(around, roster.device_class_changed)),
+            (manager.informer(RESOURCE_SLICE, optional=True), partial(around, roster.slice_changed)),
+            (manager.informer(RESOURCE_CLAIM, optional=True), partial(around, roster.resource_claim_changed)),
+        ]
         manager.informer(POD).on_change(self._on_pod)
         self._done.on_change(self._on_members_done)
         self._sizes.on_change(self._state.agenda.sizes)
         for source, _, carriers in self._carriers:
             carriers.on_change(partial(self._on_carrier, source))
+
+    def _follow_surroundings(self) -> None:
+        """Follow the nodes and what else limits pods, from the first pod on.
+
+        A cluster without pods makes no arrays, and needs no numpy, which takes 12 MB.
+        """
+        unfollowed, self._unfollowed = self._unfollowed, []
+        for informer, handler in unfollowed:
+            informer.on_change(handler)
 
     async def run(self) -> None:
         """Queue what an earlier scheduler left, half-bound gangs first, then schedule."""
@@ -163,6 +175,7 @@ class Scheduler(Reconciler):
             self._state.retry_waiting()
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        self._follow_surroundings()
         state = self._state
         change = state.roster.pod_changed(old, new)
         if new is None and old is not None:
@@ -209,6 +222,7 @@ class Scheduler(Reconciler):
     # Reconciliation.
 
     async def _reconcile(self, key: str) -> Result:
+        self._follow_surroundings()
         state = self._state
         match key:
             case Look.SWEEP:
