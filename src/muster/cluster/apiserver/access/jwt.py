@@ -7,18 +7,18 @@ for its caller to decide.
 import base64
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from jwt import InvalidAlgorithmError, InvalidSignatureError, InvalidTokenError, PyJWS
-from jwt.algorithms import ECAlgorithm
+
+if TYPE_CHECKING:  # PyJWT imports Python's HTTP client too, and most clusters see no token
+    from jwt import PyJWS
 
 MAX_TOKEN_BYTES = 16 * 1024
 _ALGORITHM = "ES256"
-_JWS = PyJWS(algorithms=[_ALGORITHM])
 
 Claims = dict[str, Any]
 
@@ -56,14 +56,16 @@ class SigningKey:
     def sign(self, claims: Claims) -> str:
         """Return a signed token with these claims."""
         headers = {"kid": self.id, "typ": None}  # upstream's tokens have no type
-        return _JWS.encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
+        return _jws().encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
 
     def verify(self, token: str) -> Claims:
         """Return the claims of a token that this key has signed. Raises `BadTokenError`."""
+        from jwt import InvalidAlgorithmError, InvalidSignatureError, InvalidTokenError
+
         if len(token) > MAX_TOKEN_BYTES:
             raise BadTokenError("the token is too long")
         try:
-            parts = _JWS.decode_complete(token, self.private.public_key(), algorithms=[_ALGORITHM])
+            parts = _jws().decode_complete(token, self.private.public_key(), algorithms=[_ALGORITHM])
         except (InvalidSignatureError, InvalidAlgorithmError) as error:
             raise BadTokenError("the token was not signed with our key") from error
         except (InvalidTokenError, UnicodeError, RecursionError) as error:  # PyJWT before 2.14 raises RecursionError
@@ -78,8 +80,9 @@ class SigningKey:
     @cached_property
     def public(self) -> dict[str, str]:
         """The public key as a JSON Web Key."""
-        key = ECAlgorithm.to_jwk(self.private.public_key(), as_dict=True)
-        return {"use": "sig", "kid": self.id, "alg": _ALGORITHM, **key}
+        numbers = self.private.public_key().public_numbers()
+        point = {name: _encode(value.to_bytes(32, "big")) for name, value in (("x", numbers.x), ("y", numbers.y))}
+        return {"use": "sig", "kid": self.id, "alg": _ALGORITHM, "kty": "EC", "crv": "P-256", **point}
 
 
 def load(pem: bytes) -> SigningKey:
@@ -88,6 +91,13 @@ def load(pem: bytes) -> SigningKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ValueError("it is no ECDSA P-256 key")  # noqa: TRY004  (the file is invalid, not the argument's type)
     return SigningKey(key)
+
+
+@cache
+def _jws() -> "PyJWS":
+    from jwt import PyJWS
+
+    return PyJWS(algorithms=[_ALGORITHM])
 
 
 def _encode(data: bytes) -> str:
