@@ -1,7 +1,7 @@
 """A control plane in virtual time, and a few words to play nodes with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node, Pod
 from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.cel import device_matches
-from muster.cluster.controlplane import ControlPlane, control_plane
+from muster.cluster.controlplane import ControlPlane, MakeDefinitions, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.engine import Part, assemble
 from muster.controllers.integrations.framework import Integration
@@ -40,14 +40,15 @@ async def running(
     trust: Callable[[], Trust] = Trust,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
     engine: Collection[Part] = tuple(Part),
-    definitions: Iterable[Any] = (),
+    make_definitions: MakeDefinitions = tuple,
 ) -> AsyncIterator[ControlPlane]:
     """A control plane whose controllers run, or these parts of the engine alone. Only on a virtual loop.
 
-    engine: of the controllers, the parts of the engine that run too. definitions: those of kinds that are built in.
+    engine: of the controllers, the parts of the engine that run too.
+    make_definitions: makes those of kinds that are built in.
     """
     inputs = ExternalInputs(VirtualClock(), Ids(seed), Random(seed))
-    given = (configuration, trust, integrations, definitions)
+    given = (configuration, trust, integrations, make_definitions)
     async with control_plane(MemoryJournal(), inputs, *given) as plane:
         if parts:
             manager, events = plane.manager, plane.events

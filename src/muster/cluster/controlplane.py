@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, MutableMapping, S
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.config.configz import CONFIGZ, configz
@@ -92,6 +92,9 @@ from muster.runtime.manager import Manager
 from muster.runtime.process.accounts import Account
 from muster.runtime.process.program import compose_muster_call
 from muster.runtime.yielding import YieldingTransport
+
+MakeDefinitions: TypeAlias = Callable[[], Iterable[Document]]
+"""Makes CustomResourceDefinitions, some MB of objects that nobody keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +186,7 @@ async def control_plane(
     configuration: Configuration = EMBEDDED,
     trust: Callable[[], Trust] = Trust,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
-    definitions: Iterable[Document] = (),
+    make_definitions: MakeDefinitions = tuple,
     find_account: Callable[[int], Account] | None = None,
 ) -> AsyncIterator[ControlPlane]:
     """Run a store and a server on a journal, with the objects that every cluster begins with.
@@ -191,7 +194,7 @@ async def control_plane(
     trust: called once the journal is ours. By default the server is not reached from outside, and its tokens end with
     it.
     integrations: the kinds of jobs that may queue.
-    definitions: CustomResourceDefinitions that list kinds which are served anyway.
+    make_definitions: makes CustomResourceDefinitions that list kinds which are served anyway.
     find_account: looks up the Unix account of a pod by its id, under a system server.
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """
@@ -199,7 +202,7 @@ async def control_plane(
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         access = AccessControl(store, clock, ids, trust())
-        own = as_stored(definitions)
+        own = as_stored(make_definitions())
         registry = Registry(with_own_definitions(builtin(configuration.muster.elastic, configuration.muster.apis), own))
         groups = pod_groups(configuration)
         queued = [one.kind.resource for one in chosen(integrations, configuration)]

@@ -25,10 +25,9 @@ from muster.api.nodes import is_ready
 from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, SERVER_MACHINE
 from muster.api.status import ApiError, conflict
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.expiry import keep_events_fresh
 from muster.cluster.controllers.claims import ClaimBinder
-from muster.cluster.controlplane import ControlPlane, control_plane
+from muster.cluster.controlplane import ControlPlane, MakeDefinitions, control_plane
 from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.memory import give_back
 from muster.cluster.nodes.agent import ProcessNode
@@ -182,7 +181,7 @@ async def begun(
     adopt: bool,
     entrance: "Entrance | None" = None,
     beside: Beside = _nothing_beside,
-    definitions: Iterable[Document] = (),
+    make_definitions: MakeDefinitions = tuple,
     find_account: FindAccount | None = None,
     disks: Sequence[Path] = (),
 ) -> AsyncIterator[Running]:
@@ -193,12 +192,14 @@ async def begun(
     entrance: by which clients, and the cluster's pods too, reach the server.
     find_account: looks up the Unix account of a pod by its id, under a system server.
     beside: what else the host runs with the control plane.
-    definitions: those of kinds that are served anyway.
+    make_definitions: makes those of kinds that are served anyway.
     disks: directories, besides `state`, whose disks need room before more pods start.
     """
     inputs, trust = ExternalInputs(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
     configuration = _with_release_address(configuration)
-    serving = control_plane(journal, inputs, configuration, trust, definitions=definitions, find_account=find_account)
+    serving = control_plane(
+        journal, inputs, configuration, trust, make_definitions=make_definitions, find_account=find_account
+    )
     async with serving as plane, beside(plane):
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}

@@ -13,11 +13,11 @@ from muster.cluster import backups, decisions, history
 from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.apiserver.answers import Stream
-from muster.cluster.apiserver.decode import Document
-from muster.cluster.controlplane import ControlPlane
+from muster.cluster.controlplane import ControlPlane, MakeDefinitions
 from muster.cluster.embedded import Running, begun
 from muster.cluster.entrance import PKI, Entrance, MakePages, find_free_port
 from muster.cluster.exposure import UNEXPOSED, Exposure
+from muster.cluster.memory import give_back
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything, find_shared, prepare_for_accounts
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
@@ -38,7 +38,7 @@ class Options:
     local_socket: where a system server, which runs each pod as the Unix user who owns its namespace, serves the users
     of this machine; None for a server whose pods run as its own user.
     make_pages: makes what is served for people beside the API.
-    definitions: CustomResourceDefinitions that list the kinds of Kueue, JobSet and the like, which are served anyway.
+    make_definitions: makes CustomResourceDefinitions that list kinds which are served anyway, such as Kueue's.
     """
 
     home: Path
@@ -47,7 +47,7 @@ class Options:
     configuration: Configuration = EMBEDDED
     audit_policy: Policy | None = None
     exposure: Exposure = UNEXPOSED
-    definitions: Sequence[Document] = ()
+    make_definitions: MakeDefinitions = tuple
     local_socket: Path | None = None
     make_pages: MakePages | None = None
 
@@ -81,7 +81,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
             adopt=True,
             entrance=entrance,
             beside=beside,
-            definitions=options.definitions,
+            make_definitions=options.make_definitions,
             find_account=find_account if options.local_socket is not None else None,
             disks=(options.home,),
         ) as running:
@@ -122,6 +122,7 @@ async def _wait_until_started(running: Running, stopping: asyncio.Event) -> None
         if starting.done():
             starting.result()
             settle()
+            give_back()  # what the start took for a moment: 2 MB, and 5 the first time
     finally:
         starting.cancel()
         ending.cancel()

@@ -9,6 +9,8 @@ import pytest
 from tests.system.apiserver.harness import NAMESPACES, Answer, Api, with_parameters
 from tests.system.plane import running
 
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.cluster.apiserver.custom import definition as compiled
 from muster.cluster.apiserver.objects.bootstrap import put_definitions
 from muster.cluster.apiserver.registry.owndefinitions import as_stored
 from muster.cluster.controlplane import control_plane
@@ -31,7 +33,7 @@ def listed(*, controllers: bool = False) -> Callable[[Callable[..., Awaitable[No
     def decorated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         def run(**parameters: Any) -> None:
             async def body() -> None:
-                async with running(controllers=controllers, definitions=served_definitions()) as plane:
+                async with running(controllers=controllers, make_definitions=served_definitions) as plane:
                     await test(Api(plane), **parameters)
 
             run_virtual(body())
@@ -161,6 +163,12 @@ async def test_a_start_brings_older_ones_up_to_date_and_writes_nothing_else(api:
     assert api.store.revision == revision
 
 
+def test_they_compile() -> None:
+    """The server does not compile them again."""
+    for document in OURS.values():
+        assert not list(compiled.validate_create(CUSTOM_RESOURCE_DEFINITION.typed(document)))
+
+
 def test_a_definition_that_a_user_installed_before_is_taken_over(tmp_path: Path) -> None:
     """It may even name versions that this server never stored anything in."""
 
@@ -168,7 +176,7 @@ def test_a_definition_that_a_user_installed_before_is_taken_over(tmp_path: Path)
         inputs = ExternalInputs(RealClock(), Ids(), Random())
         async with control_plane(SqliteJournal(tmp_path), inputs) as plane:
             await Api(plane).made(DEFINITIONS, theirs(labels={"app": "jobset"}))
-        async with control_plane(SqliteJournal(tmp_path), inputs, definitions=served_definitions()) as plane:
+        async with control_plane(SqliteJournal(tmp_path), inputs, make_definitions=served_definitions) as plane:
             stored = (await Api(plane).get(JOB_SETS)).json
         assert stored["spec"] == OURS["jobsets.jobset.x-k8s.io"]["spec"]
         assert stored["status"]["storedVersions"] == ["v1alpha2"]

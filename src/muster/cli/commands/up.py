@@ -128,7 +128,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
         resolved.configuration or EMBEDDED,
         resolved.audit_policy,
         resolved.exposure,
-        served_definitions(),
+        served_definitions,
         Path(resolved.options.socket) if resolved.options.socket else None,
         partial(make_pages, home.path),
     )

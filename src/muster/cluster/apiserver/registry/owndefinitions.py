@@ -4,31 +4,49 @@ A client that writes such a definition (the manifests of Kueue or JobSet) sets i
 spec and answers with a warning. So the same manifests apply here and on a real cluster.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition
+from muster.api.status import FieldError
+from muster.api.validation.server import customresourcedefinition as rules
+from muster.cluster.apiserver.custom import definition as compiled
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry.apiextensions import CUSTOM_RESOURCE_DEFINITIONS
 from muster.cluster.apiserver.registry.resources import Resource, View
 
-Definitions = Mapping[str, Document]
-"""The definitions by their names."""
+
+class Definitions(Mapping[str, Document]):
+    """The definitions by their names. Each is decoded when it is read, as all of them take some MB."""
+
+    def __init__(self, encoded: Mapping[str, bytes]) -> None:
+        self._encoded = encoded
+
+    def __getitem__(self, name: str) -> Document:
+        document: Document = msgspec.json.decode(self._encoded[name])
+        return document
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._encoded)
+
+    def __len__(self) -> int:
+        return len(self._encoded)
 
 
 def as_stored(definitions: Iterable[Document]) -> Definitions:
     """Return the definitions in their stored form, with all defaults, by name."""
     resource = CUSTOM_RESOURCE_DEFINITIONS
-    stored_definitions = {}
+    encoded = {}
     for definition in definitions:
         plain = msgspec.json.decode(msgspec.json.encode(definition))
         document = resource.view.checker(plain).value
         resource.rules.default(document)
-        stored_definitions[document["metadata"]["name"]] = document
-    return stored_definitions
+        encoded[document["metadata"]["name"]] = msgspec.json.encode(document)
+    return Definitions(encoded)
 
 
 def with_own_definitions(resources: Sequence[Resource], own: Definitions) -> Sequence[Resource]:
@@ -47,7 +65,19 @@ def _pinned(resource: Resource, own: Definitions) -> Resource:
         _pin(document, own)
 
     view = replace(resource.view, applied=_Applied(resource.view, own))
+    if resource is CUSTOM_RESOURCE_DEFINITIONS:
+        view = replace(view, validate_create=partial(_validate_create, own))
     return replace(resource, view=view, rules=replace(resource.rules, default=default, prepare_update=prepare_update))
+
+
+def _validate_create(own: Definitions, definition: CustomResourceDefinition) -> Sequence[FieldError]:
+    """Return the errors in a new definition. The rules of our own are not compiled: a test does that.
+
+    So the first start does not load the compiler of CEL, which takes 20 MB.
+    """
+    if definition.metadata.name in own:
+        return rules.validate_create(definition)
+    return compiled.validate_create(definition)
 
 
 def _pin(document: Document, own: Definitions) -> None:
