@@ -107,11 +107,25 @@ def test_credentials_are_for_their_owner_alone(tmp_path):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "pki").stat().st_mode) == 0o700
     document = yaml.safe_load(kubeconfig.read_text())
+    assert list(document) == ["apiVersion", "kind", "clusters", "users", "contexts", "current-context"]
+    assert document["contexts"] == [
+        {"name": "muster", "context": {"cluster": "muster", "user": "muster-admin", "namespace": "default"}}
+    ]
     assert document["current-context"] == document["contexts"][0]["name"]
-    assert document["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1"
-    assert document["users"][0]["user"]["token"] == first.token
+    [cluster], [user] = document["clusters"], document["users"]
+    assert cluster["cluster"].pop("certificate-authority-data")
+    assert cluster == {"name": "muster", "cluster": {"server": "https://127.0.0.1:1", "disable-compression": True}}
+    assert user["user"]["token"] == first.token
     assert user_of(first.admin.certificate) == ADMIN
     assert first.authenticator().user(None, f"Bearer {first.token}") == ADMIN
+
+
+def test_what_a_cluster_publishes_names_no_user(tmp_path):
+    document = yaml.safe_load(Credentials.load(tmp_path, NOW, Ids()).cluster_info("https://[::1]:1"))
+    [cluster] = document["clusters"]
+    assert cluster["cluster"].pop("certificate-authority-data")
+    assert cluster == {"name": "", "cluster": {"server": "https://[::1]:1"}}
+    assert (document["users"], document["contexts"], document["current-context"]) == ([], [], "")
 
 
 def test_files_are_replaced_whole(tmp_path):
