@@ -46,3 +46,16 @@ def test_many_who_list_what_is_big_do_not_make_the_server_big(up):
             await transport.close()
 
     asyncio.run(story())
+
+
+def test_an_idle_server_loads_no_library_that_it_does_not_need(up):
+    """numpy takes 12 MB, and the compiler of CEL takes 20 MB."""
+    pid = int((up.home / "lock").read_text())
+
+    def find_loaded():
+        maps = Path(f"/proc/{pid}/maps").read_text()
+        return [library for library in ("/numpy/", "/cel_expr_python/", "/yaml/") if library in maps]
+
+    assert find_loaded() == []
+    up("run", "--", "true")
+    assert find_loaded() == ["/numpy/"]
