@@ -83,6 +83,7 @@ from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.surroundings import settings_of
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
 from muster.controllers.notices import NoticeController
+from muster.controllers.trimming import ObjectSharer
 from muster.controllers.volcano import VolcanoJobController
 from muster.multicluster.reach import Reach, over_https
 from muster.runtime.client import Client
@@ -270,7 +271,8 @@ async def control_plane(
         await put_definitions(Client(transport), own)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
-        manager = Manager(Client(yielding, neighbor=transport), clock, random, registry=server.metrics)
+        client = Client(yielding, neighbor=transport)
+        manager = Manager(client, clock, random, registry=server.metrics, transform=ObjectSharer())
         manager.add(events)
         try:
             yield ControlPlane(

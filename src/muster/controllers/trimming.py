@@ -1,8 +1,8 @@
 """Trim the objects that the engine caches, so that a big cluster fits in memory.
 
-A running pod keeps only the fields on which a decision depends: its node, its requests, its owner and its status. Pods
-that wait or queue by themselves are not trimmed, because the scheduler reads all of their spec and Workloads are
-created from them. Equal parts of different objects are stored once.
+Equal parts of different objects are stored once. Beside a real API server, a running pod keeps only the fields on which
+a decision depends: its node, its requests, its owner and its status. Pods that wait or queue by themselves are not
+trimmed, because the scheduler reads all of their spec and Workloads are created from them.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from muster.api.core import Container, ContainerStatus, Pod, PodSpec, PodStatus
+from muster.api.core import Container, ContainerStatus, Pod, PodStatus
 from muster.api.kueue import Workload
 from muster.api.managed.pods import WORDS
 from muster.gang.shapes import binds
@@ -29,8 +29,8 @@ _STEPS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "Containe
 _encode = msgspec.json.Encoder().encode
 
 
-class ObjectTrimmer:
-    """The `transform` of the engine's informers: it returns the trimmed form of an object.
+class ObjectSharer:
+    """The `transform` of informers beside nodes of this process, which run what a pod says: it keeps whole objects.
 
     It remembers parts, so that equal objects share them.
     """
@@ -40,22 +40,10 @@ class ObjectTrimmer:
 
     def __call__(self, obj: T) -> T:
         """Return the object as the engine stores it."""
-        trimmed: Any = lean(obj)
-        if isinstance(trimmed, Pod) and trimmed.spec.node_name and not _queues(trimmed):
-            trimmed = replace(trimmed, spec=self._trim_spec(trimmed.spec), status=_trim_status(trimmed.status))
-        elif isinstance(trimmed, Workload):
-            trimmed = replace(trimmed, spec=replace(trimmed.spec, pod_sets=self._share(trimmed.spec.pod_sets)))
-        return trimmed  # type: ignore[no-any-return]
-
-    def _trim_spec(self, spec: PodSpec) -> PodSpec:
-        return replace(
-            spec,
-            volumes=tuple(filter(binds, spec.volumes)),
-            init_containers=self._share(_trim_containers(spec.init_containers)),
-            containers=self._share(_trim_containers(spec.containers)),
-            tolerations=self._share(spec.tolerations),
-            affinity=self._share(spec.affinity),
-        )
+        reduced: Any = lean(obj)
+        if isinstance(reduced, Pod | Workload):
+            reduced = replace(reduced, spec=self._share_parts(reduced.spec))
+        return reduced  # type: ignore[no-any-return]
 
     def _share(self, part: T) -> T:
         """Return the remembered part that equals this one; else this one, with its own parts shared."""
@@ -79,6 +67,15 @@ class ObjectTrimmer:
         return replace(part, **{name: self._share(value) for name, value in fields if value and not _is_plain(value)})
 
 
+class ObjectTrimmer(ObjectSharer):
+    """The `transform` of the engine's informers beside a real API server: it trims objects, too."""
+
+    def __call__(self, obj: T) -> T:
+        """Return the object as the engine stores it."""
+        trimmed: Any = _trim(obj) if isinstance(obj, Pod) else obj
+        return super().__call__(trimmed)  # type: ignore[no-any-return]
+
+
 def _is_plain(value: Any) -> bool:
     """Return whether a non-empty part contains no structures, so that sharing it saves nothing."""
     return not isinstance(value[0] if isinstance(value, tuple) else value, Struct)
@@ -87,6 +84,18 @@ def _is_plain(value: Any) -> bool:
 def _queues(pod: Pod) -> bool:
     keys = pod.metadata.labels.keys() | pod.metadata.annotations.keys()
     return not keys.isdisjoint(WORDS)
+
+
+def _trim(pod: Pod) -> Pod:
+    if not pod.spec.node_name or _queues(pod):
+        return pod
+    spec = replace(
+        pod.spec,
+        volumes=tuple(filter(binds, pod.spec.volumes)),
+        init_containers=_trim_containers(pod.spec.init_containers),
+        containers=_trim_containers(pod.spec.containers),
+    )
+    return replace(pod, spec=spec, status=_trim_status(pod.status))
 
 
 def _trim_containers(containers: Iterable[Container]) -> tuple[Container, ...]:

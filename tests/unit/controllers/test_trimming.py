@@ -9,8 +9,9 @@ from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import MANAGED_LABEL, POD_GROUP_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.pods import is_ready, pod_requests
-from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectTrimmer
+from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectSharer, ObjectTrimmer
 from muster.gang.shapes import guest_of
+from muster.runtime.cache import lean
 
 CONTAINER: dict[str, Any] = {
     "name": "main",
@@ -91,6 +92,16 @@ def test_what_a_pod_runs_is_not_kept() -> None:
 def test_pods_that_wait_or_queue_are_kept_whole(waits_or_queues: Pod) -> None:
     kept = ObjectTrimmer()(waits_or_queues)
     assert (kept.spec, kept.status) == (waits_or_queues.spec, waits_or_queues.status)
+
+
+def test_beside_nodes_of_this_process_all_of_a_pod_is_kept_and_equal_parts_once() -> None:
+    keep = ObjectSharer()
+    first, second, other = (keep(pod(containers=[CONTAINER | {"image": image}])) for image in "aab")
+    assert first == lean(pod(containers=[CONTAINER | {"image": "a"}]))
+    assert first.spec.containers is second.spec.containers
+    assert first.spec.volumes is other.spec.volumes
+    assert first.spec.containers[0].env is other.spec.containers[0].env
+    assert first.spec.containers != other.spec.containers
 
 
 def workload(number: int, command: str = "train") -> Workload:
