@@ -17,6 +17,15 @@ LINES = 1_000  # the number of newest changes that keep their encoded line; watc
 _revision = attrgetter("entry.revision")
 
 
+def _count_past_bytes(change: Change) -> int:
+    """Count the bytes of bodies that only the history keeps: what a change replaced, and the last state of an object.
+
+    All other bodies are those of present objects, or are counted by the change that replaced them.
+    """
+    replaced = len(change.previous.body) if change.previous is not None else 0
+    return replaced + (len(change.entry.body) if change.type == "DELETED" else 0)
+
+
 class Changes:
     """A bounded sequence of changes, which drops the oldest first.
 
@@ -42,7 +51,7 @@ class Changes:
     def append(self, change: Change) -> None:
         """Add the newest change; `wake` reports it to the watches."""
         self._retained.append(change)
-        self._bytes += len(change.entry.body)
+        self._bytes += _count_past_bytes(change)
         if len(self._retained) > LINES:
             self._retained[-LINES - 1].forget_line()
 
@@ -114,7 +123,7 @@ class Changes:
         count = max(len(self._retained) - self._limit, 0)
         excess = self._bytes - self._limit_bytes - self._count_bytes(count)
         while excess > 0:
-            excess -= len(self._retained[count].entry.body)
+            excess -= _count_past_bytes(self._retained[count])
             count += 1
         self._drop(count)
 
@@ -126,7 +135,7 @@ class Changes:
             del self._retained[:count]
 
     def _count_bytes(self, count: int) -> int:
-        return sum(len(change.entry.body) for change in self._retained[:count])
+        return sum(map(_count_past_bytes, self._retained[:count]))
 
 
 class Watch:

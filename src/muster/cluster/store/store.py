@@ -35,7 +35,7 @@ WAIT_SECONDS = 0.005
 # A client that learns of its write makes the next one within these turns, and so do controllers that follow it.
 MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
-HISTORY_BYTES = 64 << 20  # the same limit in bytes of bodies, for big objects
+HISTORY_BYTES = 64 << 20  # the same limit in bytes of replaced bodies, for big objects
 
 
 class _Collection:
@@ -234,7 +234,10 @@ class Store:
         previous = self.latest(write.key)
         self._last_assigned += 1
         body = write.encode(self._last_assigned)
-        entry = Entry(write.key, self._last_assigned, body, self._header_of(write.key.resource, body))
+        header = self._header_of(write.key.resource, body)
+        if previous is not None and header.labels == previous.header.labels:
+            header = msgspec.structs.replace(header, labels=previous.header.labels)  # one copy for the whole history
+        entry = Entry(write.key, self._last_assigned, body, header)
         if isinstance(write, Put):
             return Change("MODIFIED" if previous else "ADDED", entry, previous)
         assert previous is not None, f"{write.key} is not there to be deleted"

@@ -1,11 +1,12 @@
 """Watches, over a store in memory and in virtual time."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from tests.unit.cluster.store.kit import Kit, delete, key, put
 
-from muster.cluster.store import Change, Closed, Compacted, Store, Watch
+from muster.cluster.store import Change, Closed, Compacted, Delete, Put, Store, Watch
 from muster.cluster.store.changes import LINES, Changes
 
 
@@ -204,18 +205,40 @@ def test_a_watch_that_falls_behind_the_history_is_told(memory: Kit) -> None:
     memory.on(test, history=10)
 
 
-def test_the_history_is_bounded_in_bytes_too(memory: Kit) -> None:
+@pytest.mark.parametrize("ending", [(), (delete(key("a"), "x" * 1000), put(key("a"), "x" * 1000))])
+def test_the_history_is_bounded_in_bytes_too(memory: Kit, ending: Sequence[Put | Delete]) -> None:
+    """It counts what is kept for it alone: what was replaced, and the last state of what is gone."""
+
     async def test() -> None:
         async with memory.store() as store:
-            await store.write(*(put(key(str(number)), "x" * 1000) for number in range(20)))
+            for write in (put(key("a"), "x" * 1000), *ending) * 10:
+                await store.write(write)
             every = await store.watch("pods", 0).next()
         size = len(every[0].entry.body)
         changes = Changes(0, limit=1000, limit_bytes=4 * size)
         for change in every:
             changes.append(change)
             changes.wake()
-            assert 1 <= len(changes.since(changes.position_after(changes.oldest), 0)) <= 5
-        assert changes.oldest >= 15
+            kept = changes.since(changes.position_after(changes.oldest), 0)
+            past = {id(entry): entry for one in kept for entry in (one.entry, one.previous) if entry is not None}
+            if change.type != "DELETED":
+                del past[id(change.entry)]
+            assert 0 <= sum(len(entry.body) for entry in past.values()) <= 5.1 * size
+        assert changes.oldest >= every[-8].revision
+
+    memory.run(test())
+
+
+def test_objects_that_are_there_do_not_count(memory: Kit) -> None:
+    async def test() -> None:
+        async with memory.store() as store:
+            await store.write(*(put(key(str(number)), "x" * 1000) for number in range(20)))
+            every = await store.watch("pods", 0).next()
+        changes = Changes(0, limit=1000, limit_bytes=1)
+        for change in every:
+            changes.append(change)
+            changes.wake()
+        assert changes.since(0, 0) == list(every)
 
     memory.run(test())
 

@@ -577,3 +577,12 @@ def test_nothing_waits_for_a_store_in_memory(memory: Kit) -> None:
         assert asyncio.get_running_loop().time() == 0
 
     memory.on(test)
+
+
+def test_versions_of_an_object_share_equal_labels(memory: Kit) -> None:
+    async def test(store: Store) -> None:
+        first, second, third = [(await store.write(put(key("a"), value)))[0].header.labels for value in "xxy"]
+        assert first is second
+        assert (first, third) == ({"value": "x"}, {"value": "y"})
+
+    memory.on(test)
