@@ -6,6 +6,7 @@ trimmed, because the scheduler reads all of their spec and Workloads are created
 """
 
 from collections.abc import Iterable
+from sys import intern
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -42,7 +43,9 @@ class ObjectSharer:
         """Return the object as the engine stores it."""
         reduced: Any = lean(obj)
         if isinstance(reduced, Pod | Workload):
-            reduced = replace(reduced, spec=self._share_parts(reduced.spec))
+            meta = reduced.metadata
+            meta = replace(meta, labels=_share_words(meta.labels), annotations=_share_words(meta.annotations))
+            reduced = replace(reduced, metadata=meta, spec=self._share_parts(reduced.spec))
         return reduced  # type: ignore[no-any-return]
 
     def _share(self, part: T) -> T:
@@ -74,6 +77,10 @@ class ObjectTrimmer(ObjectSharer):
         """Return the object as the engine stores it."""
         trimmed: Any = _trim(obj) if isinstance(obj, Pod) else obj
         return super().__call__(trimmed)  # type: ignore[no-any-return]
+
+
+def _share_words(words: dict[str, str]) -> dict[str, str]:
+    return {intern(name): intern(value) for name, value in words.items()}
 
 
 def _is_plain(value: Any) -> bool:

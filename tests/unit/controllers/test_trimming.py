@@ -1,5 +1,6 @@
 """What the engine keeps of objects: as much as decisions need, once."""
 
+from operator import is_
 from typing import Any
 
 import msgspec
@@ -32,7 +33,7 @@ def pod(labels: dict[str, str] | None = None, node: str = "n", **spec: Any) -> P
                "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}  # fmt: skip
     conditions = [{"type": each, "status": "True"} for each in ("Initialized", "Ready", "PodScheduled")]
     status = {"phase": "Running", "conditions": conditions, "containerStatuses": [running]}
-    return POD.typed({"metadata": meta, "spec": given, "status": status})
+    return POD.decode(msgspec.json.encode({"metadata": meta, "spec": given, "status": status}))
 
 
 PORT = {**CONTAINER, "ports": [{"containerPort": 80, "hostPort": 8080}]}
@@ -96,8 +97,10 @@ def test_pods_that_wait_or_queue_are_kept_whole(waits_or_queues: Pod) -> None:
 
 def test_beside_nodes_of_this_process_all_of_a_pod_is_kept_and_equal_parts_once() -> None:
     keep = ObjectSharer()
-    first, second, other = (keep(pod(containers=[CONTAINER | {"image": image}])) for image in "aab")
-    assert first == lean(pod(containers=[CONTAINER | {"image": "a"}]))
+    labels = {"example.com/team": "of many pods"}
+    first, second, other = (keep(pod(labels, containers=[CONTAINER | {"image": image}])) for image in "aab")
+    assert first == lean(pod(labels, containers=[CONTAINER | {"image": "a"}]))
+    assert all(map(is_, first.metadata.labels.values(), second.metadata.labels.values()))
     assert first.spec.containers is second.spec.containers
     assert first.spec.volumes is other.spec.volumes
     assert first.spec.containers[0].env is other.spec.containers[0].env
