@@ -9,7 +9,7 @@ from tests.system.plane import World, virtual
 from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.dashboard.viewing.copy import IDLE_SECONDS
-from muster.insight.reader.listviews import JOB_LINES, without_managed_fields
+from muster.insight.reader.listviews import JOB_LINES
 from muster.runtime.transport import Request, Response, Transport
 
 
@@ -69,20 +69,6 @@ async def test_a_list_of_a_namespace_is_answered_from_that_of_all(world: World) 
         assert len((await viewer.copy.list(POD, "default", labels="batch.kubernetes.io/job-name=train")).items) == 2
         assert (await viewer.copy.list(POD, "elsewhere", labels="batch.kubernetes.io/job-name=train")).items == []
         assert counting.selectors == []
-
-
-@virtual
-async def test_managed_fields_are_never_read(world: World) -> None:
-    await world.node("n1")
-    await world.job("train", 2)
-    await world.settle(3)
-    async with viewing(world, transport=Counting) as viewer:
-        counting = viewer.copy.transport
-        assert isinstance(counting, Counting)
-        assert len((await viewer.copy.list(POD)).items) == 2
-        counting.selectors.clear()
-        assert len((await viewer.copy.list(without_managed_fields(POD))).items) == 2
-        assert counting.selectors == []  # it is the same copy
 
 
 @virtual

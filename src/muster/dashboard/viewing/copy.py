@@ -16,7 +16,7 @@ from muster.api.meta import ListMeta
 from muster.api.status import ApiError
 from muster.api.values.selectors import parse_label_selector
 from muster.dashboard.viewing.answers import Answers
-from muster.insight.reader.listviews import shows_all_of, without_managed_fields
+from muster.insight.reader.listviews import shows_all_of
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
@@ -103,7 +103,7 @@ class Copy(Client):
         """Return the whole list from the copy, which begins with the first question. Raises what the server said."""
         if fields or transform is not None or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
-        key = _Key(without_managed_fields(kind), namespace, labels)
+        key = _Key(kind, namespace, labels)
         source = self._find_source(key)
         followed = self._follow(source)
         await followed.settled.wait()

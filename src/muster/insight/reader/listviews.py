@@ -1,57 +1,28 @@
-"""Defines smaller views of jobs, pods and nodes, with which lists of many are read fast.
+"""Defines smaller views of jobs and nodes, with which lists of many are read fast.
 
-The views lack the pod templates: most of an object's bytes, which no line of a list shows. Code for whole objects
-accepts the views, except the functions that read the templates of a job: `JobRecord.templates`, `command_of` and
-`call_directory`.
+The views lack pod templates and images: most of an object's bytes, which no line of a list shows. Code for whole
+objects accepts the views, except the functions that read the templates of a job: `JobRecord.templates`, `command_of`
+and `call_directory`.
 """
 
-from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 import msgspec
 
 from muster.api.batch import JOB, Job, JobSpec, JobTemplateSpec
-from muster.api.core import NODE, POD, Node, PodTemplateSpec
+from muster.api.core import NODE, Node, PodTemplateSpec
 from muster.api.core.node import ContainerImage, NodeStatus
 from muster.api.jobset import JOB_SET, JobSet, JobSetSpec, ReplicatedJob
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, PodSet, Workload, WorkloadSpec
 
-T = TypeVar("T")
-
 # No field of an object has this name.
 _UNREAD = "-"
 
 
-class MetaLine(ObjectMeta):
-    """Metadata without managed fields."""
-
-    managed_fields: tuple[dict[str, Any], ...] = msgspec.field(name=_UNREAD, default=())
-
-
-@cache
-def without_managed_fields(kind: Kind[T]) -> Kind[T]:
-    """Return the kind with a type that lacks the managed fields, which take more time to decode than all the rest.
-
-    A type that lacks them already, or that is plain JSON, stays.
-    """
-    whole: Any = kind.type
-    if not issubclass(whole, msgspec.Struct) or all(
-        one.type is not ObjectMeta for one in msgspec.structs.fields(whole)
-    ):
-        return kind
-    members = {
-        "__module__": __name__,
-        "__annotations__": {"metadata": MetaLine, "whole": ClassVar[Any]},
-        "metadata": MetaLine(),
-        "whole": whole,
-    }
-    return kind.seen_as(type(whole)(f"{whole.__name__}WithoutManagedFields", (whole,), members))
-
-
 def shows_all_of(kind: Kind[Any], view: Kind[Any]) -> bool:
-    """Return whether objects of a kind have all that a view of them has, but for managed fields."""
-    return kind.resource == view.resource and issubclass(view.type, getattr(kind.type, "whole", kind.type))
+    """Return whether objects of a kind have all that a view of them has."""
+    return kind.resource == view.resource and issubclass(view.type, kind.type)
 
 
 class _NodeStatusLine(NodeStatus):
@@ -59,9 +30,8 @@ class _NodeStatusLine(NodeStatus):
 
 
 class NodeLine(Node):
-    """A node without managed fields and images."""
+    """A node without its images."""
 
-    metadata: MetaLine = MetaLine()
     status: _NodeStatusLine = _NodeStatusLine()
 
 
@@ -110,7 +80,6 @@ class WorkloadLine(Workload):
 
 
 NODE_LINES: Kind[Node] = NODE.seen_as(NodeLine)
-POD_LINES = without_managed_fields(POD)
 JOB_LINES: Kind[Job] = JOB.seen_as(JobLine)
 JOB_SET_LINES: Kind[JobSet] = JOB_SET.seen_as(JobSetLine)
 WORKLOAD_LINES: Kind[Workload] = WORKLOAD.seen_as(WorkloadLine)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muster.api.core import Node, Pod
+from muster.api.core import POD, Node, Pod
 from muster.api.kueue import TOPOLOGY
 from muster.api.status import ApiError
 from muster.dashboard.listing import Listing, cut, read_list_query
@@ -13,7 +13,7 @@ from muster.dashboard.nodecells import BY_JOB, BY_USE, Coloring, choose_colors, 
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.gpus import GpuRow, make_gpu_rows
 from muster.insight.nodes import NodeRow, group_rows, list_levels, list_node_resources, make_node_rows
-from muster.insight.reader.listviews import NODE_LINES, POD_LINES
+from muster.insight.reader.listviews import NODE_LINES
 from muster.insight.reader.queues import list_or_none
 from muster.insight.reader.visible import list_visible
 

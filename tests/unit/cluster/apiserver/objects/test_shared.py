@@ -1,5 +1,7 @@
 """Objects of the newest bodies are kept once for all, without managedFields."""
 
+import json
+
 from muster.api.core import CONFIG_MAP, ConfigMap
 from muster.api.kinds import Kind
 from muster.api.meta import Object, ObjectMeta
@@ -9,9 +11,10 @@ HEADS: Kind[Object] = CONFIG_MAP.seen_as(Object)
 
 
 def body(name: str, **data: str) -> bytes:
-    managers = ({"manager": "m", "operation": "Update", "fieldsV1": {}},)
-    meta = ObjectMeta(name=name, resource_version="7", managed_fields=managers)
-    return CONFIG_MAP.encode(ConfigMap(metadata=meta, data=data))
+    managers = [{"manager": "m", "operation": "Update", "fieldsV1": {}}]
+    return json.dumps(
+        {"metadata": {"name": name, "resourceVersion": "7", "managedFields": managers}, "data": data}
+    ).encode()
 
 
 def test_a_body_is_decoded_once_for_each_type() -> None:
