@@ -17,14 +17,14 @@ from muster.api.values.quantity import ResourceList
 
 
 class Defaults(Struct, frozen=True):
-    """The default limits and requests that the LimitRanges of a namespace give to containers without their own."""
+    """The default limits and requests of a namespace's LimitRanges, for containers that set none themselves."""
 
     limits: ResourceList = field(default_factory=dict)
     requests: ResourceList = field(default_factory=dict)
 
 
 def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults | None:
-    """Return the defaults of all LimitRanges of a namespace; None if there are none.
+    """Merge the defaults of all LimitRanges of one namespace; return None if there are none.
 
     If several LimitRanges set a default, the first one counts.
     """
@@ -37,7 +37,11 @@ def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults | None:
 
 
 class Completion(Struct, frozen=True):
-    """Everything that a cluster adds to a pod's requests: defaults by namespace, and overheads by RuntimeClass."""
+    """The amounts that a cluster adds to the requests of a pod.
+
+    defaults: the LimitRange defaults, by namespace.
+    overheads: the pod overheads, by RuntimeClass.
+    """
 
     defaults: Mapping[str, Defaults] = field(default_factory=dict)
     overheads: Mapping[str, ResourceList] = field(default_factory=dict)
@@ -75,7 +79,10 @@ def completed(workload: Workload, defaults: Defaults | None, overheads: Mapping[
 
 
 def completed_podset(podset: PodSet, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> PodSet:
-    """Return the podset with what the server will add to its pods: the overhead, and the defaults of LimitRanges."""
+    """Return the podset with its RuntimeClass's overhead and its namespace's LimitRange defaults added to each pod.
+
+    overheads: the overhead of a pod, by RuntimeClass.
+    """
     spec = podset.template.spec
     overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
     spec = msgspec.structs.replace(spec, overhead=overhead)

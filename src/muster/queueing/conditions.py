@@ -29,12 +29,12 @@ def describe_gates(names: str) -> str:
 
 
 def since(condition: Condition | None, default: datetime) -> datetime:
-    """Return when the condition last changed its status; `default` if the condition does not tell."""
+    """Return when the status of the condition last changed; `default` if the condition or its time is missing."""
     return condition.last_transition_time or default if condition is not None else default
 
 
 def put(conditions: Conditions, type: str, value: bool, reason: str, message: str, now: datetime) -> Conditions:
-    """Return the conditions with one of them set; the same tuple if nothing changes."""
+    """Return the conditions with the condition of this type set to `value`; the same tuple if nothing changes."""
     status = "True" if value else "False"
     if len(message) > MAX_MESSAGE:
         message = message[: MAX_MESSAGE - len(_CUT)] + _CUT
@@ -51,21 +51,24 @@ def put(conditions: Conditions, type: str, value: bool, reason: str, message: st
 
 
 def reset(conditions: Conditions, type: str, reason: str, now: datetime) -> Conditions:
-    """Return the conditions with this one turned from True to False; the new message quotes the old one.
+    """Return the conditions with the condition of this type set from True to False.
 
-    A condition that is missing or already False stays as it is.
+    The new message quotes the old one. A condition that is missing or already False stays as it is.
     """
     old = find_true(conditions, type)
     return conditions if old is None else put(conditions, type, False, reason, PREVIOUSLY + old.message, now)
 
 
 def drop(conditions: Conditions, type: str) -> Conditions:
-    """Return the conditions without the one of this type."""
+    """Return the conditions without the condition of this type."""
     return tuple(condition for condition in conditions if condition.type != type)
 
 
 def stamped(before: Sequence[Condition], after: Conditions, generation: int) -> Conditions:
-    """Return `after` with the object's generation set on every condition that differs from those in `before`."""
+    """Return the conditions in `after` that differ from `before` with `observedGeneration` set to this generation.
+
+    Conditions that are equal in both stay unchanged.
+    """
     return tuple(
         condition if condition in before else msgspec.structs.replace(condition, observed_generation=generation)
         for condition in after

@@ -59,16 +59,16 @@ from muster.queueing.workload.checks import of_queue
 
 
 class ConversionSettings(Struct, frozen=True):
-    """The settings of the Configuration for reading workloads.
+    """The settings of a Configuration that decide how a Workload is converted.
 
-    rules: how the resources of pods count.
-    by_eviction: a workload evicted because its pods were not ready in time requeues behind the others
-    (`requeuingStrategy.timestamp`: Eviction).
-    boost: the annotation priority-boost counts (upstream gate PriorityBoost).
-    topology: the topology requests of podsets count (upstream gate TopologyAwareScheduling).
-    partial: podsets may be admitted with fewer pods (upstream gate PartialAdmission).
-    reclaims: pods that have nothing left to do need no quota (upstream gate ReclaimablePods).
-    variants: a workload may have variants, one for each flavor (upstream gate ConcurrentAdmission).
+    rules: how the resources of pods are counted.
+    by_eviction: whether a Workload whose pods were not ready in time is queued again by the time of its eviction,
+    behind the others (`requeuingStrategy.timestamp`: Eviction).
+    boost: whether the annotation priority-boost counts (upstream gate PriorityBoost).
+    topology: whether the topology requests of podsets count (upstream gate TopologyAwareScheduling).
+    partial: whether podsets may be admitted with fewer pods (upstream gate PartialAdmission).
+    reclaims: whether pods that have ended release their quota before their job ends (upstream gate ReclaimablePods).
+    variants: whether a Workload may have variants, one for each flavor (upstream gate ConcurrentAdmission).
     """
 
     rules: ResourceRules = field(default_factory=ResourceRules)
@@ -157,7 +157,7 @@ def levels_of(topology: kueue.Topology | None) -> tuple[str, ...]:
 
 
 def flavor_in(flavor: kueue.ResourceFlavor, topology: kueue.Topology | None, *, enabled: bool) -> FlavorSpec:
-    """Convert a ResourceFlavor with the Topology that it names. enabled: whether topologies count at all."""
+    """Convert a ResourceFlavor. topology: the Topology that it names. enabled: whether topologies count at all."""
     if not enabled:
         return replace(flavor_spec(flavor), topology="")
     return flavor_spec(flavor, levels_of(topology))

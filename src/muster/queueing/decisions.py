@@ -27,7 +27,11 @@ MOST_AMOUNTS = 16
 def describe_cycle(
     outcome: Outcome, tree: Tree, find_subject: FindSubject, is_news: IsNews, now: datetime
 ) -> Iterator[Decision]:
-    """Yield the records of a cycle: what it admitted, then the preemptions, then the workloads that wait."""
+    """Yield one record for each admission of a cycle, then for each preemption, then for each workload that waits.
+
+    find_subject: returns the job that a workload belongs to.
+    is_news: returns whether a decision differs from the last one about the same job.
+    """
     for admission in outcome.admitted:
         workload, subject = admission.workload, find_subject(admission.workload)
         yield Decision(
@@ -111,7 +115,11 @@ def _describe_preemptor(
 
 
 def describe_eviction(plan: LifecyclePlan, subject: Subject, queue: str, now: datetime) -> Decision | None:
-    """Return the record of the eviction that a plan for a workload contains; None if it contains none."""
+    """Return the record of the eviction in a plan for a workload; None if the plan contains no eviction.
+
+    subject: the job of the workload.
+    queue: the ClusterQueue of the workload.
+    """
     for note in plan.notes:
         if note.reason.startswith(EVICTED_DUE_TO):
             rule = note.reason.removeprefix(EVICTED_DUE_TO)
@@ -120,7 +128,7 @@ def describe_eviction(plan: LifecyclePlan, subject: Subject, queue: str, now: da
 
 
 def _measure(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
-    """Return the used amounts, each beside the quota of the ClusterQueue."""
+    """Return how much of each quota is used, each with the ClusterQueue's own quota."""
     if node is None:
         return ()
     return tuple(
@@ -130,7 +138,7 @@ def _measure(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
 
 
 def _list_requests(node: Node | None, podsets: Sequence[PodSet]) -> Mapping[FlavorResource, int]:
-    """Return the summed requests of the podsets, repeated for each flavor that the ClusterQueue offers."""
+    """Return the total requests of the podsets, once for each flavor that the ClusterQueue has for the resource."""
     if node is None:
         return {}
     total: Counter[str] = Counter()

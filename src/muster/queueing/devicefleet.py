@@ -59,7 +59,7 @@ class Source(Struct, frozen=True):
 
 
 class RememberedMatches:
-    """A matcher that remembers, for each device, whether an expression matches it, until the device changes.
+    """A cache for matching devices with expressions: each result is kept until the device changes.
 
     Drivers publish their devices slice by slice, and all devices are matched again after each slice.
     """
@@ -109,7 +109,10 @@ class Fleet:
         return None
 
     def charge(self, path: str, request: ExactDeviceRequest, source: Source) -> int | FieldError:
-        """Return the amount that a request takes of one source, or the error that prevents counting it."""
+        """Return the amount of one source that a request takes, or the error that prevents counting it.
+
+        path: the field path of the request, for errors.
+        """
         if (problem := self._check_class(path, request)) is not None:
             return problem
         expressions = (source.selector, *self._list_selectors(request))

@@ -74,15 +74,15 @@ def _convert_sources(mapping: DeviceClassMapping) -> Iterator[Source]:
 class PodDevices(Struct, frozen=True):
     """The quota that the devices of one pod take.
 
-    added: amounts by resource.
-    replaced: extended resources that count as devices, and so no longer under their own names.
+    added: the amounts to add to the pod's requests, by resource.
+    replaced: the extended resources to remove from the pod's requests, because they are counted as devices.
     """
 
     added: Mapping[str, int] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
 
     def apply(self, requests: Mapping[str, int]) -> dict[str, int]:
-        """Return the requests of a pod, changed by what its devices count."""
+        """Return a pod's requests with `added` added and `replaced` removed."""
         counted = {resource: amount for resource, amount in requests.items() if resource not in self.replaced}
         for resource, amount in self.added.items():
             counted[resource] = counted.get(resource, 0) + amount

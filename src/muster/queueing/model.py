@@ -42,8 +42,8 @@ class PendingReason(NamedTuple):
 class Quota(Struct, frozen=True):
     """The quota of one flavor and resource in one ClusterQueue or Cohort.
 
-    borrowing: the maximum that it may use beyond its own quota; None is no limit.
-    lending: the maximum of its own quota that others may use; None is all of it.
+    borrowing: the most that the ClusterQueue or Cohort may use beyond its own quota; None is no limit.
+    lending: the most of its own quota that other queues may use; None is all of it.
     """
 
     nominal: int

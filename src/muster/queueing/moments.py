@@ -11,7 +11,7 @@ NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def later(moment: datetime, by: timedelta) -> datetime:
-    """Return the time plus the duration, which may be negative; at most `LAST`, at least `FIRST`."""
+    """Return `moment` plus the duration `by`, which may be negative, limited to the range from `FIRST` to `LAST`."""
     try:
         return moment + by
     except OverflowError:

@@ -98,7 +98,10 @@ def _scale_of(resource: str) -> int:
 
 
 def scaled(total: Mapping[str, int], count: int, wanted: int) -> dict[str, int]:
-    """Return the usage of `wanted` pods if `count` pods use the total, which must be a multiple of the count."""
+    """Return the usage of `wanted` pods, given the total usage of `count` pods.
+
+    The total must be a multiple of the count.
+    """
     if count == wanted or not count:
         return dict(total)
     return {resource: amount // count * wanted for resource, amount in total.items()}

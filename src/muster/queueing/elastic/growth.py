@@ -43,7 +43,7 @@ def count_granted_pods(workload: kueue.Workload) -> dict[str, int]:
 
 
 def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
-    """Return whether a running elastic workload was granted more pods."""
+    """Return whether the granted number of pods of a running elastic Workload has increased."""
     if not is_elastic(new.metadata.annotations) or old.status.admission == new.status.admission:
         return False
     before, after = count_granted_pods(old), count_granted_pods(new)
@@ -51,7 +51,7 @@ def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
 
 
 def afforded(workload: kueue.Workload) -> tuple[kueue.PodSet, ...]:
-    """Return the podsets of a workload; an elastic workload with quota has no more pods than it was granted."""
+    """Return the podsets of a Workload, limited to the granted pods if the Workload is elastic and holds quota."""
     sizes = {podset.name: podset.count for podset in workload.spec.pod_sets}
     if not is_elastic(workload.metadata.annotations):
         return workload.spec.pod_sets
@@ -77,9 +77,9 @@ def whole_key(key: str) -> str:
 
 
 def growth_by(workload: WorkloadInfo, podsets: tuple[PodSet, ...]) -> WorkloadInfo:
-    """Return a waiting workload that asks for these additional podsets of a running workload.
+    """Return the growth of a running workload: a waiting workload that requests these additional podsets.
 
-    A growth evicts no workload and blocks none.
+    A growth neither preempts other workloads nor blocks them.
     """
     key = growth_key(workload.key)
     return replace(workload, key=key, growth_of=workload.key, podsets=podsets, usage=None, family="", gated=False)
@@ -91,9 +91,9 @@ def growth(
     settings: convert.ConversionSettings = _DEFAULTS,
     devices: convert.Devices = _NO_DEVICES,
 ) -> WorkloadInfo | None:
-    """Return the growth of a running elastic workload, that is its missing pods; None if no pods are missing.
+    """Return the growth of a running elastic Workload, which requests its missing pods; None if no pods are missing.
 
-    Raises `QuantityError`.
+    queue: its ClusterQueue. Raises `QuantityError`.
     """
     conditions = workload.status.conditions
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
@@ -121,7 +121,10 @@ def growth(
 
 
 def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:
-    """Return the status of a workload whose growth was admitted. Raises `QuantityError`."""
+    """Return the status of a Workload with the admission of its growth added. Raises `QuantityError`.
+
+    more: the admission of the growth.
+    """
     assert status.admission is not None, "a growing workload holds quota"
     extra = {one.name: one for one in more.pod_set_assignments}
     podsets = tuple(_add_assignments(one, extra.get(one.name)) for one in status.admission.pod_set_assignments)
@@ -131,7 +134,7 @@ def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.Workloa
 def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.WorkloadStatus:
     """Return the status with each podset's granted pods reduced to the desired number. Raises `QuantityError`.
 
-    The same object is returned if nothing changes.
+    wanted: the desired number of pods, by podset. The same object is returned if nothing changes.
     """
     if status.admission is None:
         return status
@@ -141,7 +144,7 @@ def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.Wo
 
 
 def resizing(old: kueue.WorkloadSpec, new: kueue.WorkloadSpec) -> list[dict[str, Any]]:
-    """Return a JSON patch that changes the pod counts only; empty if the specs differ in anything else.
+    """Return the JSON patch between two specs that differ in pod counts only; empty if they differ in anything else.
 
     A patch keeps fields of the templates that this version does not know.
     """

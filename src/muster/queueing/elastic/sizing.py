@@ -40,7 +40,7 @@ class Elastic(Struct, frozen=True):
     pod: Usage
 
     def usage(self, pods: int) -> dict[FlavorResource, int]:
-        """Return the usage of so many of its pods."""
+        """Return the quota that this number of its pods uses."""
         return {fr: amount * pods for fr, amount in self.pod.items()}
 
 
@@ -51,11 +51,12 @@ def smaller(
     elastic: Sequence[Elastic],
     fits: Callable[[WorkloadInfo], bool],
 ) -> Mapping[str, int]:
-    """Return new sizes of workloads, by key, with which the waiting workload fits; empty if no sizes would help.
+    """Return new sizes of elastic workloads, by key, with which the waiting workload fits; empty if no sizes suffice.
 
     The tree is unchanged.
     least: the smallest number of pods that the waiting workload starts with, if it is elastic.
-    fits: whether a workload could be admitted now.
+    elastic: the running workloads that may shrink.
+    fits: returns whether a workload could be admitted now.
     """
     if least is not None and len(waiting.podsets) == 1:
         size = _find_largest(least, waiting.podsets[0].count - 1, lambda size: fits(_resize(waiting, size)))
@@ -72,7 +73,10 @@ def smaller(
 
 
 def affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool]) -> int:
-    """Return how many pods of a growth (`growth.growth`) there is quota for now."""
+    """Return for how many pods of a growth (`growth.growth`) quota is available now.
+
+    fits: returns whether a workload could be admitted now.
+    """
     return _find_largest(1, growth.podsets[0].count, lambda count: fits(_resize(growth, count))) or 0
 
 

@@ -67,9 +67,9 @@ def injected(job: ObservedJob, workload: Workload) -> bool:
 
 
 def asks_back(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether pods run again whose quota was already given back because they had ended.
+    """Return whether a job runs pods again whose quota was already released because they had ended.
 
-    Other workloads may have that quota by now, so the job has to restart.
+    Such a job has to restart, because other workloads may have that quota by now.
     """
     conditions = workload.status.conditions
     if not job.composed or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED):
@@ -79,7 +79,7 @@ def asks_back(job: ObservedJob, workload: Workload) -> bool:
 
 
 def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
-    """Return the podsets of an elastic job that now want fewer pods than they hold or have given back."""
+    """Return the podsets of an elastic job that now want fewer pods than were admitted or have been reclaimed."""
     if not job.elastic:
         return frozenset()
     admission, sizes = workload.status.admission, {podset.name: podset.count for podset in job.podsets}
@@ -89,7 +89,7 @@ def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
 
 
 def placed_alike(one: Sequence[PodSet], other: Sequence[PodSet]) -> bool:
-    """Return whether both lists of podsets have the same placement rules, which upstream's comparison leaves out."""
+    """Return whether both lists of podsets have equal placement rules, which upstream's comparison ignores."""
     return [_placement_of(podset) for podset in one] == [_placement_of(podset) for podset in other]
 
 

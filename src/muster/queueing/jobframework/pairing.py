@@ -65,7 +65,7 @@ def _watch_all(_: Workload) -> bool:
 class PairingRules(Struct, frozen=True):
     """The settings for pairing jobs with Workloads.
 
-    watched: whether the condition PodsReady of a Workload is maintained.
+    watched: returns whether the condition PodsReady of a Workload is maintained.
     kept_deactivated: how long to keep a job whose Workload the engine has deactivated; None: for ever.
     """
 
@@ -136,7 +136,7 @@ def decide(
 
 
 def _has_wanted_pods(job: ObservedJob, workload: Workload | None) -> bool:
-    """Return whether the Workload was granted as many pods as the job now wants."""
+    """Return whether at least as many pods of each podset are admitted as the job now wants."""
     have = count_granted_pods(workload) if workload is not None else {}
     return bool(have) and all(have.get(podset.name, 0) >= podset.count for podset in job.podsets)
 

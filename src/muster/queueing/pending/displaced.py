@@ -16,7 +16,10 @@ _NOBODY: AbstractSet[str] = frozenset()
 
 
 class Displacements:
-    """The preemptions since a workload ended or quota changed, by key of the workload."""
+    """A record of which workload was preempted for which, since a workload last ended or quota last changed.
+
+    All workloads are named by their keys.
+    """
 
     def __init__(self) -> None:
         self._leaving: dict[str, str] = {}  # the preemptor of each victim that still terminates
@@ -37,7 +40,7 @@ class Displacements:
                 self._awaited.setdefault(preemptor, set()).add(victim)
 
     def came_back(self, key: str, queue: str) -> None:
-        """Record that a victim is back in its queue; its preemption counts from now on."""
+        """Record that a preempted workload is back in a ClusterQueue. From now on its preemption protects it."""
         if (preemptor := self._await_no_longer(key)) is not None:
             self._preemptors.setdefault(key, set()).add(preemptor)
             self._victims.setdefault(preemptor, set()).add(key)
@@ -45,7 +48,11 @@ class Displacements:
             self._queues.setdefault(key, set()).add(queue)
 
     def protected_from(self, key: str) -> AbstractSet[str]:
-        """Return the workloads that may not be preempted for this one."""
+        """Return the workloads that the workload with this key may not preempt.
+
+        These are the workloads that were preempted for it before, and those for which it was preempted itself, directly
+        or through others.
+        """
         victims, preemptors = self._victims.get(key, _NOBODY), self._preemptors.get(key, _NOBODY)
         if not victims and not preemptors:
             return _NOBODY
@@ -60,7 +67,7 @@ class Displacements:
     def forget(self, queues: Iterable[str]) -> None:
         """Forget the preemptions in these ClusterQueues of one tree, because a workload ended there or quota changed.
 
-        The reason to preempt may then be another.
+        After such a change the same preemption may be justified again.
         """
         if self._in_queue:
             for queue in queues:
@@ -68,7 +75,7 @@ class Displacements:
                     self._forget_preemptors(key)
 
     def forget_workload(self, key: str) -> None:
-        """Forget a workload that was deleted, or that changed so much that it counts as another."""
+        """Forget a workload that was deleted, or that changed so much that it is treated as a new one."""
         self._await_no_longer(key)
         for victim in self._awaited.pop(key, ()):
             del self._leaving[victim]
@@ -79,7 +86,7 @@ class Displacements:
                 self._forget_queues(victim)
 
     def _await_no_longer(self, key: str) -> str | None:
-        """Stop awaiting the return of a workload; return its preemptor, if it was leaving for one."""
+        """Stop waiting for a victim to come back to its queue; return the preemptor that it was evicted for, if any."""
         if (preemptor := self._leaving.pop(key, None)) is not None:
             _discard(self._awaited, preemptor, key)
         return preemptor

@@ -14,9 +14,9 @@ from muster.queueing.model import WorkloadInfo
 
 
 class Place(NamedTuple):
-    """The sort key of a workload in its ClusterQueue. Fields compare in this order, the UID as text, as in Kueue.
+    """The sort key of a workload in its ClusterQueue. The fields compare in this order; UIDs as text, as in Kueue.
 
-    loose: whether the workload is not sticky.
+    loose: False for a workload that waits for its victims and so stays the head; True for all others.
     descending: the negated priority.
     since: when its wait began.
     """
@@ -31,7 +31,8 @@ class Place(NamedTuple):
 def place(workload: WorkloadInfo, *, sticky: bool = False) -> Place:
     """Return the sort key of a workload in its ClusterQueue.
 
-    sticky: the workload waits for its victims to terminate. In a BestEffortFIFO queue it stays the head even if a more
-    important workload arrives. Otherwise other workloads could take the freed quota again and again.
+    sticky: whether the workload waits for its victims to terminate. In a BestEffortFIFO queue such a workload stays the
+    head even if a workload of higher priority arrives. Otherwise other workloads could take the freed quota again and
+    again.
     """
     return Place(not sticky, -workload.priority, workload.queued, workload.uid, workload.key)

@@ -36,12 +36,13 @@ class _Entry(NamedTuple):
 
 
 class Parked(Struct, frozen=True):
-    """A head that cannot be admitted yet but stays the head.
+    """The state of a head that cannot be admitted yet but stays the head.
 
-    claim: the quota that is kept for it, so that no other workload takes it.
-    blocker: the workload whose pods must become ready first.
-    victims: keys of the evicted workloads that it waits for. Until they have terminated, their quota is kept for the
-    claim.
+    note: why the head waits.
+    claim: the quota that is kept for the head, so that no other workload takes it.
+    blocker: the key of the workload whose pods must become ready first; "" if there is none.
+    victims: the keys of the evicted workloads that the head waits for. Until they have terminated, their quota is kept
+    for the claim.
     places: the topology domains of its pods once the victims have terminated.
     """
 
@@ -54,14 +55,14 @@ class Parked(Struct, frozen=True):
 
 
 class EquivalenceClass:
-    """Waiting workloads that admission cannot tell apart.
+    """A set of waiting workloads that admission cannot tell apart.
 
     needs: every flavor and resource that they might use.
-    places: the sort keys of its members.
+    places: the sort keys of its workloads.
     aside: whether the class was tried and does not fit.
-    unplaced: whether a freed topology domain could help, in whatever tree.
+    unplaced: whether the class waits for room in topology domains, so that a domain freed by any tree could help.
     limited: whether a limit of its user was reached, so that the end of any workload could help.
-    entry: its entry among the classes to be tried, if it is one of them.
+    entry: its sort entry while it is to be tried; None while it is not.
     """
 
     __slots__ = ("aside", "entry", "identity", "limited", "local_queue", "needs", "note", "places", "unplaced")
@@ -81,8 +82,8 @@ class EquivalenceClass:
 class Waiter(Struct):
     """A waiting workload with its state in the queue.
 
-    until: when it may be tried; None is now.
-    obstacle: why it may not be tried at all, however much quota is free.
+    until: the time before which it may not be tried; None for no such time.
+    obstacle: why it may not be tried, however much quota is free; None if nothing prevents it.
     """
 
     workload: WorkloadInfo
@@ -137,12 +138,12 @@ def _sum_requests(workload: WorkloadInfo) -> Counter[str]:
 
 
 class PendingQueue:
-    """The pending queue of one ClusterQueue.
+    """The waiting workloads of one ClusterQueue, in order.
 
     usage: the past usage of LocalQueues.
     stopped: the stopped LocalQueues, whose workloads have no position.
 
-    `Queues` keeps both up to date.
+    `Queues` owns both collections and updates them.
     """
 
     def __init__(self, name: str, usage: Mapping[str, float], stopped: AbstractSet[str]) -> None:
@@ -218,16 +219,16 @@ class PendingQueue:
             del self.local[waiter.workload.local_queue], self.asked[waiter.workload.local_queue]
 
     def stop(self, local_queue: str) -> None:
-        """Remove the workloads of a LocalQueue that was just stopped from the order."""
+        """Remove the workloads of a LocalQueue that was just stopped from the order. They keep waiting."""
         for place in self.local[local_queue]:
             self.everyone.remove(place)
 
     def resume(self, local_queue: str) -> None:
-        """Return the workloads of a LocalQueue that is no longer stopped to their places in the order."""
+        """Put the workloads of a LocalQueue that was resumed back into the order."""
         self.everyone.update(self.local[local_queue])
 
     def file(self, waiter: Waiter) -> None:
-        """Add a workload to its equivalence class, so that it is tried, unless it has an obstacle."""
+        """Add a workload to its equivalence class, so that it is tried. A workload with an obstacle is not added."""
         if waiter.until is not None or waiter.obstacle is not None:
             return
         workload = waiter.workload
@@ -264,7 +265,7 @@ class PendingQueue:
         return self.waiters[entry.place.key].workload
 
     def set_aside(self, equivalence: EquivalenceClass, note: PendingReason) -> None:
-        """Mark a class as not fitting, so that none of its workloads is tried."""
+        """Mark a class as not fitting, so that none of its workloads is tried. note: why its workloads wait."""
         equivalence.note = note
         equivalence.aside = True
         self._aside[equivalence] = None
@@ -279,7 +280,7 @@ class PendingQueue:
     def wake(self, freed: AbstractSet[FlavorResource] | None) -> bool:
         """Reopen the classes that might use some of the freed quota (None: any quota).
 
-        Return whether there is a workload to try.
+        Return whether the queue now has a workload to try.
         """
         woken = [
             equivalence
@@ -316,7 +317,7 @@ class PendingQueue:
             self.file(waiter)
 
     def weigh(self, local_queue: str) -> None:
-        """Sort again the classes of a LocalQueue whose past usage changed."""
+        """Sort the classes of a LocalQueue again, because its past usage changed."""
         for equivalence in self._classes.values():
             if equivalence.local_queue == local_queue:
                 self._refile(equivalence)

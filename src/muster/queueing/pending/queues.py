@@ -140,9 +140,10 @@ class Queues:
                 self._update_head(pending)
 
     def add(self, workload: WorkloadInfo, *, until: datetime | None = None) -> None:
-        """Add a waiting workload, or replace it by its new state.
+        """Add a waiting workload, or replace its earlier state.
 
-        until: when the backoff after its eviction ends (`requeueAt`); `NEVER` until it is added again.
+        until: when the backoff after its eviction ends (`requeueAt`). `NEVER` for a workload that waits until the
+        caller adds it again.
         """
         old = self._waiters.get(workload.key)
         if old is not None and self._is_same(old, workload, until) and old.workload.gated == workload.gated:
@@ -166,7 +167,7 @@ class Queues:
     def remove(self, key: str, *, taken: Usage | None = None) -> None:
         """Remove a workload that no longer waits.
 
-        taken: its quota, if it was admitted.
+        taken: the quota that it was admitted with; None if it was not admitted.
         """
         if (waiter := self._waiters.pop(key, None)) is not None:
             pending = self._pending[waiter.workload.queue]
@@ -180,7 +181,7 @@ class Queues:
                     charge(waiter.workload, taken)
 
     def on_charge(self, charge: Charge) -> None:
-        """Register a callback for admissions in ClusterQueues that order by past usage.
+        """Register a callback that is called for each admission in a ClusterQueue that orders by past usage.
 
         The callback calls `set_usage` before the next head is chosen.
         """
@@ -210,11 +211,11 @@ class Queues:
         self._displaced.forget_workload(key)
 
     def flush_places(self) -> None:
-        """Wake the workloads of all trees that found no topology domain for their pods."""
+        """Wake, in all trees, the workloads that wait for room in topology domains."""
         self._places_freed = True
 
     def _flush(self) -> None:
-        """Carry out the requested flushes, one for each tree, however many requests concern it."""
+        """Carry out the flushes that were requested since the last call, with one pass over each tree."""
         if self._places_freed:
             self._places_freed = False
             for waiting in self._pending.values():
@@ -282,7 +283,7 @@ class Queues:
         return self._parked
 
     def sticky(self, key: str) -> bool:
-        """Return whether the workload is a head that waits for its victims' quota."""
+        """Return whether the workload stays the head of its queue because it waits for its victims' quota."""
         waiter = self._waiters.get(key)
         return waiter is not None and not waiter.place.loose
 
@@ -306,9 +307,11 @@ class Queues:
     def set_aside(
         self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False, limited: bool = False
     ) -> None:
-        """Mark a workload, and with it its equivalence class, as not fitting (inadmissible).
+        """Mark the equivalence class of a workload as not fitting (inadmissible): none of its workloads is tried.
 
-        unplaced, limited: see `queue.EquivalenceClass`.
+        note: why they wait.
+        unplaced: whether they wait for room in topology domains.
+        limited: whether a limit of their user was reached.
         """
         pending = self._pending[workload.queue]
         self._set_sticky(self._waiters[workload.key], sticky=False)
@@ -329,7 +332,16 @@ class Queues:
         victims: frozenset[str] = frozenset(),
         places: tuple[Places, ...] = (),
     ) -> None:
-        """Park the head of a ClusterQueue, which cannot be admitted yet and stays the head; see `queue.Parked`."""
+        """Keep a workload that cannot be admitted yet as the head of its ClusterQueue.
+
+        note: why the workload waits.
+        claim: the quota to keep for it.
+        sticky: whether it stays the head even if a workload of higher priority arrives.
+        blocker: the key of the workload whose pods must become ready first; "" if there is none.
+        unplaced: whether it waits for room in topology domains.
+        victims: the keys of the evicted workloads that it waits for.
+        places: the topology domains of its pods once the victims have terminated.
+        """
         waiter, pending = self._waiters[workload.key], self._pending[workload.queue]
         self._set_sticky(waiter, sticky=sticky and not (pending.spec is not None and pending.spec.strict))
         equivalence = self._find_class(workload)
@@ -344,7 +356,10 @@ class Queues:
             self._update_head(pending)
 
     def take_lifted(self) -> Mapping[str, frozenset[FlavorResource]]:
-        """Return the claims that changed or ended since the last call, as they were at that call."""
+        """Return, by ClusterQueue, the quota of heads' claims that ended or changed since the last call.
+
+        Other workloads may now be able to use that quota.
+        """
         lifted = {}
         for name in sorted(self._reparked):
             parked = self._parked.get(name)
@@ -483,6 +498,7 @@ class Queues:
             del self._pending[pending.name]
 
     def _set_sticky(self, waiter: Waiter, *, sticky: bool) -> None:
+        """Set whether a workload stays the head of its queue, and sort it again."""
         if waiter.place.loose == sticky:
             pending = self._pending[waiter.workload.queue]
             pending.take(waiter)

@@ -36,7 +36,7 @@ class Decay(Struct, frozen=True):
     def decayed(self, old: Mapping[str, float], current: Mapping[str, float], elapsed: timedelta) -> dict[str, float]:
         """Return the consumed amounts after a period `elapsed` in which `current` was in use."""
         rest = self.decay_factor(elapsed)
-        return _add(_scale(old, rest), _scale(current, 1 - rest))
+        return _add_amounts(_scale(old, rest), _scale(current, 1 - rest))
 
     def penalty(self, requests: Mapping[str, float]) -> dict[str, float]:
         """Return the penalty for the admission of a workload: as if it had run for one sampling interval."""
@@ -45,7 +45,7 @@ class Decay(Struct, frozen=True):
     def score(self, consumed: Mapping[str, float], weight: float) -> float:
         """Return the weighted sum of the consumed amounts, divided by the weight of the LocalQueue.
 
-        A LocalQueue with the weight 0 comes last.
+        The score is infinite for weight 0, so that such a LocalQueue comes last.
         """
         if weight <= 0:
             return math.inf
@@ -70,12 +70,12 @@ class Account(Struct, frozen=True):
         """The sum of all penalties."""
         total: dict[str, float] = {}
         for penalty in self.penalties.values():
-            total = _add(total, penalty)
+            total = _add_amounts(total, penalty)
         return total
 
     @property
     def faded(self) -> bool:
-        """Whether the account has decayed so far that it equals an empty one."""
+        """Whether the account has decayed so far that it can be dropped, because it equals an empty one."""
         return not self.penalties and not any(round(value) for value in self.consumed.values())
 
 
@@ -97,7 +97,7 @@ class Accounts:
         """Add the consumed amounts in the status of a LocalQueue to its account, as after a restart."""
         account = self._accounts.get(local_queue, Account(updated))
         self._accounts[local_queue] = Account(
-            max(account.updated, updated), _add(account.consumed, consumed), account.penalties
+            max(account.updated, updated), _add_amounts(account.consumed, consumed), account.penalties
         )
 
     def charge(self, local_queue: str, workload: str, requests: Mapping[str, float], now: datetime) -> None:
@@ -120,7 +120,7 @@ class Accounts:
         if account is not None and (penalty := account.penalties.get(workload)) is not None:
             consumed = self._decay.decayed(account.consumed, current, now - account.updated)
             self._accounts[local_queue] = Account(
-                max(account.updated, now), _add(consumed, penalty), _drop_penalty(account.penalties, workload)
+                max(account.updated, now), _add_amounts(consumed, penalty), _drop_penalty(account.penalties, workload)
             )
 
     def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> Account:
@@ -138,7 +138,7 @@ class Accounts:
     def score(self, local_queue: str, weight: float) -> float:
         """Return the number that orders LocalQueues, the lowest first; 0 for one that never used anything."""
         account = self._accounts.get(local_queue)
-        used = _add(account.consumed, account.penalty) if account is not None else {}
+        used = _add_amounts(account.consumed, account.penalty) if account is not None else {}
         return self._decay.score(used, weight)
 
 
@@ -146,7 +146,7 @@ def _scale(amounts: Mapping[str, float], factor: float) -> dict[str, float]:
     return {resource: value * factor for resource, value in amounts.items()}
 
 
-def _add(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+def _add_amounts(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     return {resource: one.get(resource, 0.0) + other.get(resource, 0.0) for resource in {**one, **other}}
 
 

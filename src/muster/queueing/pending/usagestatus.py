@@ -33,9 +33,10 @@ def make_status(
     half_life: timedelta,
     covered: Iterable[str] = (),
 ) -> AdmissionFairSharingStatus | None:
-    """Return the status to write for an account; the old status if it still restores the account well enough.
+    """Return the status to write for an account; `old` if it still restores the account well enough.
 
-    used: quota was in use or charged since the old status. If not, writing at each halving and at the end is enough.
+    used: whether quota was in use or charged since the old status. If not, writing at each halving and at the end is
+    enough.
     covered: the resources of the ClusterQueue, shown with 0 if none was consumed, as upstream.
     """
     before = old.consumed_resources if old is not None else {}

@@ -11,27 +11,28 @@ def find_foreigner(spec: QueueSpec, workload: WorkloadInfo) -> PendingReason | N
     if spec.users is None or workload.owner in spec.users:
         return None
     whose = ", ".join(sorted(spec.users)) or "nobody"
-    return PendingReason(NOT_A_USER, f"ClusterQueue {spec.name} is for {whose}, and not for {_name(workload)}")
+    return PendingReason(NOT_A_USER, f"ClusterQueue {spec.name} is for {whose}, and not for {_describe_user(workload)}")
 
 
 def find_user_limit(node: Node, workload: WorkloadInfo) -> PendingReason | None:
-    """Return which limit of the user is reached, so that the workload may not start; None if none is.
+    """Return the limit of its user that keeps a workload from starting; None if no limit is reached.
 
-    A workload whose user is not known counts for no user. The growth of an elastic workload does not count as a job.
+    node: the ClusterQueue. A workload whose user is not known counts for no user. The growth of an elastic workload
+    does not count as a job.
     """
     limits = node.policy.limits
     if limits == NO_LIMITS or not workload.owner:
         return None
     tally = node.tallies.of_owner(workload.owner)
     if limits.jobs is not None and tally.reserving >= limits.jobs and not workload.growth_of:
-        has = f"{workload.owner} has {_count(tally.reserving, 'job')} with quota in ClusterQueue {node.name}"
+        has = f"{workload.owner} has {_format_count(tally.reserving, 'job')} with quota in ClusterQueue {node.name}"
         return PendingReason(USER_LIMIT_REACHED, f"{has}, and each user may have {limits.jobs} at once")
     if limits.gpus is None or not (requested := count_gpus(workload)):
         return None
     reserved = sum(amount for fr, amount in tally.reserved.items() if is_gpu(fr.resource))
     if reserved + requested <= limits.gpus:
         return None
-    has = f"{workload.owner} has {_count(reserved, 'GPU')} in ClusterQueue {node.name} and asks for {requested}"
+    has = f"{workload.owner} has {_format_count(reserved, 'GPU')} in ClusterQueue {node.name} and asks for {requested}"
     return PendingReason(USER_LIMIT_REACHED, f"{has}, and each user may have {limits.gpus} at once")
 
 
@@ -45,9 +46,9 @@ def count_gpus(workload: WorkloadInfo) -> int:
     )
 
 
-def _name(workload: WorkloadInfo) -> str:
+def _describe_user(workload: WorkloadInfo) -> str:
     return workload.owner or "a job whose user is not known"
 
 
-def _count(n: int, noun: str) -> str:
+def _format_count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -24,9 +24,9 @@ def rank(workload: WorkloadInfo) -> Rank:
 
 
 class Holders:
-    """The workloads that hold quota in a ClusterQueue, sorted by `rank`. `Tree.hold` and `Tree.release` maintain it.
+    """The workloads that hold quota in a ClusterQueue, sorted by `rank`. `Tree.hold` and `Tree.release` update it.
 
-    evicted: how many of its workloads are evicted and still hold their quota.
+    evicted: how many of the workloads are evicted and still hold their quota.
     """
 
     __slots__ = ("_order", "_usage", "evicted")
@@ -40,13 +40,13 @@ class Holders:
         """Add a workload that holds quota from now on."""
         self._order.add(workload)
         self.evicted += workload.evicted
-        self._count(workload, 1)
+        self._add_to_sums(workload, 1)
 
     def discard(self, workload: WorkloadInfo) -> None:
         """Remove a workload that gave back its quota."""
         self._order.remove(workload)
         self.evicted -= workload.evicted
-        self._count(workload, -1)
+        self._add_to_sums(workload, -1)
 
     def below(self, limit: float, *, evicted: bool) -> Iterator[WorkloadInfo]:
         """Yield the workloads with a priority below the limit, in the order of `rank`.
@@ -58,7 +58,10 @@ class Holders:
             yield from self._order.irange_key((live,), (live, limit))
 
     def any_below(self, limit: float, frs: AbstractSet[FlavorResource] | None) -> bool:
-        """Return whether a workload with a priority below the limit holds any of these quotas (None: any quota)."""
+        """Return whether a workload with a priority below the limit holds any of these quotas.
+
+        frs: the flavors and resources to look for; None for any.
+        """
         return any(
             priority < limit and (frs is None or not frs.isdisjoint(usage)) for priority, usage in self._usage.items()
         )
@@ -72,7 +75,7 @@ class Holders:
                     total[fr] = total.get(fr, 0) + amount
         return total
 
-    def _count(self, workload: WorkloadInfo, sign: int) -> None:
+    def _add_to_sums(self, workload: WorkloadInfo, sign: int) -> None:
         usage = self._usage.setdefault(workload.priority, {})
         for fr, amount in (workload.usage or {}).items():
             usage[fr] = usage.get(fr, 0) + sign * amount

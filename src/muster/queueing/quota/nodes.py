@@ -31,7 +31,7 @@ def following(
     nodes: Iterable[Node],
     queues: Iterable[ClusterQueue] = (),
 ) -> ClusterQueue:
-    """Return the queue with the quota that these nodes give it, if its quota is computed from nodes.
+    """Return the ClusterQueue with its quota computed from these nodes; unchanged if its quota does not follow nodes.
 
     queues: all ClusterQueues, some of which may own a part of this one's capacity.
     """
@@ -43,7 +43,7 @@ def following(
 
 
 def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource, int]:
-    """Return the summed quota of the ClusterQueues that are parts of this one."""
+    """Return the total quota of the ClusterQueues that own a part of the capacity of the ClusterQueue `name`."""
     total = Counter[FlavorResource]()
     for part in queues:
         if part.metadata.annotations.get(QUOTA_OF) == name:
@@ -80,7 +80,7 @@ def quota_from_nodes(
     nodes: Iterable[Node],
     given: Mapping[FlavorResource, int] = NOTHING_GIVEN,
 ) -> tuple[ResourceGroup, ...]:
-    """Return the group with the quotas that the nodes give it, for all resources that the nodes have.
+    """Return the resource groups with the quotas that the nodes give them, for all resources that the nodes have.
 
     given: the quota that the parts of the queue own, which is subtracted.
 

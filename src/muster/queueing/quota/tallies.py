@@ -8,12 +8,13 @@ from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 
 
 class Tally:
-    """The sums over some workloads that hold quota.
+    """The sums over a set of workloads that hold quota.
 
     reserving: the number of workloads.
     reserved: the quota that they hold.
-    admitted, used: the same for the admitted ones.
-    size: the number of values that were counted, including the growths of elastic workloads.
+    admitted: the number of admitted ones.
+    used: the quota that the admitted ones hold.
+    size: the number of counted values, including the growths of elastic workloads.
     """
 
     __slots__ = ("admitted", "reserved", "reserving", "size", "used")
@@ -26,15 +27,15 @@ class Tally:
         self.used: dict[FlavorResource, int] = {}
 
     def count(self, workload: WorkloadInfo, sign: int) -> None:
-        """Add a workload, or with -1 remove it. A growth of an elastic workload does not count as a workload."""
+        """Add a workload to the sums, or, with sign -1, remove it. A growth adds its quota, but not a workload."""
         one = 0 if workload.growth_of else sign
         usage = workload.usage or {}
         self.size += sign
         self.reserving += one
-        _count(self.reserved, usage, sign)
+        _add_usage(self.reserved, usage, sign)
         if workload.admitted:
             self.admitted += one
-            _count(self.used, usage, sign)
+            _add_usage(self.used, usage, sign)
 
 
 class Tallies:
@@ -76,7 +77,7 @@ class Tallies:
         return self.owners.get(owner) or Tally()
 
 
-def _count(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:
+def _add_usage(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:
     for fr, amount in usage.items():
         amount_left = total.get(fr, 0) + sign * amount
         if amount_left:

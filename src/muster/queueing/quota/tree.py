@@ -213,7 +213,7 @@ def _recompute(node: Node) -> None:
     if not node.is_queue:
         node.usage = {}
         for child in node.children.values():
-            _add(node, _share_of(child))
+            _add_share(node, _share_of(child))
         node.height = _compute_height(node)
     _compute_local(node)
     _mark(node)
@@ -246,7 +246,7 @@ def _share_of(node: Node) -> _Share:
     )
 
 
-def _add(node: Node, share: _Share, sign: int = 1) -> None:
+def _add_share(node: Node, share: _Share, sign: int = 1) -> None:
     for fr, amount in share.lent.items():
         node.subtree[fr] = node.subtree.get(fr, 0) + sign * amount
     for fr, amount in share.borrowed.items():
@@ -400,8 +400,8 @@ class Tree:
         while (parent := node.parent) is not None:
             counted, after = _share_of(parent), _share_of(node)
             if before.lent.keys() <= after.lent.keys():
-                _add(parent, before, -1)
-                _add(parent, after)
+                _add_share(parent, before, -1)
+                _add_share(parent, after)
                 parent.height = _compute_height(parent)
                 _compute_local(parent)
                 _mark(parent)

@@ -32,7 +32,10 @@ class Blocking(Struct, frozen=True):
     flavors: Mapping[str, bool] = field(default_factory=dict)
 
     def closed_by(self, workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
-        """Return the scopes in which no workload is admitted while this workload's pods are not ready."""
+        """Return the scopes that this workload blocks while its pods are not ready.
+
+        usage: the quota that the workload has or would get.
+        """
         flavors = {fr.flavor for fr in usage}
         if workload.blocks is not None:
             return [f"flavor/{flavor}" for flavor in flavors] if workload.blocks else []
@@ -44,7 +47,7 @@ class Blocking(Struct, frozen=True):
 
 
 def scopes_of(workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
-    """Return the scopes that must not be blocked for a workload to get this usage."""
+    """Return the scopes of a workload with this usage. If one of them is blocked, the workload cannot be admitted."""
     return [_ALL, f"queue/{workload.queue}", *{f"flavor/{fr.flavor}" for fr in usage}]
 
 

@@ -65,7 +65,10 @@ class Admission(Struct, frozen=True):
 
 
 class Preemption(Struct, frozen=True):
-    """A workload that needs preemption, and its victims; some may be evicted already or admitted in this cycle."""
+    """A workload that needs preemption, and its victims.
+
+    Some victims may be evicted already, or may be admitted in this same cycle.
+    """
 
     workload: WorkloadInfo
     assignment: Assignment
@@ -73,7 +76,7 @@ class Preemption(Struct, frozen=True):
 
 
 def spare_none(decision: Preemption) -> bool:  # noqa: ARG001  (a `Spare`)
-    """Return False, for a cluster without elastic workloads."""
+    """Decline to spare the victims of a preemption: the default `Spare` of a cluster without elastic workloads."""
     return False
 
 
@@ -137,9 +140,9 @@ def run(
 
 
 class _Reservation(Struct):
-    """The quota kept for a preemptor at the head of a ClusterQueue.
+    """The quota that is kept for the preemptor at the head of a ClusterQueue.
 
-    holders: its victims that still hold quota.
+    holders: the victims that still hold quota.
     """
 
     node: Node
@@ -148,7 +151,7 @@ class _Reservation(Struct):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no victim has left since the preemptor was last tried."""
+        """Whether every victim still holds quota, as when the preemptor was last tried."""
         return len(self.holders) == len(self.parked.victims)
 
 
@@ -203,7 +206,10 @@ class _Cycle:
         return self._outcome
 
     def _wake(self) -> None:
-        """Retry heads whose blocker became ready or one of whose victims terminated, and flush lifted claims."""
+        """Retry each head whose blocker became ready or one of whose victims terminated.
+
+        Also wake the workloads that could use quota which heads no longer claim.
+        """
         for name, parked in list(self._queues.parked.items()):
             is_unblocked = parked.blocker and parked.blocker not in self._tree.unready
             if is_unblocked or any(self._tree.holder(victim) is None for victim in parked.victims):
@@ -213,7 +219,7 @@ class _Cycle:
                 self._queues.flush(node, freed)
 
     def _find_queues_to_try(self) -> list[str]:
-        """Return the ClusterQueues whose head has to be tried, and those in their trees whose head claims quota."""
+        """Return the ClusterQueues whose head has to be tried, and those in the same trees whose head claims quota."""
         names = [name for name in self._queues.untried if name in self._tree.queues]
         for name in names:
             self._forest.setdefault(self._tree.queues[name].root, CohortTree())
@@ -255,7 +261,10 @@ class _Cycle:
         }
 
     def _redeem(self, reservation: _Reservation) -> bool:
-        """Admit a preemptor that fits by now. Return whether it was admitted or keeps its reservation."""
+        """Admit a preemptor if it fits by now; otherwise keep its quota while its victims still hold theirs.
+
+        Return whether the preemptor was admitted or keeps its reservation.
+        """
         node, cohorts = reservation.node, self._tree_of(reservation.node)
         workload = self._queues.head(node.name)
         assert workload is not None, "the preemptor of a reservation is the head"
@@ -317,7 +326,7 @@ class _Cycle:
         return self._forest[node.root]
 
     def _enter(self, name: str) -> None:
-        """Put the head of a ClusterQueue among the heads, replacing its former head."""
+        """Find the present head of a ClusterQueue, and add it to the cycle's heads in place of the former head."""
         node = self._tree.queues[name]
         cohorts = self._tree_of(node)
         nomination = self._find_head(node)
@@ -329,10 +338,10 @@ class _Cycle:
             self._heads.enter(nomination)
 
     def _find_head(self, node: Node) -> Nomination | None:
-        """Return the head of a ClusterQueue that can be served; set aside the workloads before it that do not fit.
+        """Return the nomination of the first workload of a ClusterQueue that can be served.
 
-        Once the limit of nominations is reached, return None for every queue. Then no head is served any more, so the
-        order is kept.
+        Workloads before it that do not fit are set aside. Once the limit of nominations is reached, return None for
+        every queue. Then no head is served any more, so the order is kept.
         """
         while not self._is_spent and (head := self._queues.head(node.name)) is not None:
             if self._tree.in_circle(node):
@@ -501,7 +510,7 @@ class _Cycle:
         self._claimed += places
 
     def _fits_now(self, node: Node, assignment: Assignment, cohorts: CohortTree) -> bool:
-        """Return whether an assignment fits while the victims still hold their quota, and without any claims."""
+        """Return whether an assignment fits while the victims still hold their quota, ignoring claims."""
         return (not cohorts.victims or self._has_quota_now(node, assignment.usage, cohorts)) and (
             not self._left or self._has_places_now(assignment)
         )
@@ -516,7 +525,7 @@ class _Cycle:
             return node.fits(usage)
 
     def _nominate_beside_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> BestAssignment:
-        """Nominate a workload while all claims and victims still count, perhaps with another flavor."""
+        """Nominate a workload, perhaps with another flavor, while all claims count and all victims hold their quota."""
         with assume_usage(more=cohorts.freed.items()), self._tree.ledger.assume(more=self._left):
             return nominate(self._tree, workload, self._flavors, self._settings)
 

@@ -48,11 +48,11 @@ class Certainty(IntEnum):
 
 
 class RunTime(Struct, frozen=True):
-    """How long a workload holds quota once it has it.
+    """The probable time for which a workload holds quota once it is admitted.
 
     limit: the time after which the workload is ended; None if there is no limit.
     expected: the run time that its user expects, if that is sooner.
-    recent: probable run times, from earlier runs.
+    recent: the run times of similar earlier runs.
     """
 
     limit: timedelta | None = None
@@ -81,7 +81,7 @@ class _Rest(Struct, frozen=True):
 
 
 def remaining(run: RunTime, ran: timedelta) -> _Rest | None:
-    """Return how much longer a workload runs after `ran`; None if nothing is known of its end."""
+    """Return how much longer a workload holds its quota after `ran`; None if nothing is known about its end."""
     limit = run.limit - ran if run.limit is not None else None
     longer = [time for time in run.recent if time > ran]
     usual: _Rest | None
@@ -137,7 +137,7 @@ def estimate_all(
 
 
 class _Forecast(Struct):
-    """A run of the cycle. keys: of the workloads whose start is not estimated yet."""
+    """A simulation of admission cycles. keys: the workloads whose start is not estimated yet."""
 
     tree: Tree
     queues: Queues
@@ -168,7 +168,7 @@ class _Forecast(Struct):
         return self._estimates | dict.fromkeys(self.keys, late)
 
     def _admit(self) -> None:
-        """Admit the workloads that fit now, until the start of each subject of the estimate is known."""
+        """Run cycles until no more workload fits now, or until every requested start is known."""
         for _ in range(_MOST_CYCLES):
             outcome = cycle.run(self.tree, self.queues, self.flavors, self.settings, self.now)
             for preemption in outcome.preemptions:
@@ -183,7 +183,7 @@ class _Forecast(Struct):
                 break
 
     def _note_start(self, key: str) -> None:
-        """Keep the estimate of a subject that starts now; that of another workload is not wanted."""
+        """Record the estimate of a workload that starts now, if the caller asked for an estimate of it."""
         if key not in self.keys:
             return
         self.keys.discard(key)

@@ -28,7 +28,10 @@ def message(assignment: Assignment) -> str:
 
 
 def considered(assignment: Assignment) -> str:
-    """Return the flavors that were tried and had no free quota, as in the message of the event QuotaReserved."""
+    """Return the flavors that were tried without success, as in the message of the event QuotaReserved.
+
+    These flavors had too little free quota.
+    """
     notes = ((podset.name, ", ".join(map(_format_attempt, _find_notable(podset)))) for podset in assignment.podsets)
     return " | ".join(f"{name}: {note}" for name, note in notes if note)
 

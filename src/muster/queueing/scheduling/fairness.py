@@ -181,7 +181,7 @@ class Tournament:
         self.changed(contender.queue)
 
     def leave(self, queue: Node) -> None:
-        """Withdraw the head of a ClusterQueue."""
+        """Remove the head of a ClusterQueue from the competition."""
         if self._nominees.pop(queue, None) is not None:
             self.changed(queue)
 

@@ -107,7 +107,7 @@ def level_of(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
 
 
 def preferred(one: How, other: How, fungibility: Fungibility) -> bool:
-    """Return whether the first mode and level are better by the queue's preference (upstream isPreferred)."""
+    """Return whether mode and level `one` are better than `other` for this queue (upstream isPreferred)."""
     return _rank(*one, fungibility) > _rank(*other, fungibility)
 
 
@@ -134,7 +134,7 @@ def _needs_next(mode: Mode, level: int, fungibility: Fungibility) -> bool:
 
 
 class _Quote(Struct):
-    """How a flavor could provide one resource: mode, level and reason."""
+    """The way in which a flavor could provide one resource: mode, level of borrowing, and why not better."""
 
     mode: Mode
     level: int = 0
@@ -143,7 +143,7 @@ class _Quote(Struct):
 
 
 class _Offer(Struct):
-    """How a flavor could provide all resources of a group.
+    """The way in which a flavor could provide all resources of a group.
 
     how: the mode and level of the worst resource.
     """
@@ -246,7 +246,7 @@ class _Group:
     def find(self) -> bool:
         """Choose flavors for all resources and count them as used; return False if a resource gets none."""
         if self._choose(sorted(self.requests)):
-            self._count()
+            self._add_to_usage()
             return True
         self.chosen = {}
         return False
@@ -291,7 +291,7 @@ class _Group:
             flavors = {resource: self.chosen[resource] for resource in total if resource in self.chosen}
             yield PodSetAssignment(podset.name, podset.count, flavors, total, reasons, attempts, self.error)
 
-    def _count(self) -> None:
+    def _add_to_usage(self) -> None:
         usage = self.call.usage
         for resource, choice in self.chosen.items():
             if amount := self.requests[resource]:
@@ -401,9 +401,9 @@ class _Group:
             return self.error
 
     def _find_clash(self, flavor: str, resources: list[str]) -> str:
-        """Return why a flavor's labels conflict with those of flavors chosen for other resources.
+        """Return why a flavor's labels conflict with those of flavors chosen for other resources; "" if they do not.
 
-        A node has one value for a label.
+        Two flavors conflict if they need different values of one label, because a node has one value for a label.
         """
         labels = self.call.flavors[flavor].labels
         for resource, choice in self.chosen.items():

@@ -21,12 +21,12 @@ _Key = tuple[bool, int, int, datetime, str]
 
 @dataclass(eq=False)
 class CohortTree:
-    """A tree of Cohorts, or a ClusterQueue alone, during a cycle.
+    """The state of a tree of Cohorts, or of a ClusterQueue without a Cohort, during one cycle.
 
-    version: the number of changes of usage.
+    version: the number of changes of usage so far.
     heads: the current nominations, by ClusterQueue.
-    claims: usage kept from other workloads until the end of the cycle.
-    victims: workloads that count as gone.
+    claims: the usage that heads claim, and that no other workload may take before the end of the cycle.
+    victims: the workloads that are treated as gone.
     freed: the usage of the victims, by ClusterQueue.
     """
 
@@ -41,14 +41,14 @@ class CohortTree:
     _serial: int = 0
 
     def send_away(self, queue: Node, victim: WorkloadInfo) -> None:
-        """Count a victim of the ClusterQueue as gone."""
+        """Treat a victim of the ClusterQueue as gone for the rest of the cycle."""
         self.victims.append(victim)
         freed = self.freed.setdefault(queue, {})
         for fr, amount in (victim.usage or {}).items():
             freed[fr] = freed.get(fr, 0) + amount
 
     def watch(self, nomination: Nomination) -> None:
-        """Store the nomination of a ClusterQueue's head with the growth of usage up to which it holds."""
+        """Store the nomination of a ClusterQueue's head, and up to which growth of usage in the tree it stays valid."""
         node = nomination.node
         self.heads[node.name] = nomination
         if not nomination.found.fits:
@@ -75,7 +75,7 @@ class CohortTree:
         return list(stale.values())
 
     def fitting(self) -> list[Nomination]:
-        """Return the nominations of all heads that fit without preemption."""
+        """Return the nominations of all heads in this tree that fit without preemption."""
         return [nomination for nomination in self.heads.values() if nomination.found.fits]
 
     def _collect(self, nomination: Nomination, stale: dict[str, Nomination]) -> None:

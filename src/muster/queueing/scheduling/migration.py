@@ -37,7 +37,7 @@ def find_bar(queue: QueueSpec, workload: WorkloadInfo, sibling: WorkloadInfo) ->
 
 
 def find_leaver(queue: QueueSpec, workload: WorkloadInfo, sibling: WorkloadInfo) -> tuple[Victim, ...]:
-    """Return the sibling as a victim if it has to be evicted before the variant is admitted."""
+    """Return the sibling as the only victim if it has to be evicted before the variant is admitted; else no victim."""
     return () if is_checked(queue, workload) else (Victim(sibling, "FlavorMigration"),)
 
 

@@ -37,7 +37,7 @@ class Traits(Struct, frozen=True):
 
 
 class PastRun(NamedTuple):
-    """A run that has ended. limit: the time after which it would have been ended; None if there was no limit."""
+    """A run that has ended. limit: the time after which the run would have been ended; None if there was no limit."""
 
     ran: timedelta
     limit: timedelta | None

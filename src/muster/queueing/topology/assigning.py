@@ -52,7 +52,7 @@ def placed(
 def places_now(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> tuple[Places, ...] | None:
-    """Return the topology domains where the pods of an assignment fit now; None if they do not fit."""
+    """Return the topology domains where all pods of an assignment have room now; None if some have no room."""
     if not needs_places(assignment, flavors):
         return ()
     with_places, failed = _find_places(assignment, podsets, flavors, ledger)
@@ -62,9 +62,9 @@ def places_now(
 def unsuited(
     podset: PodSet, flavor: FlavorSpec, covered: Sequence[str], queue: QueueSpec, others: Mapping[str, FlavorSpec]
 ) -> str:
-    """Return why a flavor does not suit the topology request of a podset; "" if it does.
+    """Return why a flavor cannot serve the topology request of a podset; "" if it can.
 
-    covered: the resources of the flavor's group.
+    covered: the resources of the flavor's resource group.
     queue: the ClusterQueue.
     others: all flavors, by name.
     """

@@ -90,7 +90,10 @@ class Ledger:
         self._invalidate()
 
     def occupy(self, uid: str, node: str, requests: Amounts) -> None:
-        """Record a pod on a node that belongs to no workload with a topology assignment."""
+        """Record a pod on a node, if its capacity is not already counted by a workload's topology assignment.
+
+        uid: of the pod.
+        """
         if self.capacity.assigned(uid) == (node, Guest(requests)):
             return
         self.version += 1
@@ -105,7 +108,7 @@ class Ledger:
     # Domains that workloads take.
 
     def take(self, places: Iterable[Places], sign: int = 1) -> None:
-        """Count the domains of a workload's pods as taken."""
+        """Count the domains of a workload's pods as taken; with sign -1, as free again."""
         for each in places:
             self.version += sign * hash(each)
             for key, count in _keys_of(each):
@@ -134,7 +137,7 @@ class Ledger:
             self.take(given_places)
 
     def make_empty(self) -> "Ledger":
-        """Return a ledger of the same nodes with nothing taken."""
+        """Return a ledger of the same nodes on which no workload takes anything."""
         empty = Ledger()
         empty.capacity, empty._fields = self.capacity, self._fields
         return empty
@@ -298,7 +301,7 @@ def _count_fits(free: Mapping[str, Ints], shape: Shape) -> Ints:
 
 
 def _find_scarcest(free: Mapping[str, Ints], shape: Shape, pods: Ints) -> Iterable[str]:
-    """Yield, for each domain that takes no pod, the first resource that is short there."""
+    """Yield, for each domain in which no pod fits, the name of the first resource that is too scarce."""
     for i in np.flatnonzero(pods == 0):
         yield next(
             (f'resource "{name}"' for name, request in shape.requests if free[name][i] < request), "fragmentation"

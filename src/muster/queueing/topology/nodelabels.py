@@ -19,7 +19,7 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class _Question(NamedTuple):
-    """The requirements for a node: the labels of a flavor, the selector of a podset, and one of the podset's terms."""
+    """A cached question: which nodes have a flavor's labels, and meet a podset's node selector and one of its terms."""
 
     flavor: _Labels
     selector: _Labels

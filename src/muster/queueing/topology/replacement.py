@@ -25,12 +25,12 @@ SINGLE_NODES = (HOSTNAME_LABEL,)
 
 
 def lost_of(places: Places, lost: str) -> int:
-    """Return how many pods the assignment has on a node."""
+    """Return how many of the assigned pods are on the lost node."""
     return sum(count for values, count in places.domains if values[-1] == lost)
 
 
 def hosts_of(places: Iterable[Places]) -> set[str]:
-    """Return the nodes of the places, if they are places on single nodes."""
+    """Return the node names in these assignments; empty if their lowest topology level is not the node."""
     return {values[-1] for one in places if one.levels == SINGLE_NODES for values, _ in one.domains}
 
 

@@ -53,13 +53,19 @@ class Ask(Struct, frozen=True):
 
 
 class Short(Struct, frozen=True):
-    """The result of a failed search: only `fits` of the slices have room."""
+    """The result of a failed search.
+
+    fits: how many slices have room.
+    """
 
     fits: int
 
 
 class DomainChoice(Struct, frozen=True):
-    """The chosen lowest domains by number, each with its number of pods, and the leader's domain, if there is one."""
+    """The result of a successful search: the chosen lowest domains by number, and how many pods each gets.
+
+    It also contains the leader's domain, if there is a leader.
+    """
 
     domains: tuple[tuple[int, int], ...]
     leader: tuple[tuple[int, int], ...] = ()
@@ -281,7 +287,10 @@ def _count_slices(rooms: _Rooms, level: int, ask: Ask) -> None:
 
 
 def fitting_inside(levels: Sequence[Level], room: Ints, level: int, sizes: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Yield, for each level and size, how many slices fit in the domain that takes the most of the first size."""
+    """Yield, for each level and slice size, how many such slices fit into one domain of `level`.
+
+    That domain is the one with room for the most slices of the first size.
+    """
     by_level = [room]
     for narrower in range(len(levels) - 1, 0, -1):
         by_level.insert(0, summed(levels[narrower].parents, by_level[0], len(levels[narrower - 1].names)))

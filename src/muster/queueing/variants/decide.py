@@ -112,7 +112,7 @@ def decide(family: Family, now: datetime) -> FamilyPlan:
 
 
 def _keep_first(changes: list[Change]) -> tuple[Change, ...]:
-    """Return the first change of each Workload; later decisions make the others."""
+    """Return the first change of each Workload. Later decisions make the other changes."""
     first: dict[str, Change] = {}
     for change in changes:
         first.setdefault(change.workload.metadata.uid, change)
@@ -130,7 +130,10 @@ def _finish(family: Family, end: Condition, now: datetime) -> Iterator[Change]:
 
 
 def _leave(family: Family, now: datetime) -> tuple[Change, ...] | None:
-    """Return the next changes for the Workloads that have to be evicted; None if none has to."""
+    """Return the next changes of an eviction of the parent or of a variant; None if none is being evicted.
+
+    Return no changes while the job has not stopped.
+    """
     parent = family.parent
     own = _find_own_eviction(family)
     for variant in family.all:
@@ -160,7 +163,11 @@ def _find_own_eviction(family: Family) -> Condition | None:
 
 
 def _is_of_last_round(family: Family, variant: Workload) -> bool:
-    """Return whether the parent was evicted after this variant was admitted."""
+    """Return whether the variant belongs to the parent's latest admission, which has ended or is ending.
+
+    While the parent holds quota, that is the variant whose admission it copied. Afterwards it is any variant that was
+    admitted before the parent lost its quota.
+    """
     parent, admitted = family.parent, find_true(variant.status.conditions, ADMITTED)
     if holds(parent):
         return family.is_mirrored(variant)
@@ -230,7 +237,10 @@ def _switch(family: Family, now: datetime) -> Iterator[Change]:
 
 
 def _can_try(family: Family, variant: Workload, admitted: Workload | None) -> tuple[bool | None, str]:
-    """Return whether a variant may be admitted, and why; None leaves its activation as it is."""
+    """Return whether a variant may still be admitted, and why; None to leave its activation unchanged.
+
+    admitted: the admitted variant, if there is one.
+    """
     if admitted is None:
         return True, "no other Variant being admitted"
     if variant is admitted:
@@ -249,7 +259,10 @@ def _can_try(family: Family, variant: Workload, admitted: Workload | None) -> tu
 
 
 def _is_rejected(family: Family, variant: Workload, now: datetime) -> bool:
-    """Return whether a check has rejected the variant for good, unless the parent was reactivated since."""
+    """Return whether an admission check has rejected the variant for good.
+
+    A rejection from before the parent was last deactivated does not count any more.
+    """
     if variant.spec.active:
         return False
     target = find_true(variant.status.conditions, DEACTIVATION_TARGET)

@@ -89,9 +89,10 @@ def holds(workload: Workload) -> bool:
 
 
 def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
-    """Return the Workloads without the variants whose parent already represents the job.
+    """Return the Workloads without those variants that would count their job a second time beside their parent.
 
-    A variant stays if it holds quota of a flavor that its parent does not use, because the job is moving between them.
+    A variant stays in the list if it holds quota of a flavor that its parent does not use, because the job is moving
+    between them.
     """
     workloads = list(workloads)
     by_uid = {one.metadata.uid: one for one in workloads}

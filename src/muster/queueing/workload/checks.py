@@ -39,7 +39,10 @@ def list_required_checks(checks: Mapping[str, frozenset[str]], flavors: Iterable
 
 
 def synced(states: States, names: Iterable[str], now: datetime) -> States:
-    """Return the states of exactly these checks, by name; new ones are Pending. The same tuple if nothing changes."""
+    """Return the states of exactly the checks with these names, sorted by name; a new check is Pending.
+
+    The same tuple is returned if nothing changes.
+    """
     by_name, required = {state.name: state for state in states}, set(names)
     if by_name.keys() == required:
         return states

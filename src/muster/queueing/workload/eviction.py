@@ -85,7 +85,10 @@ def _count_eviction(stats: SchedulingStats | None, reason: str, cause: str) -> S
 
 
 def release(status: WorkloadStatus, message: str, now: datetime, reason: str = PENDING_EVALUATION) -> WorkloadStatus:
-    """Return the status of a workload that holds no quota (any more), with the reason; the same if nothing changes."""
+    """Return the status with QuotaReserved=False for this reason, and without admission.
+
+    The same object is returned if nothing changes.
+    """
     conditions = put(status.conditions, QUOTA_RESERVED, False, reason, message, now)
     if conditions is not status.conditions:
         status = msgspec.structs.replace(status, conditions=conditions)
@@ -124,7 +127,7 @@ def released_after_eviction(status: WorkloadStatus, now: datetime) -> WorkloadSt
 
 
 def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
-    """Return the status with `requeueAt` at this time or later. The wait never gets shorter."""
+    """Return the status with `requeueAt` set to this time. A later `requeueAt` stays."""
     state = status.requeue_state or RequeueState()
     if state.requeue_at is not None and state.requeue_at >= at:
         return status
@@ -132,7 +135,7 @@ def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
 
 
 def backed_off(status: WorkloadStatus, settings: WaitForPodsReady, now: datetime) -> WorkloadStatus | None:
-    """Return the status with the next backoff before a requeue, longer each time (Kueue KEP-1282).
+    """Return the status with the next `requeueAt`, after a delay that grows with each requeue (Kueue KEP-1282).
 
     Return None if the workload has used up all retries that the settings allow.
     """

@@ -120,11 +120,11 @@ class LifecyclePlan(Struct, frozen=True):
     wake_at: datetime | None = None
 
     def woken(self, at: datetime) -> "LifecyclePlan":
-        """Return the plan with a further decision at that time at the latest."""
+        """Return the plan with its next decision at this time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
     def noted(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
-        """Return the plan with one more event."""
+        """Return the plan with one more event to record."""
         return replace(self, notes=(*self.notes, Note(type, reason, message)))
 
 
@@ -238,7 +238,7 @@ def _requeue(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> Lif
 
 
 def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """Remove a `requeueAt` that has passed; otherwise wake at that time."""
+    """Remove a `requeueAt` that has passed; otherwise plan the next decision for that time."""
     state = plan.status.requeue_state
     if state is None or state.requeue_at is None:
         return plan

@@ -27,8 +27,9 @@ class Holds(Struct, frozen=True):
 class Waits(Struct, frozen=True):
     """The state of a workload that waits in its LocalQueue.
 
-    until: when it may be tried; None is now. After an eviction that is `NEVER`, until it is requeued.
-    expected: when it will probably be tried; None is now.
+    until: the time before which admission may not try it; None for no such time. After an eviction it is `NEVER`, until
+    the workload is requeued.
+    expected: when admission will probably try it; None is now.
     """
 
     until: datetime | None = None

@@ -102,7 +102,7 @@ class Request(Struct, frozen=True):
                 yield holder
 
     def borrowing(self, node: Node) -> bool:
-        """Return whether the node borrows a contested resource."""
+        """Return whether the node borrows some of a contested flavor and resource."""
         return any(node.borrows(fr) for fr in self.contested)
 
     def borrowers(self, cohort: Node) -> list[Node]:
@@ -158,9 +158,9 @@ class Trial:
             return not self._has_quota(borrowing=borrowing)
 
     def spare(self, *, borrowing: bool = True) -> tuple[Victim, ...]:
-        """Put back the victims that are not needed, the last one taken first.
+        """Put back every victim without which the workload still fits, the last one taken first.
 
-        Return the needed victims. The last one taken is always needed.
+        Return the victims that remain. The last one taken always remains.
         """
         needed = self.taken[-1:]
         for victim in reversed(self.taken[:-1]):
@@ -172,7 +172,7 @@ class Trial:
         return tuple(self.taken)
 
     def retake(self, victims: Iterable[Victim]) -> None:
-        """Put all victims back, and take these instead."""
+        """Put back all victims that were taken, and take these victims instead."""
         for victim in self.taken:
             self._put_back(victim)
         self.taken = []

@@ -195,7 +195,7 @@ class _Classical:
         self._equal = [source for source in others if not source.advantage]
 
     def attempts(self) -> tuple[bool, ...]:
-        """Return whether the workload may borrow, for each attempt in order.
+        """Return the attempts to make, in order: for each, whether the workload may borrow.
 
         If it does not borrow, more workloads of other ClusterQueues are candidates, including those of high priority.
         """

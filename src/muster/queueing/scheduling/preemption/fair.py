@@ -96,9 +96,9 @@ def _find_candidates(request: Request, queue: Node, policy: PreemptionPolicy) ->
 
 
 class _CandidateStream:
-    """The candidates of one ClusterQueue.
+    """The remaining candidates of one ClusterQueue, in order.
 
-    head: the next candidate, None at the end.
+    head: the next candidate; None at the end.
     """
 
     __slots__ = ("_rest", "head")
@@ -227,9 +227,10 @@ class _Search:
         return Victim(candidate, "InCohortReclamation" if self._is_entitled(queue) else "InCohortFairSharing")
 
     def keep(self) -> tuple[Victim, ...]:
-        """Return the needed victims; empty if the rules forbid some of them without the rest.
+        """Put back the victims that are not needed, and return the rest.
 
-        Putting back a victim of the own side makes the own share larger again, which may forbid other victims.
+        Return no victims if the rules forbid the rest without those put back: a victim of the preemptor's side that is
+        put back makes the share of that side larger again, which may forbid other victims.
         """
         victim_count = len(self._trial.taken)
         needed = self._trial.spare()
@@ -284,12 +285,15 @@ class _Search:
             return self._shares.now(node)
 
     def _has_claim(self, queue: Node) -> bool:
-        """Return whether the own side, or a node on it, stays within its quota and may therefore reclaim it."""
+        """Return whether the preemptor may reclaim quota from this ClusterQueue.
+
+        It may if a node on its own side of the tree stays within that node's quota.
+        """
         mine, _ = self._find_sides(queue)
         return any(node in self._within_quota for node in self._list_nodes_up_to(self._own, mine))
 
     def _is_entitled(self, queue: Node) -> bool:
-        """Return whether the workload may preempt any workload of the ClusterQueue, which borrows."""
+        """Return whether the preemptor may preempt any workload of this borrowing ClusterQueue, whatever the shares."""
         if self._own in self._within_quota:
             return True
         return self._has_claim(queue) and all(

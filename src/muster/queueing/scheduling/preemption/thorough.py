@@ -82,7 +82,10 @@ class ThoroughSearch:
         return ()
 
     def _take(self, victim: Victim, more: frozenset[int]) -> tuple[Victim, ...]:
-        """Find victims that include this one; without any, put it back unless the search gave up."""
+        """Take a victim, and search for further victims until the workload fits.
+
+        Return all victims, or none if that fails. After a failure the victim is put back, unless the search gave up.
+        """
         self._trial.take(victim)
         if not self._fits():
             victims = self._extend(more)
