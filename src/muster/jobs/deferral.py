@@ -24,7 +24,7 @@ GRACE: Final = timedelta(minutes=1)
 
 
 class Standing(Enum):
-    """The state of a job that other jobs may depend on."""
+    """The state of a job on which other jobs depend."""
 
     ABSENT = "absent"
     UNFINISHED = "unfinished"
@@ -44,8 +44,8 @@ class DeferralPlan(Struct, frozen=True):
     """The work to do for one waiting job now.
 
     release: whether the job starts.
-    verdict: how the job ends without a start; None if it may still start.
-    met: the names of all met dependencies, to record.
+    verdict: the failure with which the job ends without a start; None if it may still start.
+    met: the names of all met dependencies, to record in the job.
     wake_at: when to decide again even if nothing changes.
     """
 
@@ -89,7 +89,7 @@ def decide(
 
 
 def make_release(meta: ObjectMeta, *, queues: bool) -> dict[str, Any]:
-    """Return the merge patch that lets a waiting job start.
+    """Return the merge patch that ends a job's deferral, so that it can start.
 
     queues: whether a queue then resumes the job. If not, the patch resumes it.
     """
@@ -107,9 +107,9 @@ def _explain_never(dependency: Dependency, standing: Standing) -> Verdict:
 
 
 def find_circle(name: str, list_waiting: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
-    """Return the jobs of a circle of dependencies, from this job to itself; empty if there is none.
+    """Return the names of the jobs in a circle of dependencies, from `name` to itself; empty if there is no circle.
 
-    list_waiting: returns the names of the jobs that wait for a job.
+    list_waiting: returns the names of the jobs that depend on a job.
     """
     awaited = {name: ""}  # by name, the job through which the search reached it
     stack = [name]

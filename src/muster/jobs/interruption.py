@@ -90,7 +90,7 @@ _COUNT = re.compile(r"([0-9]{1,9}) interruptions?(?: \(([0-9]{1,9}) by suspensio
 
 
 class CountingCondition(ConditionLike, Protocol):
-    """The part of a Job's or JobSet's condition that counts interruptions."""
+    """A condition of a Job or a JobSet whose message counts interruptions."""
 
     @property
     def message(self) -> str:
@@ -99,10 +99,10 @@ class CountingCondition(ConditionLike, Protocol):
 
 
 class Interruption(Struct, frozen=True):
-    """The platform's reason for ending a pod.
+    """The way in which the platform ended a pod.
 
     reason: the reason of the pod's condition `DisruptionTarget`.
-    message: what happened to the pod, as a phrase that follows its name: `was evicted from node-0`.
+    message: a phrase that follows the pod's name: `was evicted from node-0`.
     """
 
     reason: str
@@ -134,7 +134,7 @@ def interruption_of(pod: Pod) -> Interruption | None:
 
 
 def _add_to_meaning(message: str) -> str:
-    """Return what a condition's message adds to its reason, such as the taint that the taint manager names."""
+    """Return the part of a condition's message that its reason does not say, such as the taint; "" if there is none."""
     tainted = _DUE_TO_TAINT.fullmatch(message)
     if tainted is not None:
         return tainted[1] or tainted[2] or ""
@@ -152,9 +152,11 @@ def describe_suspension(job: ObjectMeta) -> str:
 def add_interruptions(
     conditions: Sequence[CountingCondition], number: int, last: str, *, by_suspension: bool = False
 ) -> str:
-    """Return the message of the condition `INTERRUPTIONS` after `number` more interruptions.
+    """Return the message of the condition `INTERRUPTIONS` after `number` further interruptions.
 
-    conditions: the conditions before.
+    conditions: the present conditions, with the count so far.
+    last: a sentence about the last of them.
+    by_suspension: whether a suspension of the job caused them.
     """
     count = count_interruptions(conditions) + number
     suspensions = count_suspensions(conditions) + (number if by_suspension else 0)
@@ -186,7 +188,7 @@ def _read_count(conditions: Sequence[CountingCondition]) -> tuple[int, int, str]
 
 
 def is_leaving(pod: Pod) -> bool:
-    """Return whether the scheduler has chosen a running pod as a preemption victim."""
+    """Return whether a running pod has been chosen as a preemption victim by the scheduler and is not deleted yet."""
     return PREEMPTED_ANNOTATION in pod.metadata.annotations and not is_deleting(pod) and not is_finished(pod)
 
 
@@ -196,10 +198,10 @@ def is_interrupted(pod: Pod) -> bool:
 
 
 def withdrawal(pod: Pod) -> dict[str, Any]:
-    """Return the strategic merge patch of a pod's metadata before the pod is deleted to restart its gang.
+    """Return the strategic merge patch to apply to a pod before the pod is deleted to restart its gang.
 
-    No Job controller counts the deletion then: other Job controllers count only pods with the finalizer, which it
-    removes.
+    The patch marks the pod, which tells Muster's Job controller not to count it, and removes the tracking finalizer.
+    Other Job controllers count only pods with that finalizer.
     """
     return UNTRACK | {"annotations": {WITHDRAWN_ANNOTATION: pod.metadata.uid}}
 

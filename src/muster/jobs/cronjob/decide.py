@@ -117,7 +117,10 @@ def _observe(
 
 
 def _plan_start(cron_job: CronJob, status: CronJobStatus, jobs: Sequence[Job], at: datetime) -> Start | None:
-    """Return the Job to create for a start, and the Jobs to delete for it; None if a running Job forbids the start."""
+    """Return the Job to create for the start at `at`, and the running Jobs to delete before.
+
+    Return None if the concurrency policy forbids the start because a Job still runs.
+    """
     policy = cron_job.spec.concurrency_policy
     if policy == "Forbid" and status.active:
         return None
@@ -129,7 +132,8 @@ def _plan_start(cron_job: CronJob, status: CronJobStatus, jobs: Sequence[Job], a
 def _list_unexpected(cron_job: CronJob, jobs: Sequence[Job], start: Start | None) -> Iterator[Note]:
     """Yield events about running Jobs that the stored status does not list.
 
-    A controller that was killed may have created the Job of this start before it stored the status.
+    The Job of the start that is planned now is not reported: a controller that was killed may have created it before it
+    stored the status.
     """
     active_uids = {each.uid for each in cron_job.status.active}
     expected = start.job.metadata.name if start is not None else ""

@@ -67,7 +67,7 @@ def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: da
 
 
 def _find_begin(cron_job: CronJob, schedule: Schedule, now: datetime, since: datetime | None) -> datetime:
-    """Return the time after which a start counts as missed."""
+    """Return the time from which starts count as missed: the last start, or the creation or change of the schedule."""
     meta, status = cron_job.metadata, cron_job.status
     begin = status.last_schedule_time or meta.creation_timestamp or now
     if since is not None:

@@ -30,14 +30,14 @@ MAX_UNCOUNTED = 500
 
 
 class Tally(Struct, frozen=True):
-    """The counts including every pod that has ended.
+    """The number of ended pods of a Job, including those that the stored status does not count yet.
 
-    succeeded: for an Indexed Job the number of `completed`.
-    failed: failures without those that the podFailurePolicy ignores.
-    completed: indexes in range that have succeeded; empty for a NonIndexed Job.
-    failed_indexes: indexes in range that have failed for good or were cancelled; None without a back-off limit per
+    succeeded: how many pods succeeded; for an Indexed Job how many indexes did.
+    failed: how many pods failed, without those that the podFailurePolicy ignores.
+    completed: the indexes in range that have succeeded; empty for a NonIndexed Job.
+    failed_indexes: the indexes in range that have failed for good or were cancelled; None without a back-off limit per
     index.
-    new_succeeded, new_failed: ended pods that the stored status does not count yet (including ignored failures).
+    new_succeeded, new_failed: the ended pods that the stored status does not count yet. Ignored failures are included.
     awaiting: by index, the failed pod that is kept until its replacement has copied its count of failures.
     """
 
@@ -51,12 +51,12 @@ class Tally(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """The changes that one decision makes to the counts.
+    """The changes that one decision makes to the counts in a Job's status.
 
-    release: pods whose finalizer is removed once the status is stored.
-    more: there are more such pods than one decision handles.
-    judged: the podFailurePolicy's actions on the pods of this decision.
-    interrupted: pods that the platform ended, which do not count as failures. Pods that a suspension ended are left
+    release: the pods whose finalizer is removed once the status is stored.
+    more: whether there are more such pods than one decision handles.
+    judged: the actions of the podFailurePolicy on the pods of this decision.
+    interrupted: the pods that the platform ended, which do not count as failures. Pods that a suspension ended are left
     out, because the suspension is recorded as one interruption.
     """
 
@@ -68,7 +68,7 @@ class Entry(Struct, frozen=True):
 
 
 def settled(status: JobStatus, census: Census) -> JobStatus:
-    """Return the status with the UIDs of pods without a finalizer removed and added to the counters."""
+    """Return the status with each listed UID whose pod has lost its finalizer moved from the list to the counter."""
     uncounted = status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {member.uid for member in census.tracked}
     succeeded = tuple(uid for uid in uncounted.succeeded if uid in tracked)
@@ -163,7 +163,7 @@ def _rank(member: Member) -> tuple[int, object]:
 
 
 class _Books(Struct):
-    """The lists that `record` fills."""
+    """The lists under construction in `record`."""
 
     succeeded: list[str]
     failed: list[str]

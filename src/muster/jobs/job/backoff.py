@@ -32,7 +32,10 @@ class Backoff(Struct, frozen=True):
     last_failure: datetime | None = None
 
     def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> "Backoff":
-        """Return the failures after more pods ended. A success resets all failures that are not later than it."""
+        """Return the failures after these further pods ended.
+
+        A success resets the count: failures that are not later than the last success no longer count.
+        """
         successes = [finish_time(pod) for pod in succeeded]
         failures = [finish_time(pod) for pod in failed]
         if not successes:

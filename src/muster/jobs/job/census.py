@@ -61,10 +61,11 @@ class Member(Struct, frozen=True):
 
 
 class Census(Struct, frozen=True):
-    """The Job's pods by state, each sequence in the order of completion index, then as given.
+    """The pods of a Job, sorted by state. Each sequence is in the order of completion index.
 
-    active: neither ended nor being deleted. terminating: being deleted and not ended.
-    tracked: not yet counted in the status, in any state.
+    active: pods that have not ended and are not being deleted.
+    terminating: pods that are being deleted and have not ended.
+    tracked: pods in any state that the status does not count yet.
     """
 
     active: tuple[Member, ...]
@@ -99,9 +100,10 @@ def completion_index(pod: Pod) -> int:
 
 
 def failures_of_index(pod: Pod) -> tuple[int, int]:
-    """Return how many pods of its index failed before this one: those that count, and those that the policy ignores.
+    """Return how many earlier pods of the same index failed: those that count, and those that the policy ignores.
 
-    The annotations travel from a failed pod to its replacement. Users can edit them; an invalid number is read as 0.
+    A failed pod's replacement copies the annotations with these numbers. Users can edit them; an invalid number is read
+    as 0.
     """
     annotations = pod.metadata.annotations
     return _parse_count(annotations.get(INDEX_FAILURE_COUNT, "")), _parse_count(
@@ -110,7 +112,7 @@ def failures_of_index(pod: Pod) -> tuple[int, int]:
 
 
 def interruptions_of_index(pod: Pod) -> int:
-    """Return how many pods of its index were interrupted before this one."""
+    """Return how many earlier pods of the same index were interrupted."""
     return _parse_count(pod.metadata.annotations.get(INTERRUPTIONS_ANNOTATION, ""))
 
 

@@ -66,9 +66,9 @@ ALL_CANCELLED = Verdict(False, CANCELLED, "All its indexes were cancelled")
 
 
 def backoff_limit_verdict(evidence: str) -> Verdict:
-    """Return the verdict that too many pods failed.
+    """Return the verdict that a Job fails because too many of its pods failed.
 
-    evidence: how they ended, if no failed pod remains that shows it.
+    evidence: a phrase that says how pods failed; "" if a failed pod is kept and shows it.
     """
     message = "Job has reached the specified backoff limit"
     return Verdict(False, "BackoffLimitExceeded", f"{message}: {evidence}" if evidence else message)
@@ -80,12 +80,15 @@ def pod_failure_verdict(message: str) -> Verdict:
 
 
 def interrupted_verdict(message: str) -> Verdict:
-    """Return the verdict for a Job with a pod that the platform ended; the Job's JobSet then restarts all pods."""
+    """Return the verdict that fails a Job of a JobSet because the platform ended a pod.
+
+    The JobSet then restarts all of its pods.
+    """
     return Verdict(False, INTERRUPTED, message)
 
 
 def success_policy_verdict(message: str) -> Verdict:
-    """Return the verdict for succeeded indexes that satisfy a rule of the success policy."""
+    """Return the verdict that a Job succeeds because its succeeded indexes satisfy a rule of the success policy."""
     return Verdict(True, "SuccessPolicy", message)
 
 
@@ -105,7 +108,7 @@ def find_announced_end(job: Job) -> Verdict | None:
 def ensure(
     conditions: Conditions, type: str, status: str, reason: str, message: str, now: datetime
 ) -> tuple[Conditions, bool]:
-    """Return the conditions with this one set, and whether that changes anything.
+    """Return the conditions with the condition of this type set, and whether that changes anything.
 
     A missing condition is never added as False. `lastTransitionTime` stays unless the status flips.
     """
@@ -125,7 +128,7 @@ def ensure(
 
 
 def with_interruptions(before: Conditions, pods: Sequence[Pod], now: datetime) -> Conditions:
-    """Return the conditions with the count of interruptions raised by some pods."""
+    """Return the conditions with the count of interruptions increased by the number of these interrupted pods."""
     if not pods:
         return before
     last = interruption_of(pods[-1])
@@ -135,7 +138,10 @@ def with_interruptions(before: Conditions, pods: Sequence[Pod], now: datetime) -
 
 
 def with_suspension(before: Conditions, job: ObjectMeta, now: datetime) -> Conditions:
-    """Return the conditions with the count of interruptions raised by a suspension. job: the metadata of the Job."""
+    """Return the conditions with the count of interruptions increased by one, for a suspension of the Job.
+
+    job: the metadata of the Job.
+    """
     message = add_interruptions(before, 1, describe_suspension(job), by_suspension=True)
     return ensure(before, INTERRUPTIONS, "True", INTERRUPTED, message, now)[0]
 

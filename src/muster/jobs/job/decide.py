@@ -153,10 +153,10 @@ class _Decision(Struct, frozen=True):
         return Deletion(member.pod, untrack and not suspended, suspended)
 
     def _find_untracked(self) -> tuple[Pod, ...]:
-        """Return the running pods that lack the tracking finalizer and should stay, so that it is added again.
+        """Return the running pods without the tracking finalizer that should stay, to add the finalizer again.
 
-        A controller that crashed may have removed the finalizer and not deleted the pod. Without the finalizer the pod
-        would run and never count.
+        A controller that was killed between removing the finalizer and deleting the pod leaves such a pod. Without the
+        finalizer the pod would run and never count.
         """
         if self.verdict is not None or self._deleting:
             return ()
@@ -225,7 +225,8 @@ class _Decision(Struct, frozen=True):
     def _has_run(self) -> bool:
         """Return whether pods ran when the Job was suspended.
 
-        An earlier instance of the controller may have observed the last of them.
+        The last stored number of ready pods tells that, too, in case an earlier instance of the controller saw the last
+        pod.
         """
         return bool(self.job.status.ready) or any(map(has_run, (*self.census.active, *self.census.terminating)))
 
@@ -250,7 +251,10 @@ def _set_start(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
 
 
 def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, count: Tally) -> Backoff:
-    """Return the failures that delay replacements. Excused failures do not delay any."""
+    """Return the failures that delay replacements of failed pods, including those since the last decision.
+
+    Failures that the platform caused do not delay replacements.
+    """
     if last is not None:
         failed = [pod for pod in count.new_failed if not judge(terms.pod_failure_policy, pod).excused]
         return last.after(count.new_succeeded, failed)

@@ -17,10 +17,12 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def last_words(pods: Iterable[Pod], failed: Sequence[Pod]) -> str:
-    """Return how the first failed and restarted container ended, else which pod was deleted; "" for neither.
+    """Return how the first failed container ended; if there is none, which pod was deleted; else "".
 
+    Only pods that the end of the Job deletes are considered.
     pods: all pods of the Job.
-    failed: the pods that make the Job fail now. The result is "" if one of these is kept.
+    failed: the pods because of which the Job fails now. The result is "" if one of these is kept, because it shows its
+    end.
     """
     if any(pod.status.phase == "Failed" and not is_deleting(pod) for pod in failed):
         return ""

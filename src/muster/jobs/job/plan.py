@@ -32,8 +32,8 @@ class Creation(Struct, frozen=True):
 class Deletion(Struct, frozen=True):
     """A pod to delete.
 
-    untrack: remove the finalizer first, so that the pod never counts (surplus pods). Otherwise the finalizer is removed
-    after the status counts the pod.
+    untrack: remove the tracking finalizer first, so that the pod never counts (for surplus pods). Otherwise the
+    finalizer is removed after the status counts the pod.
     suspended: first mark the pod as one that ran when its Job was suspended.
     """
 
@@ -45,7 +45,8 @@ class Deletion(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     """The part of a plan's work on pods that succeeded.
 
-    created: how many pods were created. undeleted: UIDs of pods whose deletion failed (not found is not a failure).
+    created: how many pods were created.
+    undeleted: the UIDs of pods whose deletion failed. A pod that was not found counts as deleted.
     """
 
     created: int

@@ -39,7 +39,7 @@ class Judgement(Struct, frozen=True):
 
     @property
     def unruled(self) -> bool:
-        """Whether the platform ended the pod and no rule covers that."""
+        """Whether the platform ended the pod and no rule covers such a pod."""
         return self.excused and not self.action
 
 

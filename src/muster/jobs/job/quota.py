@@ -34,14 +34,20 @@ def add_gate(spec: dict[str, Any]) -> None:
 
 
 def must_wait(pod: Pod, terms: Terms, granted: int) -> bool:
-    """Return whether a new pod of a Job has to wait for quota."""
+    """Return whether a new pod of a Job is created with a scheduling gate, because it exceeds the granted quota.
+
+    granted: how many pods of the Job have quota.
+    """
     if terms.indexed:
         return not 0 <= completion_index(pod) < granted
     return granted < wanted_active(terms, active=0, succeeded=0)
 
 
 def may_go(pods: Iterable[Pod], terms: Terms, granted: int) -> list[Pod]:
-    """Return the pods of a Job, oldest first, whose gate is to be removed."""
+    """Return the gated pods of a Job, oldest first, whose gate is to be removed because they have quota.
+
+    granted: how many pods of the Job have quota.
+    """
     pods = [pod for pod in pods if is_active(pod)]
     waiting = [pod for pod in pods if is_gated(pod)]
     if terms.indexed:

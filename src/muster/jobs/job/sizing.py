@@ -58,14 +58,17 @@ def resize(terms: Terms, census: Census, tally: Tally, backoff: Backoff, now: da
 
 
 def wanted_active(terms: Terms, active: int, succeeded: int) -> int:
-    """Return how many pods should be active. A work queue with a success starts none and stops none."""
+    """Return how many pods should be active.
+
+    A work queue (a Job without completions) in which a pod has succeeded starts no more pods, and stops none.
+    """
     if terms.completions is None:
         return active if succeeded > 0 else terms.parallelism
     return max(0, min(terms.parallelism, terms.completions - succeeded))
 
 
 def _find_surplus(terms: Terms, active: tuple[Member, ...], tally: Tally, at_least: int) -> list[Member]:
-    """Return the active pods to remove: all invalid pods, then those whose removal loses least.
+    """Return `at_least` or more active pods to delete: all invalid pods, then the pods whose deletion loses least.
 
     A pod is invalid if its index is missing or out of range, or if an earlier pod of its index has succeeded.
     """
@@ -94,7 +97,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def _rank_pod(member: Member) -> tuple[bool, int, bool, int, int, int]:
-    """Return the sort key of a pod by how much its removal loses, least first: upstream's order for all controllers.
+    """Return the sort key of a pod by how much its deletion loses, least first: upstream's order for all controllers.
 
     The order: not on a node, pending, not ready, ready for the shortest time, restarted most often, newest.
     """

@@ -82,10 +82,7 @@ class Terms(Struct, frozen=True):
         )
 
     def has_index(self, index: int) -> bool:
-        """Return whether a pod of this index counts.
-
-        In a NonIndexed Job every pod counts; in an Indexed Job, those whose index is in range.
-        """
+        """Return whether pods of this index count: any index in a NonIndexed Job, else an index in range."""
         return not self.indexed or 0 <= index < (self.completions or 0)
 
 

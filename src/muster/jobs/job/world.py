@@ -32,10 +32,10 @@ _LONGEST_TEXT = 100
 
 
 class Announcement(Struct, frozen=True):
-    """A world to write into annotations.
+    """The world to write into annotations.
 
-    on_job: write it on the Job first, before any pod gets it.
-    on_pods: the pods that stay and have another world in their annotation.
+    on_job: whether to write it on the Job first, before any pod gets it.
+    on_pods: the remaining pods whose annotation has another world.
     """
 
     world: World
@@ -58,7 +58,7 @@ def announce(job: Job, pods: Sequence[Pod]) -> Announcement | None:
 
 
 def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
-    """Return whether the Job's additional pods have no quota yet, so that its workers keep their world."""
+    """Return whether the Job has grown but its additional pods have no quota yet, so that its world must not change."""
     recorded_world = world_of(job.metadata)
     if (
         recorded_world is None
@@ -111,13 +111,13 @@ def annotations(world: World) -> dict[str, str]:
 
 
 def pod_annotations(pod: Pod, world: World) -> dict[str, str]:
-    """Return the annotations that record a world on a pod.
+    """Return the annotations that record a world on an existing pod.
 
-    A pod without a node has not started, so it starts in this world.
+    A pod without a node has not started, so this world is also recorded as the one in which its worker starts.
     """
     return annotations(world) if pod.spec.node_name else birth_annotations(world)
 
 
 def birth_annotations(world: World) -> dict[str, str]:
-    """Return the annotations of a pod whose worker starts in this world."""
+    """Return the annotations of a new pod, which record this world and that its worker starts in it."""
     return annotations(world) | {FIRST_SIZE_ANNOTATION: str(world.size)}

@@ -15,7 +15,7 @@ from muster.jobs.jobset.terms import place
 
 
 class Member(Struct, frozen=True):
-    """A Job of a JobSet, with its replicated job (*role*) and its index there."""
+    """A Job of a JobSet, with its replicated job (*role*) and its index within the role."""
 
     job: Job
     role: str
@@ -77,7 +77,7 @@ class Census(Struct, frozen=True):
 
 
 def job_restarts(record: ReplicatedJobStatus | None, index: int) -> int:
-    """Return how many times the Job of an index was restarted alone."""
+    """Return how many times the Job with this index was restarted without the other Jobs. record: the role's status."""
     return record.job_restarts[index] if record is not None and index < len(record.job_restarts) else 0
 
 

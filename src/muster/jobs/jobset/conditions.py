@@ -27,7 +27,11 @@ class Record(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
 
     def set(self, type: str, reason: str, message: str, *, true: bool = True, warns: bool = False) -> Self:
-        """Return the record with a condition, and with an event if the condition changes anything."""
+        """Return the record with this condition set. If that changes the condition, an event is added, too.
+
+        true: the status of the condition.
+        warns: whether the event is a warning.
+        """
         new = Condition(
             type=type,
             status="True" if true else "False",
@@ -107,7 +111,7 @@ class Record(Struct, frozen=True):
         return self.with_status(replace(status, group_scheduling=plan.status)).with_notes(*plan.notes)
 
     def ended(self, state: str) -> Self:
-        """Return the record in a terminal state."""
+        """Return the record with this terminal state: completed or failed."""
         return self.with_status(replace(self.status, terminal_state=state))
 
 

@@ -6,7 +6,7 @@ from muster.api.batch import INDEXED, JobSpec
 
 
 def adjusted(spec: JobSpec, wanted: JobSpec) -> JobSpec:
-    """Return a Job's spec with the size and the time limit of its role."""
+    """Return the spec of an existing Job with the parallelism, completions and time limit of `wanted`."""
     if spec.active_deadline_seconds != wanted.active_deadline_seconds:
         spec = replace(spec, active_deadline_seconds=wanted.active_deadline_seconds)
     size = wanted.completions

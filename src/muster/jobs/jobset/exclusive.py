@@ -14,7 +14,7 @@ from muster.api.meta import LabelSelector, LabelSelectorRequirement
 
 
 def is_placed_by_us(pod: Pod) -> bool:
-    """Return whether Muster's affinity places a pod of a JobSet, because no nodes are reserved for it by label."""
+    """Return whether a pod of a JobSet gets Muster's affinity, because no nodes are reserved for its Job by label."""
     annotations = pod.metadata.annotations
     return names.JOBSET_NAME in annotations and names.NODE_SELECTOR_STRATEGY not in annotations
 

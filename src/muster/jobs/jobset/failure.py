@@ -57,12 +57,12 @@ def apply(jobset: JobSet, record: Record, failed: Sequence[Member]) -> Record:
 def find_interruption(
     jobset: JobSet, census: Census, pods: Iterable[Pod] = (), *, in_place: bool = False
 ) -> tuple[Member, str] | None:
-    """Return the first Job of this attempt that ends by an interruption, with the message; None if there is none.
+    """Return the first Job of this attempt that ends because the platform ended a pod, with the message.
 
-    Jobs whose conditions record an interruption come before Jobs with an interrupted pod.
+    Return None if there is none. Jobs whose conditions record an interruption come before Jobs with an interrupted pod.
 
     pods: the JobSet's pods, if a Job has failed. The Job of an interrupted pod may not have its condition yet.
-    in_place: whether pods restart in place. Then each recorded interruption of a Job counts, also if the Job continues.
+    in_place: whether pods restart in place. Then each recorded interruption of a Job counts, even if the Job continues.
     """
     members = (*census.active, *census.failed)
     for member in members:
@@ -89,14 +89,14 @@ def _find_interrupted_end(member: Member) -> str | None:
 def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
     """Return how the platform ended a pod of a Job; "" if the Job continues without the pod.
 
-    or_fails: see `evidence`.
+    or_fails: also describe a pod whose podFailurePolicy rule fails the Job.
     """
     terms = Terms.of(member.job)
     return describe_interruption((pod,), terms.pod_failure_policy, or_fails=or_fails) if terms.restarts_whole else ""
 
 
 def excuses(jobset: JobSet) -> bool:
-    """Return whether a rule restarts the JobSet, uncounted, for a Job that fails by its podFailurePolicy.
+    """Return whether a failure policy rule restarts the JobSet, uncounted, if a Job fails by its podFailurePolicy.
 
     Users write that rule for the Job controller of Kubernetes. There, too, another Job may fail before the Job with the
     interrupted pod does.
@@ -124,9 +124,9 @@ def _is_for_role(rule: FailurePolicyRule, member: Member) -> bool:
 
 
 def matching(rules: Iterable[FailurePolicyRule], failed: Sequence[Member]) -> tuple[FailurePolicyRule | None, Member]:
-    """Return the first rule that a failed Job matches, with the first of the Jobs that match it to fail.
+    """Return the first rule that a failed Job matches, with the Job that failed first among those that match it.
 
-    If no rule matches, the Job is the one that failed first.
+    If no rule matches, return None with the Job that failed first of all.
     """
     for rule in rules:
         if met := [member for member in failed if meets(rule, member)]:
@@ -153,7 +153,7 @@ def first(failed: Sequence[Member]) -> Member:
 
 
 def restarts_so_far(jobset: JobSet, record: Record) -> int:
-    """Return the number of counted restarts, of all Jobs together and of each Job alone."""
+    """Return how many restarts count towards `maxRestarts`: restarts of all Jobs, and restarts of single Jobs."""
     own = sum(sum(role.job_restarts_count_towards_max) for role in record.status.replicated_jobs_status)
     return jobset.status.restarts_count_towards_max + own
 

@@ -23,7 +23,7 @@ def pod_annotations(jobset: JobSet, role: ReplicatedJob) -> dict[str, str]:
 
 
 def stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
-    """Return, for each role of the gang, the roles that start at the same time."""
+    """Return, for each role of the gang, the roles that start together with it, including itself."""
     members = [role for role in jobset.spec.replicated_jobs if _is_member(jobset, role)]
     roles_by_stage: dict[object, list[ReplicatedJob]] = {}
     for role in members:

@@ -20,8 +20,8 @@ _MOST = 2**31 - 1
 class PodAttempt(Struct, frozen=True):
     """The restarts in place of one pod.
 
-    attempt: the count of its agent; None before the agent has written it.
-    restarts: the restart count of its most restarted container.
+    attempt: how often the pod's agent has started, by the agent's own count; None before the agent has written it.
+    restarts: the restart count of the container that was restarted most often.
     """
 
     attempt: int | None = None
@@ -29,10 +29,10 @@ class PodAttempt(Struct, frozen=True):
 
 
 class InPlaceStanding(Struct, frozen=True):
-    """The restarts in place of a JobSet's pods.
+    """The restarts in place of all pods of a JobSet.
 
     attempts: how many pods are in each attempt.
-    restarts: the restart count of the most restarted container.
+    restarts: the restart count of the container that was restarted most often.
     """
 
     attempts: Mapping[int, int]
@@ -56,9 +56,10 @@ def attempt_of(pod: Pod) -> PodAttempt:
 
 
 def next_attempts(jobset: JobSet, standing: InPlaceStanding) -> tuple[int | None, int | None] | None:
-    """Return the last attempt that is over and the attempt that runs; None if there were too many attempts.
+    """Return the latest attempt that is over, and the attempt that may run now.
 
-    The first number never decreases, because a pod in a later attempt may be missing for a moment.
+    Return None if there were too many attempts. The first number never decreases, because a pod in a later attempt may
+    be missing for a moment.
     """
     status, policy = jobset.status, jobset.spec.failure_policy
     over, going = status.previous_in_place_restart_attempt, status.current_in_place_restart_attempt
@@ -75,7 +76,7 @@ def next_attempts(jobset: JobSet, standing: InPlaceStanding) -> tuple[int | None
 
 
 def in_place(jobset: JobSet, record: Record, standing: InPlaceStanding) -> Record:
-    """Return the record with the attempts that the agents read from the status."""
+    """Return the record with these two attempts in the status, from which the agents read them."""
     attempts = next_attempts(jobset, standing)
     if attempts is None:
         return record.failed("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")

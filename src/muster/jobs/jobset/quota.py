@@ -16,7 +16,10 @@ from muster.jobs.jobset.size import pods_of_role
 
 
 def by_role(jobset: JobSet, workload: Workload, granted: Mapping[str, int]) -> dict[str, int]:
-    """Return how many pods each role may still run. Podsets correspond to roles by position, whatever their names."""
+    """Return how many pods each role may still run. Podsets correspond to roles by position, whatever their names.
+
+    granted: how many pods of each podset were granted.
+    """
     back = {one.name: one.count for one in workload.status.reclaimable_pods}
     pairs = zip(jobset.spec.replicated_jobs, workload.spec.pod_sets, strict=False)
     return {role.name: max(0, granted.get(podset.name, 0) - back.get(podset.name, 0)) for role, podset in pairs}

@@ -13,7 +13,10 @@ T = TypeVar("T")
 
 
 class Rest(NamedTuple):
-    """The Jobs that are left for the next slice. has_new: whether some of them were never refused."""
+    """The Jobs that are left for the next slice.
+
+    has_new: whether the server has never refused some of them.
+    """
 
     is_empty: bool
     has_new: bool

@@ -41,9 +41,10 @@ def all_ready(jobset: JobSet, records: tuple[ReplicatedJobStatus, ...]) -> bool:
 
 
 def says_it_runs(status: JobSetStatus) -> bool:
-    """Return whether the status says that pods may run: its Jobs were counted, and not suspended since.
+    """Return whether the status says that pods may run.
 
-    The status says so before the first Job runs, and until the last one is suspended: quota is held for as long.
+    The status says so before the first Job runs, and until the last Job is suspended. The JobSet holds quota for as
+    long.
     """
     return bool(status.replicated_jobs_status) and not is_true(status.conditions, names.SUSPENDED)
 

@@ -15,7 +15,7 @@ class Census(Struct, frozen=True):
     gated: pending pods with scheduling gates.
     admitted: pods with a node that have not ended.
     running: admitted pods that run.
-    told: the scheduler's last message on pods without a node; "" if there is none.
+    told: the scheduler's last message about a pod without a node; "" if there is none.
     owners: the controllers of the pods, as `namespace/name`.
     """
 
@@ -30,7 +30,7 @@ class Census(Struct, frozen=True):
 
     @property
     def members(self) -> int:
-        """The number of pods that live or have succeeded."""
+        """The number of pods that have not ended or have succeeded."""
         return self.pending + self.admitted + self.succeeded
 
 

@@ -28,9 +28,9 @@ LONGEST_BACKOFF: Final = timedelta(minutes=10)
 
 
 class Step(Struct, frozen=True):
-    """The next step for a group: store the status if it changed, else delete these pods.
+    """The next step for a group: store `status` if it differs from the stored one, else delete the pods in `end`.
 
-    blameless: the pods are deleted to be recreated, and their Job must not count that as a failure.
+    blameless: whether the pods are deleted to be recreated, so that their Job must not count that as a failure.
     again: the delay after which to decide again even if nothing changes.
     note: the event to record with the new status.
     """
@@ -43,7 +43,7 @@ class Step(Struct, frozen=True):
 
 
 def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> Step:
-    """Return the next step for a group with these pods."""
+    """Return the next step for a group that has these pods."""
     status, moment = group.status, now.replace(microsecond=0)
     of_old = [pod for pod in pods if _is_of_earlier_start(pod, status.restarted_until)]
     if status.completion_time is not None:
@@ -66,7 +66,7 @@ def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> Step:
 
 
 def _is_of_earlier_start(pod: Pod, until: datetime | None) -> bool:
-    """Return whether a pod was created before the last restart, and has not succeeded."""
+    """Return whether a pod was created before the group's last restart and has not succeeded."""
     created = pod.metadata.creation_timestamp
     return until is not None and created is not None and created <= until and pod.status.phase != "Succeeded"
 

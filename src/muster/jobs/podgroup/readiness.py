@@ -15,7 +15,7 @@ class Tally(Struct, frozen=True):
 
 
 def still_needed(minimum: int, tally: Tally) -> int | None:
-    """Return how many of the pending pods need a node for the group to be ready; None if there are too few pods.
+    """Return how many of the pending pods need a node so that the minimum is reached; None if there are too few pods.
 
     Succeeded pods count only if there are not enough pods without them.
     """

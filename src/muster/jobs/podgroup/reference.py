@@ -14,7 +14,7 @@ from muster.api.podgroups.names import (
 
 
 class By(StrEnum):
-    """The way in which a pod names its group; each way names its own kinds of groups."""
+    """The way in which a pod names its group: a label, an annotation or a field. The way decides the kind of group."""
 
     FIELD = "scheduling-group"  # for Kubernetes' own PodGroup
     LABEL = "pod-group"  # for the coscheduling plugin's PodGroup

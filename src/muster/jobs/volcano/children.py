@@ -13,7 +13,7 @@ from muster.jobs.volcano.pods import claim_name, hosts, hosts_name, pod_group_na
 
 
 class Children(Struct, frozen=True):
-    """The desired objects of a Job other than its pods."""
+    """The objects that a Job needs beside its pods."""
 
     pod_group: PodGroup
     service: Service | None = None

@@ -117,7 +117,12 @@ def _plan_running(
 def _act(
     job: Job, counted: JobStatus, present: Sequence[Member], action: str, occurrence: Occurrence, now: datetime
 ) -> VolcanoJobPlan:
-    """Return the plan for the action of a policy."""
+    """Return the plan that carries out the action of a policy.
+
+    counted: the status with the counts of pods.
+    present: the pods that no restart replaces.
+    occurrence: the event for which the policy requests the action.
+    """
     status, why = counted, f"{occurrence.message}: {action}"
     if action in _STOPS:
         status = replace(status, version=status.version + 1)
@@ -154,7 +159,11 @@ def _sync(
     verdict: Verdict,
     now: datetime,
 ) -> VolcanoJobPlan:
-    """Return the plan of a Job without new events: its missing pods and its phase."""
+    """Return the plan of a Job for which no policy requests an action: create missing pods, and update the phase.
+
+    there: all pods of the Job.
+    present: the pods that no restart replaces.
+    """
     if not counted.state.phase:
         counted = in_phase(job, counted, PENDING, now)
     phase, message = next_phase(job, counted)

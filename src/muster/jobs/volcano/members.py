@@ -13,8 +13,8 @@ from muster.jobs.interruption import is_interrupted
 class Member(Struct, frozen=True):
     """A pod of a Job.
 
-    version: how often the Job had been stopped or restarted when the pod was created.
-    retry: the retry that replaces the pod; 0 if none does.
+    version: how many times the Job had been stopped or restarted when the pod was created.
+    retry: the number of the retry that replaces the pod; 0 if no retry does.
     """
 
     pod: Pod

@@ -19,15 +19,15 @@ class VolcanoJobPlan(Struct, frozen=True):
 
     status: the status to store if it differs from the stored one.
     children: the desired objects beside the pods; None: they stay as they are.
-    replaced: pods that the retry `retry` replaces; each is annotated with its number.
+    replaced: pods that the retry with the number `retry` replaces. Each of them is annotated with that number.
     retry: the number of that retry.
     delete: pods to delete.
     create: missing pods.
     notes: events to record once the status is stored.
     wake_at: when to decide again even if nothing changes.
-    more: there is more to create or delete than one plan holds; decide again as soon as this one is done.
-    ungroup: no pod is placed any more, so that the PodGroup is deleted.
-    expired: the Job's TTL is over, and the Job itself is deleted.
+    more: whether there is more to create or delete than one plan holds; decide again as soon as this one is done.
+    ungroup: whether to delete the PodGroup, because no pod is placed any more.
+    expired: whether to delete the Job itself, because its TTL is over.
     """
 
     status: JobStatus

@@ -55,12 +55,12 @@ def claim_name(job: Job, place: int) -> str:
 
 
 class _Common(Struct, frozen=True):
-    """The plugins' additions that all pods of a Job share.
+    """The additions by plugins that all pods of a Job share.
 
-    hosts: the variables of `svc`.
-    group: the variables of `pytorch`, except the rank.
-    ranks: the rank of the first pod, for each task that has ranks.
-    port: the port of the first rank; None without `pytorch`.
+    hosts: the variables of the plugin `svc`.
+    group: the variables of the plugin `pytorch`, except the rank.
+    ranks: the rank of the first pod, for each task whose pods have ranks.
+    port: the port on which the pod of rank 0 listens; None without `pytorch`.
     """
 
     hosts: tuple[EnvVar, ...] = ()

@@ -49,7 +49,11 @@ class Occurrence(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The action that the policies request. action: "" for none now. wake_at: when the next timeout ends."""
+    """The action that the policies request.
+
+    action: "" for no action now.
+    wake_at: when the next timeout of a policy ends.
+    """
 
     action: str = ""
     occurrence: Occurrence | None = None
@@ -57,9 +61,10 @@ class Verdict(Struct, frozen=True):
 
 
 def occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> Iterator[Occurrence]:
-    """Yield the events of the existing pods, and of those that were deleted at once.
+    """Yield the events of the existing pods, and an event for each pod that was deleted at once.
 
     present: the pods that no restart replaces yet.
+    lost: the pods that were deleted at once.
     """
     yield from map(_make_eviction, lost)
     for member in present:
@@ -70,7 +75,7 @@ def occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> 
 
 
 def judge(job: Job, happened: Iterable[Occurrence], now: datetime) -> Verdict:
-    """Return the action for the first event that a policy covers."""
+    """Return the action for the first of these events that a policy covers and whose timeout is over."""
     tasks = {task.name: task.policies for task in job.spec.tasks}
     wake_at: datetime | None = None
     for occurrence in happened:

@@ -44,10 +44,10 @@ _WHOLE_SECOND = 1  # times are stored without fractions
 
 
 class GroupStanding(Struct, frozen=True):
-    """The shell's observations in the current epoch.
+    """The shell's observations of a group in the current epoch.
 
     started: by the UID of each Job, the indexes of its pods that have started (`Member`).
-    endpoint: the address and secret with which barriers wait for the word; "" if there is none.
+    endpoint: the address and secret with which barriers connect to wait for the release; "" if there is none.
     kept: whether the ConfigMap that the pods mount is known to be the JobSet's.
     blocked: whether that ConfigMap is known to belong to another owner.
     """
@@ -62,7 +62,7 @@ NOTHING_SEEN = GroupStanding({})
 
 
 class Failure(Struct, frozen=True):
-    """A Job to mark as failed, with the condition. The group fails with it, by the JobSet's failure policy."""
+    """A Job to mark as failed, with the condition to write. The JobSet's failure policy then fails the whole group."""
 
     job: Job
     condition: JobCondition
@@ -150,9 +150,10 @@ def is_too_late(jobset: JobSet) -> bool:
 
 
 def waiting_again(jobset: JobSet, role: str) -> GroupSchedulingStatus | None:
-    """Return the group's status when a Job of a role restarts alone; a group that has timed out gets a new start time.
+    """Return the group's status to store when a Job of a role is restarted alone; None if no status is stored.
 
-    Otherwise the next decision would fail another Job instead of the one that is not recreated yet.
+    A group that has timed out gets a new start time. Otherwise the next decision would fail another Job instead of the
+    Job that is not recreated yet.
     """
     before = jobset.status.group_scheduling
     anew = is_target(jobset.spec, role) and is_too_late(jobset)

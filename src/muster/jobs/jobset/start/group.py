@@ -81,7 +81,7 @@ def _pods(spec: JobSpec, job: Job | None) -> int:
 def arrived(jobset: JobSet, seen: Mapping[str, Collection[str]]) -> dict[str, int]:
     """Return how many of the expected pods have started, by the name of each Job.
 
-    seen: the indexes of started pods, by the name of each Job. Indexes that a shrink removes do not count.
+    seen: the indexes of started pods, by the name of each Job. Indexes beyond the present size of a Job do not count.
     """
     pods_by_job = {}
     for role in targets(jobset.spec):
@@ -98,7 +98,7 @@ def _count_members(spec: JobSpec, seen: Collection[str]) -> int:
 
 
 def lost(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
-    """Return the indexes that failed for good, by the name of each unfinished Job that has any.
+    """Return the indexes that failed for good, by the name of each unfinished Job that has such indexes.
 
     No pod will start for these indexes.
     """
@@ -113,7 +113,7 @@ def lost(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
 
 
 def started(pod: Pod) -> Member | None:
-    """Return a pod as a member of its group; None unless its barrier runs or has opened."""
+    """Return a pod as a member of its group, if the pod has started: its barrier runs or has opened. Otherwise None."""
     label, epoch = pod.metadata.labels.get(names.JOBSET_UID), pod.metadata.annotations.get(names.GROUP_SCHEDULING_EPOCH)
     if not label or not epoch or not _EPOCH(epoch) or not is_active(pod) or not _has_reached_barrier(pod):
         return None
@@ -143,9 +143,10 @@ def epoch_of(jobset: JobSet) -> int:
 
 
 def renewed(jobset: JobSet) -> GroupSchedulingStatus | None:
-    """Return the group's status for a new start; None if no pods wait for each other.
+    """Return the group's status for a new start, with a new epoch.
 
-    A restart of the JobSet writes it together with its count; a suspension writes it if the epoch `is_used`.
+    If no pods wait for each other, return the stored status, or None. A restart of the JobSet writes the new status
+    together with its restart count. A suspension writes it if pods have started in the present epoch (`is_used`).
     """
     if jobset.spec.group_scheduling_config is None:
         return jobset.status.group_scheduling
