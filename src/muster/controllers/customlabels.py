@@ -36,11 +36,11 @@ class CustomLabels:
             self._labels[label.source_kind] = (*self._labels.get(label.source_kind, ()), label)
 
     def names(self, *kinds: Kind) -> tuple[str, ...]:
-        """Return the names of the labels that come from objects of these kinds, in the order of the kinds."""
+        """Return the metric label names for the custom labels of these kinds, in the order of the kinds."""
         return tuple(f"custom_{label.name}" for kind in kinds for label in self._labels.get(kind, ()))
 
     def values(self, kind: Kind, name: str) -> tuple[str, ...]:
-        """Return the labels' values for an object by its name; empty texts for an object that does not exist."""
+        """Return the values of the custom labels of one object; empty texts if there is no such object."""
         return self.values_of(kind, self._find(kind, name) if kind in self._labels else None)
 
     def values_of(self, kind: Kind, meta: ObjectMeta | None) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ class CustomLabels:
         return tuple(_value(label, meta) for label in self._labels.get(kind, ()))
 
     def extend(self, gauges: Gauges) -> Gauges:
-        """Add to each row of a gauge the labels of the row's object."""
+        """Return a gauge in which each row also has the custom labels of the object that the row is about."""
         labels = tuple(gauges.labels)
         kind = _kind_of(labels)
         if kind is None or kind not in self._labels:
@@ -59,7 +59,10 @@ class CustomLabels:
 
 
 def labels_of_queues(manager: Manager, configuration: Configuration) -> CustomLabels:
-    """Return the labels of metrics that count for ClusterQueues or LocalQueues, outside the queueing cache."""
+    """Return the custom labels for metrics that count for ClusterQueues or LocalQueues.
+
+    It is for parts of the engine without the queueing cache, and follows the queues through informers of its own.
+    """
     named = {label.source_kind for label in configuration.custom_labels}
     kinds: dict[Kind, Any] = {"ClusterQueue": CLUSTER_QUEUE, "LocalQueue": LOCAL_QUEUE}
     informers = {name: manager.informer(kind) for name, kind in kinds.items() if name in named}

@@ -22,7 +22,10 @@ log = logging.getLogger(__name__)
 
 
 class DecisionLog:
-    """The newest decisions, in order. count: how many were ever added, including those that were dropped."""
+    """The newest decisions of an engine, in order.
+
+    count: how many decisions were ever added, including those that memory no longer holds.
+    """
 
     def __init__(self, most: int = MOST) -> None:
         self.count = 0
@@ -34,11 +37,11 @@ class DecisionLog:
         return len(self._newest)
 
     def is_news(self, subject: Subject, what: What, rule: str) -> bool:
-        """Return whether a decision differs from the last one about its job, so that a wait is recorded once."""
+        """Return whether a decision differs from the last recorded decision about the same job."""
         return self._last.get((subject.job, subject.uid)) != (what, rule)
 
     def add(self, decision: Decision) -> None:
-        """Add a decision, unless it is a continuing state that was recorded already."""
+        """Add a decision. A state that continues, such as a wait, is added only once."""
         key, entry = (decision.job, decision.uid), (decision.what, decision.rule)
         if decision.what in STANDING and self._last.get(key) == entry:
             return

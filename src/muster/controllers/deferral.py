@@ -80,14 +80,14 @@ class DeferralController(Reconciler):
                 self._controller.queue.add(key_of(job))
 
     def _list_keys_waiting_for(self, job: Job | JobSet) -> list[str]:
-        """Return the keys of the jobs that wait for this one."""
+        """Return the keys of the jobs that depend on this one."""
         return [key_of(one) for one in self._list_waiting_for(key_of(job))]
 
     def _list_waiting_for(self, key: str) -> Iterator[Job | JobSet]:
         return chain.from_iterable(informer.by(_BY_DEPENDENCY, key) for informer in self._informers.values())
 
     def _list_all_awaited(self, job: Job | JobSet) -> Collection[str]:
-        """Return the keys of the jobs that this one waits for, directly or through others."""
+        """Return the keys of the jobs on which this job depends, directly or through others."""
         keys = dict.fromkeys(_list_dependencies(job))
         pending = list(keys)
         while pending:
@@ -141,7 +141,7 @@ class DeferralController(Reconciler):
         return _judge(job for job in jobs if job is not None)
 
     def _list_older_waiting(self, key: str, created: datetime) -> Iterator[str]:
-        """Yield the names of the jobs that wait for a job and were created no later than `created`."""
+        """Yield the names of the jobs that depend on the job `key` and were created no later than `created`."""
         for meta in (job.metadata for job in self._list_waiting_for(key)):
             if meta.creation_timestamp is None or meta.creation_timestamp <= created:
                 yield meta.name
@@ -173,7 +173,7 @@ class DeferralController(Reconciler):
 
 
 def _judge(jobs: Iterable[Job | JobSet]) -> Standing:
-    """Return the state of the jobs of a name: usually there is one, and the first one counts."""
+    """Return the state of the jobs with one name. Usually there is one; the first one counts."""
     job = next(iter(jobs), None)
     if job is None:
         return Standing.ABSENT
@@ -214,7 +214,7 @@ def _may_wait(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:  # no
 
 
 def _waits_for_more(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:
-    """Return whether an existing job got another dependency."""
+    """Return whether a change of an existing job added a dependency."""
     return old is not None and new is not None and not set(_list_dependencies(new)) <= set(_list_dependencies(old))
 
 

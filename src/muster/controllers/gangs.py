@@ -42,13 +42,13 @@ LOWEST_PRIORITY = -(2**31) - 1
 
 
 class Turn(Struct, frozen=True):
-    """Pods that are placed together: as many as fit and meet every quorum, or none.
+    """A set of pods that are placed together: as many as fit and meet every quorum, or none.
 
     pods: the preferred ones first.
-    quorums: the minima to meet; without any, all of the pods are placed or none.
-    topology: how close to each other, and to the gang's running pods, they must be.
+    quorums: the minimum numbers of pods to place; without any quorum, all of the pods are placed or none.
+    topology: how close to each other, and to the gang's running pods, the pods must be.
     surplus: whether the gang also runs without these pods.
-    demand: the purpose of the pods.
+    demand: why the pods are placed, such as the start or the growth of the gang.
     """
 
     pods: tuple[Pod, ...]
@@ -78,9 +78,9 @@ class Turn(Struct, frozen=True):
 
 
 class Due(Struct, frozen=True):
-    """The part of a gang to place now: its turns, in order.
+    """The turns of a gang to place now, in order.
 
-    lacking: why there are none, as a message for users; "" for a gang whose pods are still being created.
+    lacking: why there are no turns, as a message for users; "" for a gang whose pods are still being created.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -88,10 +88,10 @@ class Due(Struct, frozen=True):
 
 
 class Members(Struct, frozen=True):
-    """The pods of a gang: unbound ones that could get a node, bound ones, and the rest.
+    """The pods of a gang: unbound pods that could get a node, bound pods, and other pods.
 
-    others: pods that have ended, are being deleted, are gated or name another scheduler; only the gated, unless the
-    source `counts_others`.
+    others: the gated pods. If the source `counts_others`, also the pods that have ended, are being deleted or name
+    another scheduler.
     jobs: the Jobs that create pods of the gang and count some of them as done, if the source `counts_others`. A pod
     that a Job counts may be deleted, with its lost node or by a user.
     """
@@ -103,7 +103,7 @@ class Members(Struct, frozen=True):
 
     @property
     def first(self) -> Pod:
-        """One of the unbound pods; all name the same gang."""
+        """One of the unbound pods. It stands for the gang, which all of the pods name."""
         return next(iter(self.unbound))
 
     def count_succeeded(self) -> int:
@@ -122,7 +122,10 @@ class GangSource(Protocol[T_contra]):
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """The kinds of carriers; if two have the gang's name, the first kind counts. Empty if gangs have no carrier."""
+        """The kinds of carriers; empty if gangs have no carrier.
+
+        If objects of two kinds have the gang's name, the kind that comes first counts.
+        """
         return ()
 
     @property
@@ -155,7 +158,7 @@ class GangSource(Protocol[T_contra]):
         return ()
 
     def patience(self, carrier: T_contra) -> float:  # noqa: ARG002
-        """Return for how many seconds a half bound gang may wait for room for its rest."""
+        """Return for how many seconds a partly bound gang may wait for room for its other pods."""
         return PATIENCE_SECONDS
 
     def members(self, carrier: T_contra, pods: Iterable[Pod]) -> list[Pod]:  # noqa: ARG002  (most have no others)
@@ -163,18 +166,18 @@ class GangSource(Protocol[T_contra]):
         return list(pods)
 
     def held(self, carrier: T_contra, pods: Collection[Pod]) -> int:  # noqa: ARG002
-        """Return how many members a gang with these running pods has; the carrier records that number."""
+        """Return the size to record on the carrier of a gang with these running pods."""
         return len(pods)
 
     def most(self, carrier: T_contra) -> int | None:  # noqa: ARG002
-        """Return the maximum number of members now, for a gang that recorded more; None if it never shrinks."""
+        """Return the present maximum size of a gang, to compare with its recorded size; None if it never shrinks."""
         return None
 
     def due(self, carrier: T_contra | None, members: Members) -> Due:
         """Return the turns to place now.
 
-        carrier: None if there is none, or not yet.
-        members: some of them are unbound.
+        carrier: None if the gang has none, or its carrier is not observed yet.
+        members: the pods of the gang; at least one of them is unbound.
         """
         ...
 
@@ -235,7 +238,11 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 
 
 def due_of(unbound: Iterable[Pod], size: Size, place: Callable[[Pod], int] | None = None) -> Due:
-    """Return the demands of a gang as turns, in the order in which they are tried. place: see `split_demands`."""
+    """Return the pods of a gang as turns, in the order in which they are tried.
+
+    size: the present and desired size of the gang.
+    place: returns the index of a pod in its gang; None if its pods have no index.
+    """
     demands = split_demands(by_age(unbound), size, place)
     together = (
         Turn(pods, demand=demand)
@@ -301,9 +308,9 @@ def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSour
 
 
 def find_gang_of_done(job: Job, sources: Sequence[GangSource[Any]]) -> str:
-    """Return the key of the gang for which a Job counts done pods.
+    """Return the key of the gang whose succeeded pods a Job counts.
 
-    Return "" if no pods are done, or if the gang's source does not count them by Job.
+    Return "" if the Job counts none, or if the gang's source does not read counts from Jobs.
     """
     if not (job.status.succeeded or job.status.failed_indexes):
         return ""
@@ -336,7 +343,7 @@ def by_age(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def made_by(pod: Pod, moment: datetime) -> bool:
-    """Return whether the pod existed at that time, to the second, which is the server's precision."""
+    """Return whether the pod existed at that time. Creation times have whole seconds."""
     return created(pod.metadata) <= moment
 
 
@@ -354,14 +361,17 @@ def note_held_members(carrier: ObjectMeta, held: int) -> dict[str, str]:
 
 
 def shrunk_to(source: GangSource[T], carrier: T) -> int | None:
-    """Return the number of members that remain of a gang whose carrier recorded more; None if it has not shrunk."""
+    """Return the present maximum size of a gang whose recorded size is larger; None if the gang has not shrunk.
+
+    source: the kind of the gang.
+    """
     recorded = held_members(meta_of(carrier))
     most = source.most(carrier) if recorded is not None else None
     return most if most is not None and recorded is not None and most < recorded else None
 
 
 def is_counted(carrier: ObjectMeta) -> bool:
-    """Return whether the gang's size may change or has changed, so that even a gang of one member is recorded."""
+    """Return whether to record the size of a gang even if the gang has one member, because its size may change."""
     return is_elastic(carrier.annotations) or held_members(carrier) is not None
 
 

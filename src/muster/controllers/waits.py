@@ -40,7 +40,7 @@ class GateWaits:
         manager.informer(WORKLOAD).on_change(self._changed)
 
     def removed(self, gate: str, pod: Pod, workload: Workload) -> None:
-        """Record that this gate was removed from the pod of this Workload."""
+        """Observe how long a pod of an admitted Workload waited for the removal of this gate."""
         admitted, admission = find_true(workload.status.conditions, ADMITTED), workload.status.admission
         if admitted is None or admitted.last_transition_time is None or admission is None:
             return
@@ -75,7 +75,7 @@ class CreationWaits:
         )
 
     def created(self, job: ObjectMeta, workload: Workload) -> None:
-        """Record that the job has a Workload now. It does not count for a job that was changed since its creation."""
+        """Observe how long a job waited for its Workload. A job that was changed since its creation does not count."""
         began, workload_created = job.creation_timestamp, workload.metadata.creation_timestamp
         if self._seconds is not None and job.generation <= 1 and began is not None and workload_created is not None:
             labels = self._custom.values("LocalQueue", f"{workload.metadata.namespace}/{workload.spec.queue_name}")

@@ -93,7 +93,10 @@ class CronJobController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     async def _find_missing(self, cron_job: CronJob, jobs: Sequence[Job]) -> frozenset[str]:
-        """Return the UIDs of active Jobs that are deleted or no longer its own. A Job may be too new for the cache."""
+        """Return the UIDs of Jobs in the CronJob's status that are deleted or belong to another owner.
+
+        The server decides, because a Job may be too new for the cache.
+        """
         uids = {job.metadata.uid for job in jobs}
         missing = set()
         for active in cron_job.status.active:

@@ -39,7 +39,7 @@ _GANGS = JobGangs()
 
 
 class Sizes:
-    """The elastic Jobs, by the keys of their gangs. All state is a cache."""
+    """The elastic Jobs that a scheduler may resize, by the keys of their gangs. All state is a cache."""
 
     def __init__(self, manager: Manager, recorder: Recorder, names: Collection[str]) -> None:
         """Watch the Jobs.
@@ -71,12 +71,15 @@ class Sizes:
         self._jobs.on_change(job_changed)
 
     def _job_of(self, key: str) -> Job | None:
-        """Return the Job of a gang, from the cache. A stale one causes at most a conflict."""
+        """Return the Job of a gang from the cache. If the cached Job is stale, the server refuses the write."""
         job = self._jobs.get(split_key(key)[0])
         return job if job is not None and _GANGS.key_of(job) == key else None
 
     def _concerns(self, key: str, old: Job | None, new: Job | None) -> bool:
-        """Record a change of a Job; return whether sizes need a decision."""
+        """Record the bounds of a changed Job, or an event about invalid bounds.
+
+        Return whether sizes need a decision.
+        """
         if new is None:
             self._refused.pop(key, None)
             return self._bounds.pop(key, None) is not None
@@ -103,14 +106,16 @@ class Sizes:
         grow: bool,
         asking: Asking = no_claims_known,
     ) -> bool:
-        """Resize the elastic Jobs whose size is wrong; return whether the server refused a size.
+        """Resize the elastic Jobs whose size should change; return whether the server refused a size.
 
-        Then another decision may choose other sizes.
+        After a refusal another decision may choose other sizes.
 
-        gangs: by key. leaving: the UIDs of pods that are being deleted and still hold their room.
-        waiting: the gangs without room, in the order of the queue.
+        gangs: the gangs by key.
+        leaving: the UIDs of pods that are being deleted and still occupy their nodes.
+        waiting: the gangs for which no room was found, in the order of the queue.
         grow: whether Jobs may grow, too.
-        asking: returns the requests of pods' claims. Raises `ApiError` (Conflict) if a Job has changed meanwhile.
+        asking: returns the requests of pods' claims.
+        Raises `ApiError` (Conflict) if a Job has changed meanwhile.
         """
         jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}
         views = [self._view(key, job, gangs[key], capacity, asking) for key, job in jobs.items()]

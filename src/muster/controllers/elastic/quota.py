@@ -117,7 +117,7 @@ class ElasticQuota(Reconciler):
     # Shrinking Jobs for pending workloads.
 
     async def _make_room(self, key: str) -> None:
-        """Shrink the Jobs that keep a pending workload from starting; its own Job may be one of them."""
+        """Shrink Jobs so that the pending workload with this key can start. Its own Job may be one of them."""
         cache, instead = self._cache, key in self._waiting_for_shrinks
         waiting = self._waiting(key, instead=instead)
         sizes = self._sizes(waiting) if waiting is not None else {}
@@ -132,7 +132,10 @@ class ElasticQuota(Reconciler):
             cache.notifier.wake()
 
     def _waiting(self, key: str, *, instead: bool = False) -> Claim | None:
-        """Return the workload, if it waits for quota; with `instead`, also if it waits for evictions."""
+        """Return the pending workload with this key, if it waits because quota is short; otherwise None.
+
+        instead: also return a workload that waits for any other reason, such as evictions.
+        """
         cache = self._cache
         position, note = cache.queues.position(key), cache.queues.why(key)
         if position is None or note is None or position.workload.queue not in cache.tree.queues:
@@ -156,7 +159,10 @@ class ElasticQuota(Reconciler):
     # Limiting growth to quota.
 
     async def _withdraw(self, growth: Claim) -> None:
-        """Shrink a Job that was grown beyond its quota."""
+        """Shrink a running Job that was grown beyond its quota to the size for which there is quota.
+
+        growth: the pending workload that asks for the additional pods.
+        """
         workload = self._cache.latest(growth.growth_of)
         if workload is None or len(growth.podsets) != 1 or workload.status.admission is None:
             return
@@ -243,7 +249,7 @@ class ElasticQuota(Reconciler):
         return None
 
     def _find_least(self, job: Job) -> int | None:
-        """Return the minimum size of the Job; None if it is not elastic, or has ended."""
+        """Return the minimum size of the Job; None if the Job is not elastic or has ended."""
         if (
             finish(job) is not None
             or find_announced_end(job) is not None
@@ -267,7 +273,10 @@ class ElasticQuota(Reconciler):
             self._refused.pop(old.metadata.uid, None)
 
     async def _resize(self, key: str, size: int, why: str) -> bool:
-        """Shrink a Job while quota is short; return whether it is smaller, or is about to be."""
+        """Shrink the Job of a workload to this size, because quota is short.
+
+        why: the reason, for the Job's event. Return whether the Job has been shrunk, or is about to be.
+        """
         workload = self._workloads.get(key)
         job = self._job_of(workload) if workload is not None else None
         if job is None or self._is_refused(job):

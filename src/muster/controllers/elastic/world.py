@@ -70,10 +70,10 @@ class WorldController(Reconciler):
                 raise refusals[0]
         return None
 
-    async def _annotate(self, kind: Kind[Any], obj: Job | Pod, said: dict[str, str]) -> None:
-        """Write the annotations. Raises `ApiError` (Conflict) if the object has changed meanwhile."""
+    async def _annotate(self, kind: Kind[Any], obj: Job | Pod, changes: dict[str, str]) -> None:
+        """Write these annotations on a Job or pod. Raises `ApiError` (Conflict) if the object has changed meanwhile."""
         with ignoring("NotFound"):
-            await self._client.patch_object(kind, obj, {"metadata": {"annotations": said}})
+            await self._client.patch_object(kind, obj, {"metadata": {"annotations": changes}})
 
 
 def _job_of(pod: Pod) -> tuple[str, ...]:

@@ -56,7 +56,10 @@ def arrived(
     around: Surroundings,
     settings: Settings,
 ) -> dict[str, Any]:
-    """Return a new job with all its defaults. Raises `NestingTooDeepError`."""
+    """Return the document of a new job with all defaults for queueing. Raises `NestingTooDeepError`.
+
+    job: the typed form of the document.
+    """
     for patch in completing(integration, job, namespace, around, settings):
         document = merge.apply(document, patch)
     return document
@@ -65,7 +68,10 @@ def arrived(
 def changed(
     integration: Integration[T], document: dict[str, Any], new: T, old: T, find_workload: FindWorkload
 ) -> dict[str, Any]:
-    """Return an updated job with values that the engine set or injected, if the update omits them."""
+    """Return the document of an updated job, with the values that the engine had set or injected and the update omits.
+
+    new, old: the job after and before the update.
+    """
     if left_out := keeping(meta_of(new), meta_of(old)):
         document = merge.apply(document, left_out)
     if integration.lacks_injection(old) or not integration.lacks_injection(new):
@@ -98,14 +104,17 @@ def completing(
 
 
 def queue_of_nobody(kind: str, queue: object, before: object) -> str:
-    """Return the warning for a queue name on an object of a kind that never queues; "" for none."""
+    """Return the warning about a queue name on an object of a kind that no integration makes wait; "" for no warning.
+
+    queue, before: the queue name now and before the update.
+    """
     if not queue or queue == before:
         return ""
     return f"{QUEUE_NAME_LABEL}: no integration for {kind} is enabled, it does not wait in a queue"
 
 
 def keeping(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
-    """Return a merge patch with values that the engine set and an update omits.
+    """Return a merge patch of metadata that restores the values that the engine set and an update omits.
 
     So the same manifest can be applied again.
     """

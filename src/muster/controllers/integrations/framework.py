@@ -131,7 +131,7 @@ class Integration(Observable[T], Protocol[T]):
 
     @property
     def is_told_by_parts(self) -> bool:
-        """Whether the podsets of the job are read from its parts: see `beside`."""
+        """Whether the podsets of the job are read from the objects that it creates; `beside` attaches them."""
         return False
 
     def beside(self, job: T, parts: Sequence[Any]) -> T:  # noqa: ARG002  (most kinds say all of it themselves)
@@ -150,9 +150,9 @@ class Integration(Observable[T], Protocol[T]):
         return {}
 
     def hand_over(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds have no field for it)
-        """Return a merge patch that gives a new job to MultiKueue.
+        """Return a merge patch with which MultiKueue becomes the controller of a new job.
 
-        Return {} if the kind has no field for that, or another controller runs the job.
+        Return {} if the kind has no field for its controller, or the job names another controller.
         """
         return {}
 

@@ -49,7 +49,7 @@ def infos(
 
     podsets: the job's podsets before any injection.
     flavor_of: returns a flavor by its name, if it exists.
-    queue_labels: pods get labels with the names of their queues (upstream gate AssignQueueLabelsForPods).
+    queue_labels: whether pods get labels with the names of their queues (upstream gate AssignQueueLabelsForPods).
     """
     admission = workload.status.admission
     assert admission is not None, "only admitted workloads start"
@@ -92,7 +92,7 @@ def _asks_for_topology(request: PodSetTopologyRequest | None) -> bool:
 
 
 def tolerations(old: tuple[Toleration, ...], more: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """Return the tolerations of both, each once."""
+    """Return the tolerations of both lists, without duplicates."""
     return (*old, *dict.fromkeys(one for one in more if one not in old))
 
 

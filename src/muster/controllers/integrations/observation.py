@@ -37,9 +37,9 @@ class Observer(Generic[T]):
         self._notes_start = waiting is not None and waiting.clock == "JobStart"
 
     def facts(self, job: T, podsets: tuple[PodSet, ...] | None = None) -> ObservedJob:
-        """Return the observed state of the job. podsets: used if its own cannot be read.
+        """Return the observed state of a job. Raises `UnreadableJobError`.
 
-        Raises `UnreadableJobError`.
+        podsets: the podsets to use instead of the job's own, which cannot be read; None to read them.
         """
         meta, kind = meta_of(job), self._integration
         ref, priority = self._priorities.find(meta.labels.get(PRIORITY_CLASS_LABEL, ""), kind.priority_class(job))
@@ -63,7 +63,10 @@ class Observer(Generic[T]):
         )
 
     def _start(self, job: T) -> dict[str, str]:
-        """Return the job's start for an annotation of its Workload, if the timeout of Kueue KEP-349 counts from it."""
+        """Return an annotation for the Workload with the start time of the job.
+
+        Empty unless the readiness timeout (Kueue KEP-349) counts from the start of the job.
+        """
         started = self._integration.started_at(job)
         if not self._notes_start or started is None or self._integration.is_suspended(job):
             return {}

@@ -44,11 +44,14 @@ class Owners:
         return sorted(workloads, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 
     def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
-        """Return the topmost owning job that queues. Raises `NestingTooDeepError`, `UnseenOwnerError`."""
+        """Return the topmost job that owns the object and queues: its reference and metadata. None if there is none.
+
+        Raises `NestingTooDeepError`, `UnseenOwnerError`.
+        """
         return managed_ancestor(meta, self._owner_of, without_queue=self._without_queue)
 
     async def is_there(self, unseen: UnseenOwnerError) -> bool:
-        """Return whether an owner that is missing in the cache exists, by the server."""
+        """Return whether an owner that the cache does not contain exists on the server."""
         owner = await self._client.find(unseen.kind, unseen.reference.name, unseen.namespace)
         return owner is not None and meta_of(owner).uid == unseen.reference.uid
 
@@ -58,7 +61,7 @@ class Owners:
         return above is not None and (above.api_version, above.kind) in self._jobs
 
     def may_run(self, ancestor: OwnerReference, namespace: str) -> bool:
-        """Return whether the Workload of the topmost job is admitted."""
+        """Return whether an owner's Workload is admitted and not finished. ancestor: the topmost job that queues."""
         tie = _tie(ancestor.api_version, ancestor.kind, namespace, ancestor.name)
         return any(
             is_true(workload.status.conditions, ADMITTED) and not is_true(workload.status.conditions, FINISHED)
@@ -83,5 +86,8 @@ def _owner(workload: Workload) -> Iterable[str]:
 
 
 def _tie(api_version: str, kind: str, namespace: str, name: str) -> str:
-    """Return a key of an object that is the same in every version of its API. Several groups have a kind Job."""
+    """Return a key that identifies an object in every version of its API.
+
+    The key contains the API group, because several groups have a kind Job.
+    """
     return f"{api_version.rpartition('/')[0]}/{kind}/{namespace}/{name}"

@@ -21,7 +21,11 @@ class Priorities:
         self.of_pods = manager.informer(PRIORITY_CLASS)
 
     def find(self, label: str, pod_class: str) -> tuple[PriorityClassRef | None, int | None]:
-        """Return `find_class` of the classes as observed."""
+        """Return the priority class of a job and its value, from the cached classes.
+
+        label: the class in the job's label; "" without one.
+        pod_class: the class that its pods name; "" without one. The value of a missing class is None.
+        """
         return find_class(label, pod_class, self.own.get, self.of_pods.get, self.of_pods.all())
 
 
@@ -32,9 +36,12 @@ def find_class(
     of_pods: Callable[[str], PriorityClass | None],
     all_of_pods: Iterable[PriorityClass],
 ) -> tuple[PriorityClassRef | None, int | None]:
-    """Return the class that a job names and its value; the value of a missing class is None.
+    """Return the priority class of a job and its value; the value of a missing class is None.
 
-    own, of_pods: return a class by its name.
+    label: the WorkloadPriorityClass in the job's label; "" without one.
+    pod_class: the PriorityClass that its pods name; "" without one.
+    own, of_pods: return a class of each kind by its name.
+    all_of_pods: all PriorityClasses, one of which may be the cluster's default.
     """
     if label:
         found = own(label)
@@ -48,7 +55,7 @@ def find_class(
 
 
 def appeared(old: object | None, new: object | None) -> bool:
-    """Return whether a class was created, for which jobs may have waited."""
+    """Return whether the change of a class is its creation, for which jobs may have waited."""
     return old is None and new is not None
 
 

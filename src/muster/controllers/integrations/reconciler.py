@@ -125,7 +125,10 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._tied(f"class/{priority_class.metadata.name}")
 
     def _jobs_of(self, workload: Workload) -> Iterable[str]:
-        """Return the job of a Workload, the parts of that job, and a job that will adopt the Workload."""
+        """Return the keys of the jobs to reconcile after a change of a Workload.
+
+        These are its owner, a job of which the owner is a part, and a job that names the Workload as prebuilt.
+        """
         meta, owner = workload.metadata, controller_of(workload.metadata)
         keys = self._tied(f"workload/{meta.namespace}/{meta.name}")
         if owner is not None:
@@ -178,7 +181,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._integration.is_managed(job) and (self._selects is None or self._selects.matches(labels))
 
     async def _follow_ancestor(self, job: T, ancestor: OwnerReference) -> None:
-        """Stop the job while its ancestor may not run; otherwise the job's own manager starts it."""
+        """Suspend the job while the job that owns it may not run. Otherwise its own controller decides when it runs."""
         if self._integration.is_suspended(job) or self._integration.end(job) is not None:
             return
         if not self._owners.may_run(ancestor, meta_of(job).namespace):
@@ -224,7 +227,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
 
     def _runs_on(self, meta: ObjectMeta) -> bool:
-        """Return whether parts of the job still run: they may stop late, and the job's status is updated last."""
+        """Return whether parts of the job still run. They may stop after the job's own status says so."""
         return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, own_key(meta)))
 
     async def _prebuilt_of(self, job: T) -> list[Workload]:
@@ -281,7 +284,7 @@ class JobReconciler(Reconciler, Generic[T]):
         self._writer.tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:
-        """Return whether the cached job is current by the server; if not, another reconcile follows."""
+        """Return whether the server has the job in the cached version. If not, the change causes another reconcile."""
         meta = meta_of(job)
         current = await self._client.find(self._kind, meta.name, meta.namespace)
         return current is not None and meta_of(current).resource_version == meta.resource_version
@@ -297,7 +300,7 @@ class JobReconciler(Reconciler, Generic[T]):
 
 
 def _holder(workloads: Sequence[Workload]) -> Workload:
-    """Return the youngest Workload that holds quota, else the first."""
+    """Return the youngest Workload that holds quota; if none holds quota, the first."""
     return next((one for one in reversed(workloads) if is_true(one.status.conditions, QUOTA_RESERVED)), workloads[0])
 
 

@@ -16,7 +16,7 @@ def rules(manager: Manager, configuration: Configuration) -> PairingRules:
     kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue
 
     def watched(workload: Workload) -> bool:
-        """Return whether the Workload must become ready in time."""
+        """Return whether the readiness of this Workload's pods is watched."""
         admission = workload.status.admission
         queue = queues.get(admission.cluster_queue) if admission is not None else None
         assigned = admission.pod_set_assignments if admission is not None else ()

@@ -8,7 +8,7 @@ from muster.api.patch.difference import escape_token
 
 
 def stopped_for(why: str) -> dict[str, Any]:
-    """Return the merge patch with the reason of a stop; empty for a new job, which waits."""
+    """Return the merge patch that records why a queue stops a job; empty for a new job, which only waits."""
     return _patch(why) if why else {}
 
 

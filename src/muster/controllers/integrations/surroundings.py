@@ -45,7 +45,10 @@ def settings_of(configuration: Configuration) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class FoundSurroundings:
-    """The `api.managed.Surroundings` by a `Find`. above: the kinds of owners that count."""
+    """An implementation of `api.managed.Surroundings` that reads each object by a `Find`.
+
+    above: the kinds of owners that count.
+    """
 
     above: KindsAbove
     find: Find

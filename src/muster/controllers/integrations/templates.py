@@ -69,7 +69,10 @@ def _gated(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodScheduli
 def _patch(
     labels: Mapping[str, Any], annotations: Mapping[str, Any], node_selector: Mapping[str, Any], borne: Any
 ) -> dict[str, Any]:
-    """Return the patch of the changed fields, among those that may change while a job is suspended."""
+    """Return the patch of a template with these changes. borne: the tolerations.
+
+    It changes only fields that may change while a job is suspended.
+    """
     metadata = {"labels": labels, "annotations": annotations}
     patch: dict[str, Any] = {"metadata": {part: change for part, change in metadata.items() if change}}
     patch["spec"] = {"tolerations": borne} | ({"nodeSelector": node_selector} if node_selector else {})

@@ -17,9 +17,11 @@ _NO_REQUEST = PodSetTopologyRequest()
 def selectors_of(
     workload: Workload, pods: Sequence[Pod], podset_of: Callable[[Pod], str], waits: Callable[[Pod], bool]
 ) -> dict[str, dict[str, str]]:
-    """Return, by UID, the node selectors to add to the pods that wait for their topology domain.
+    """Return, by UID, the node selectors that put waiting pods into their topology domains.
 
-    pods: those that have not ended.
+    pods: the pods that have not ended.
+    podset_of: returns the name of a pod's podset.
+    waits: returns whether a pod waits for its topology domain.
     """
     admission = workload.status.admission
     requests = {podset.name: podset.topology_request for podset in workload.spec.pod_sets}

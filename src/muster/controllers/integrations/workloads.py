@@ -44,7 +44,7 @@ class WorkloadRefusedError(Exception):
 
 
 class Workloads:
-    """The writer of jobs' Workloads. Raises `ApiError` unless a method says otherwise.
+    """The writer of the Workloads of jobs, and of events about them. Raises `ApiError` unless a method says otherwise.
 
     Creating a Workload, or changing its spec, may raise `WorkloadRefusedError` as well.
     """
@@ -66,7 +66,7 @@ class Workloads:
         self._waits = waits
 
     async def carry_out(self, job: Any, facts: ObservedJob, plan: PairingPlan, workload: Workload) -> Workload:
-        """Write the job's Workload as planned: its spec, its status, its end."""
+        """Write the plan's changes of a Workload: its spec, its status, its finalizer. Return the stored Workload."""
         if plan.update is not None or plan.annotations:
             old, workload = workload, await self._update(workload, plan.update, plan.annotations)
             if note := of_update(old, workload):
@@ -159,7 +159,7 @@ class Workloads:
         return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def join(self, workload: Workload, members: Sequence[ObjectMeta]) -> Workload:
-        """Add owners to the Workload of a group."""
+        """Make these objects owners of the Workload of a group, too."""
         owners = [*workload.metadata.owner_references, *self._members(members)]
         return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
@@ -172,7 +172,7 @@ class Workloads:
         self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def retire(self, job: Any, workload: Workload) -> None:
-        """Delete a Workload whose pods must end; its finalizer keeps its quota until they have."""
+        """Delete a Workload whose pods still have to end. Its finalizer keeps the quota until they have ended."""
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)
@@ -195,7 +195,7 @@ class Workloads:
         self._recorder.event(reference(self._kind, job), type, reason, message)
 
     def tell_of_refusal(self, job: Any, error: Exception) -> None:
-        """Record that the job has no Workload, or none that fits its present requests."""
+        """Record an event that the server refused the job's Workload, or a change of it."""
         self.tell(job, "Warning", ERR_WORKLOAD_COMPOSE, str(error))
 
     def tell_of_missing_class(self, job: Any, facts: ObservedJob) -> None:

@@ -30,19 +30,19 @@ def by_controller(pod: Pod) -> tuple[str, ...]:
 
 
 def uncontrolled(pod: Pod) -> tuple[str, ...]:
-    """Return a pod's values in the index UNCONTROLLED."""
+    """Return the key of a pod without a controller in the index UNCONTROLLED; nothing for other pods."""
     if controller_of(pod.metadata) is not None:
         return ()
     return _namespace(pod), _label(pod.metadata.namespace, pod.metadata.labels.get(CONTROLLER_UID_LABEL, ""))
 
 
 def by_uid(job: Job) -> tuple[str, ...]:
-    """Return a Job's values in the index BY_UID."""
+    """Return the key of a Job in the index BY_UID."""
     return (job.metadata.uid,)
 
 
 def manual(job: Job) -> tuple[str, ...]:
-    """Return a Job's values in the index MANUAL."""
+    """Return the value of the index MANUAL for a Job whose selector a user wrote: its namespace. Otherwise nothing."""
     return (job.metadata.namespace,) if job.spec.manual_selector else ()
 
 
@@ -55,7 +55,7 @@ def matcher(job: Job) -> LabelMatcher | None:
 
 
 def strangers(job: Job, pods: Sequence[Pod]) -> list[Pod]:
-    """Return the Job's pods that no longer match its selector."""
+    """Return the pods that the Job controls and that no longer match its selector."""
     selects = matcher(job)
     if selects is None or job.metadata.deletion_timestamp is not None:
         return []

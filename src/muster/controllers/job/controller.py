@@ -52,7 +52,7 @@ STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):
-    """What is remembered of a Job between two reconciles; all of it can be lost."""
+    """The state that the controller keeps of a Job between two reconciles. All of it may be lost."""
 
     uid: str
     gather: float = 0.0  # for how many seconds its events are gathered
@@ -203,12 +203,12 @@ class JobController(Reconciler):
             failed = False
         finally:
             self._metrics.synced(job, plan, failed=failed, seconds=self._clock.monotonic() - started)
-        return _look_again(plan, self._clock.now())
+        return _find_next_reconcile(plan, self._clock.now())
 
     async def _ask_for_pods(self, job: Job, memory: _Memory) -> None:
-        """List the pods from the server after a lost response.
+        """List the Job's pods from the server, because the response to a creation was lost.
 
-        The cache must show the server's pods first, or pods would be created twice.
+        No pod is created before the cache shows all of these pods; otherwise pods would be created twice.
         """
         if (selects := claims.matcher(job)) is not None:
             for pod in (await self._client.list(POD, job.metadata.namespace, labels=str(selects))).items:
@@ -216,7 +216,7 @@ class JobController(Reconciler):
         memory.unsure = False
 
     async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
-        """Adopt and release pods; return whether there were any."""
+        """Adopt and release pods of the Job, by its selector; return whether there were any."""
         leaving = claims.strangers(job, pods)
         coming = claims.foundlings(job, self._pods)
         if coming:
@@ -240,7 +240,7 @@ class JobController(Reconciler):
     async def _perform(self, job: Job, plan: JobPlan, decision: Callable[..., JobPlan], memory: _Memory) -> None:
         """Write the plan. Raises the first error, after all other writes have been tried.
 
-        decision: makes the same decision again, given the `outcome` of the plan's work on pods.
+        decision: repeats the decision, given the `outcome` of the plan's work on pods, if some of that work failed.
         """
         errors: list[Refusal] = []
         if plan.delete or plan.create:
@@ -294,7 +294,7 @@ def _is_closing(namespace: Namespace | None) -> bool:
     return namespace is not None and namespace.metadata.deletion_timestamp is not None
 
 
-def _look_again(plan: JobPlan, now: datetime) -> Result:
+def _find_next_reconcile(plan: JobPlan, now: datetime) -> Result:
     if plan.more:
         return 0.0
     return max(0.0, (plan.wake_at - now).total_seconds()) if plan.wake_at else None

@@ -31,7 +31,7 @@ _TOLD = 10
 
 
 class Report(Struct):
-    """The outcome of the work on pods."""
+    """The outcome of creating or deleting pods."""
 
     outcome: Outcome
     errors: list[Refusal] = field(default_factory=list)
@@ -52,7 +52,8 @@ class Writer:
     async def create(self, job: Job, creations: Sequence[Creation], expected: Expectations) -> Report:
         """Create pods in batches of 1, 2, 4, ..., so that few requests are made if the server refuses all.
 
-        After a batch with an error the rest is left to the next decision.
+        After a batch with an error, the other pods are left to the next decision.
+        expected: records the writes, which the caches must show before the next decision.
         """
         template = PodTemplate(job)
         created: list[Pod] = []
@@ -67,7 +68,7 @@ class Writer:
                 else:
                     errors.append(answer)
             start, size = start + size, size * 2
-        self._tell(job, "SuccessfulCreate", "Created", created)
+        self._record_pods(job, "SuccessfulCreate", "Created", created)
         # A terminating namespace deletes all pods, so there is nothing to report, and a retry is useless.
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if errors:
@@ -98,7 +99,7 @@ class Writer:
             if not isinstance(answer, Pod)
         }
         errors = [answer for answer in answers if not isinstance(answer, Pod)]
-        self._tell(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
+        self._record_pods(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
         if failures := [error for error in errors if not is_refusal(error, "Conflict")]:
             self.note(job, "Warning", "FailedDelete", f"Error deleting: {failures[0]}")
         return Report(Outcome(0, frozenset(undeleted)), errors)
@@ -145,7 +146,7 @@ class Writer:
             return
         expected.gone.add(pod.metadata.uid)
 
-    def _tell(self, job: Job, reason: str, verb: str, pods: Sequence[Pod]) -> None:
+    def _record_pods(self, job: Job, reason: str, verb: str, pods: Sequence[Pod]) -> None:
         for pod in pods[:_TOLD]:
             self.note(job, "Normal", reason, f"{verb} pod: {pod.metadata.name}")
         if len(pods) > _TOLD:

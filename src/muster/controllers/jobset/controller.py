@@ -64,7 +64,7 @@ STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):
-    """What is remembered of a JobSet between two reconciles; all of it can be lost."""
+    """The state that the controller keeps of a JobSet between two reconciles. All of it may be lost."""
 
     uid: str
     since: float  # when it was first reconciled
@@ -103,7 +103,7 @@ class JobSetController(Reconciler):
         self._in_place = InPlaceRestarts(manager, self._controller.queue.add_after)
         self._metrics = JobSetMetrics(manager.registry)
         self._writer = Writer(manager.client, recorder)
-        self._upstream = Upstream(manager, upstream, self._look_at_all)
+        self._upstream = Upstream(manager, upstream, self._queue_all)
         self._memories: dict[str, _Memory] = {}
         self._blocked: dict[str, set[str]] = {}  # by the key of a foreign Job, the JobSets that need its name
         self._jobsets = manager.informer(JOB_SET, indexes={owned.BY_SERVICE: owned.by_service}, optional=True)
@@ -168,7 +168,7 @@ class JobSetController(Reconciler):
             for jobset in self._jobsets.by(owned.BY_SERVICE, key_of(old)):
                 self._controller.queue.add(key_of(jobset))
 
-    def _look_at_all(self) -> None:
+    def _queue_all(self) -> None:
         for jobset in self._jobsets.all():
             self._controller.queue.add(key_of(jobset))
 
@@ -184,7 +184,7 @@ class JobSetController(Reconciler):
 
     async def _reconcile(self, key: str) -> Result:
         if key == LEASE_NAME:
-            return self._look_at_lease()
+            return self._check_lease()
         jobset = self._jobsets.get(key)
         if jobset is None or jobset.metadata.deletion_timestamp is not None or managed_by(jobset) != self._manages:
             if (old_memory := self._memories.pop(key, None)) is not None:
@@ -232,11 +232,14 @@ class JobSetController(Reconciler):
             return 0.0
         return max(0.0, (plan.wake_at - self._clock.now()).total_seconds()) if plan.wake_at else None
 
-    def _look_at_lease(self) -> Result:
-        """Queue all JobSets once the Lease has expired; one special key in the queue stands for the Lease."""
+    def _check_lease(self) -> Result:
+        """Queue all JobSets once the Lease of JobSet's own controller has expired; return when to check again.
+
+        One special key in the queue stands for the Lease.
+        """
         if (seconds := self._upstream.works()) is not None:
             return seconds[1]
-        self._look_at_all()
+        self._queue_all()
         return None
 
     def _yield_to_upstream(self, jobset: JobSet, memory: _Memory, why: str, seconds: float) -> None:
@@ -285,9 +288,10 @@ class JobSetController(Reconciler):
         return errors + await self._writer.claim(jobset, claims)
 
     def _filter_free(self, jobset: JobSet, jobs: Sequence[Job], refused: Counter[str]) -> list[Job]:
-        """Return the Jobs whose names are free; count the others as refused until the name's owner is deleted.
+        """Return the Jobs whose names are free; count the other Jobs as refused.
 
-        An event names an owner that stays.
+        They stay refused until the object that has the name is deleted. An event names an object that is not about to
+        be deleted.
         """
         free: list[Job] = []
         for job in jobs:
@@ -315,7 +319,7 @@ class JobSetController(Reconciler):
             self._writer.tell(jobset, note)
 
     async def _ended_elsewhere(self, jobset: JobSet) -> Result:
-        """Delete a JobSet that ran in another cluster, if its owner requested that."""
+        """Delete a JobSet that ran in another cluster and has ended, if its TTL requests that."""
         at = expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
         if at is None:
             return None

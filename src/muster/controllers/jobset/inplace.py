@@ -24,7 +24,7 @@ class _Pods(Struct):
 
 
 class _PodRestarts(Struct, frozen=True):
-    """The restarts that a pod reports. job: a UID."""
+    """The number of restarts that a pod reports. job: the UID of the pod's Job."""
 
     jobset: _JobSetKey
     job: str
@@ -32,7 +32,10 @@ class _PodRestarts(Struct, frozen=True):
 
 
 class InPlaceRestarts:
-    """A part of the JobSet controller. wake: queues a JobSet after a number of seconds."""
+    """The counter of restarts in place, a part of the JobSet controller.
+
+    wake: queues a JobSet after a number of seconds.
+    """
 
     def __init__(self, manager: Manager, wake: Callable[[str, float], None]) -> None:
         self._wake = wake

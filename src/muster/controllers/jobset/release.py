@@ -55,7 +55,10 @@ class _Group(Struct):
 
 
 class Release:
-    """The server that barriers connect to. It knows groups by the UIDs of their JobSets, once these were reconciled."""
+    """The server to which barriers connect, to be released as soon as their group may start.
+
+    It knows a group, by the UID of its JobSet, once the JobSet was reconciled.
+    """
 
     def __init__(self, settings: GroupScheduling, random: Random) -> None:
         self._settings = settings
@@ -88,9 +91,10 @@ class Release:
             connection.refuse()
 
     def endpoint(self, uid: str, said: str = "") -> str:
-        """Return the endpoint and the secret for the barriers of a group, in one line; "" if there is none.
+        """Return the server's address and the group's secret, as one line for the barriers; "" if nothing is served.
 
-        said: the line that the barriers may have already, from this controller or its predecessor.
+        said: the line in the existing ConfigMap, from this controller or its predecessor. Its secret is used again,
+        because barriers may have read it.
         """
         if self._server is None:
             return ""
@@ -103,7 +107,7 @@ class Release:
         return f"{host} {port} {uid}.{group.secret}"
 
     def awaits(self, uid: str, epoch: int, pods: int) -> None:
-        """Set the group's epoch and its number of pods: barriers of earlier epochs are not released."""
+        """Set the current epoch of a group and its number of pods. Connections from other epochs are closed."""
         group = self._groups.get(uid)
         if group is None:
             return
@@ -113,8 +117,8 @@ class Release:
         group.most = pods * CONNECTIONS_PER_POD
         _trim(group)
 
-    def tell(self, uid: str, epoch: int) -> int:
-        """Send that the group may start; return how many barriers were connected."""
+    def release_group(self, uid: str, epoch: int) -> int:
+        """Send to all connected barriers of this epoch that the group may start; return how many there were."""
         group = self._groups.get(uid)
         if group is None:
             return 0
@@ -124,7 +128,7 @@ class Release:
         waiting = list(group.waiting)
         group.waiting.clear()
         for connection in waiting:
-            connection.tell(uid, epoch)
+            connection.send_release(uid, epoch)
         return len(waiting)
 
     def forget(self, uid: str) -> None:
@@ -134,16 +138,16 @@ class Release:
 
     # Events of connections.
 
-    def came(self, connection: "_Connection") -> bool:
-        """Add a connection; return whether there is room for it."""
+    def add_connection(self, connection: "_Connection") -> bool:
+        """Add a new connection; return whether there is room for it."""
         if len(self._connections) >= self._most or len(self._unknown) >= self._most // 2:
             return False
         self._connections.add(connection)
         self._unknown[connection] = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, connection.refuse)
         return True
 
-    def said(self, connection: "_Connection", line: bytes) -> None:
-        """Read which group a barrier waits for."""
+    def handle_line(self, connection: "_Connection", line: bytes) -> None:
+        """Handle the line that a barrier has sent, which says which group and epoch it waits for."""
         self._is_known(connection)
         epoch, _, secret = line.decode(errors="replace").strip().partition(" ")
         uid, _, proof = secret.partition(".")
@@ -151,14 +155,14 @@ class Release:
         if group is None or not _is(proof, group.secret) or epoch != str(group.epoch):
             connection.refuse()
         elif group.released:
-            connection.tell(uid, group.epoch)
+            connection.send_release(uid, group.epoch)
         else:
             connection.group = group
             group.waiting[connection] = None
             _trim(group)
 
-    def left(self, connection: "_Connection") -> None:
-        """Remove a closed connection."""
+    def remove_connection(self, connection: "_Connection") -> None:
+        """Remove a connection that is closed."""
         self._is_known(connection)
         self._connections.discard(connection)
         if connection.group is not None:
@@ -173,7 +177,7 @@ class Release:
 
 
 def _secret_of(uid: str, said: str) -> str:
-    """Return the secret in a line for the group's barriers; "" if there is none."""
+    """Return the group's secret in an endpoint line; "" if the line contains none or belongs to another JobSet."""
     whose, _, secret = said.rpartition(" ")[2].partition(".")
     return secret if whose == uid and _SECRET.fullmatch(secret) else ""
 
@@ -212,7 +216,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        if not self._release.came(self):
+        if not self._release.add_connection(self):
             self._transport.abort()
             return
         _keep_alive(transport.get_extra_info("socket"))
@@ -223,15 +227,15 @@ class _Connection(asyncio.Protocol):
             return
         self._line += data
         if self._line.endswith(b"\n"):
-            self._release.said(self, self._line)
+            self._release.handle_line(self, self._line)
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._release.left(self)
+        self._release.remove_connection(self)
 
-    def tell(self, uid: str, epoch: int) -> None:
+    def send_release(self, uid: str, epoch: int) -> None:
         """Send that the barrier may open. The line fits into the kernel's buffer, read or not."""
         assert self._transport is not None
         self._transport.write(f"{STARTED} {word(uid, epoch)}\n".encode())

@@ -49,7 +49,10 @@ class _Group(Struct):
 
 
 class Starting:
-    """A part of the JobSet controller. wake: queues a JobSet after a number of seconds."""
+    """The counter of started pods, a part of the JobSet controller. It also carries out the plan for a group's start.
+
+    wake: queues a JobSet after a number of seconds.
+    """
 
     def __init__(self, manager: Manager, release: Release, wake: Callable[[str, float], None]) -> None:
         self._client, self._clock = manager.client, manager.clock
@@ -90,7 +93,7 @@ class Starting:
         meta = jobset.metadata
         if plan.status is not None:
             self._release.awaits(meta.uid, plan.status.epoch, plan.status.expected)
-        if plan.released and self._release.tell(meta.uid, plan.released):
+        if plan.released and self._release.release_group(meta.uid, plan.released):
             self._wake(key_of(jobset), AFTER_RELEASE_SECONDS)
             return []
         if plan.status is not None and (group := self._groups.get((meta.namespace, meta.uid, plan.status.epoch))):
@@ -152,7 +155,7 @@ class Starting:
             self._wake(f"{config_map.metadata.namespace}/{jobset}", 0.0)
 
     async def _keep(self, jobset: JobSet, wanted: ConfigMap, tell: Callable[[Note], None]) -> None:
-        """Create or correct the ConfigMap. A ConfigMap of another owner stays, and blocks the group."""
+        """Create the ConfigMap, or correct its content. A ConfigMap of another owner stays, and blocks the group."""
         meta = jobset.metadata
         existing = self._config_maps.get(key_of(wanted))
         if existing is None:
@@ -179,9 +182,10 @@ class Starting:
                 self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, existing, patch))
 
     async def _created_or_found(self, wanted: ConfigMap, *, held_up: bool) -> ConfigMap | None:
-        """Return the ConfigMap of that name, which may be another owner's; None if it was deleted again.
+        """Create the ConfigMap, or return the existing one of that name, which may belong to another owner.
 
-        held_up: whether there was one before.
+        Return None if it was deleted again.
+        held_up: whether a ConfigMap of another owner blocked the group before; then look for it first.
         """
         find = partial(self._client.find, CONFIG_MAP, wanted.metadata.name, wanted.metadata.namespace)
         if held_up and (existing := await find()) is not None:

@@ -33,7 +33,10 @@ class Upstream:
         leases.on_change(self._lease_changed)
 
     def works(self) -> tuple[str, float] | None:
-        """Return who holds the Lease, in words, and for how many seconds it lasts without renewal."""
+        """Return who holds the Lease, in words, and for how many seconds the Lease lasts without renewal.
+
+        Return None if nobody holds it, or if it was not renewed in time.
+        """
         if self._held is None:
             return None
         lease, since = self._held

@@ -74,11 +74,11 @@ class PodGroups(GangSource[Any]):
         return (_quorum(pods, group.min_members), *tasks)
 
     def patience(self, carrier: Any) -> float:
-        """Return the seconds for which its pods may wait for each other."""
+        """Return for how many seconds the pods of a partly bound group may wait for the others."""
         return float(read(carrier).schedule_timeout_seconds or PATIENCE_SECONDS)
 
     def due(self, carrier: Any | None, members: Members) -> Due:
-        """Return enough of the pods together; further or later ones, one by one."""
+        """Return the turns to place: enough pods for the minimum together, further pods one by one."""
         reference = reference_of(members.first, self._ways)
         assert reference is not None, "pods without one have no key here"
         if reference.problem:
@@ -89,14 +89,14 @@ class PodGroups(GangSource[Any]):
 
 
 def _has_started(carrier: ObjectMeta, members: Members) -> bool:
-    """Return whether the group ran whole; after an interrupted binding, some pods of the start are still unbound."""
+    """Return whether the whole group has run. After an interrupted start, some of its pods are still unbound."""
     return held_members(carrier) is not None and not find_unfinished_start(carrier, members.bound, members.unbound)
 
 
 def _due(group: PodGroup, members: Members, *, started: bool) -> Due:
-    """Return the pods to place.
+    """Return the turns of a group to place now.
 
-    started: the group ran whole before, so that replacements are placed as they are created.
+    started: whether the whole group ran before, so that replacements are placed as soon as they are created.
     """
     if group.failed:
         return Due(lacking=f'PodGroup "{group.name}" has failed: {group.failed}')
@@ -167,11 +167,11 @@ def _quorum(pods: Iterable[Pod], least: int) -> Quorum:
 
 
 class _Task(Members, frozen=True):
-    """The pods of one task."""
+    """The pods of one task of a group."""
 
     @property
     def tally(self) -> Tally:
-        """Their numbers."""
+        """The number of these pods in each state."""
         pending = len(self.unbound) + sum(_waits(pod) for pod in self.others)
         return Tally(len(self.bound), pending, self.count_succeeded())
 

@@ -81,7 +81,7 @@ class PodGroupPolicyController(Reconciler):
 
 
 def _matters(old: Pod | None, new: Pod | None) -> bool:
-    """Return whether a change of a pod changes the group's status."""
+    """Return whether a change of a pod may change what the policy of its group requires."""
     return old is None or new is None or _counted(old) != _counted(new)
 
 

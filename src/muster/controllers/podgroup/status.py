@@ -82,7 +82,7 @@ class PodGroupStatusController(Reconciler):
             patch = {"status": merge_patch(new, group.status)}
             with ignoring("NotFound"):
                 await self._client.patch_object(kind, group, patch, subresource=subresource)
-        self._tell(key, kind, group, now)
+        self._report_shortage(key, kind, group, now)
         return None
 
     def _find(self, key: str) -> tuple[Kind[Any], Any] | None:
@@ -94,8 +94,11 @@ class PodGroupStatusController(Reconciler):
                 return kind, group
         return None
 
-    def _tell(self, key: str, kind: Kind[Any], group: Any, now: Standing) -> None:
-        """Record an event about too few pods, for the programs that create them."""
+    def _report_shortage(self, key: str, kind: Kind[Any], group: Any, now: Standing) -> None:
+        """Record an event when a group has too few pods, so that the program that creates the pods can see it.
+
+        The same message is recorded once.
+        """
         if now.stage is not Stage.BROKEN:
             self._told.pop(key, None)
         elif self._told.get(key) != now.message:

@@ -133,7 +133,7 @@ def decide(
                 try:
                     create.append(_create_attempt(state.name, attempt, workload, config, flavor_of))
                 except InjectionError as error:
-                    state = say(state, CHECK_PENDING, f"Error creating ProvisioningRequest: {error}", now)
+                    state = set_state(state, CHECK_PENDING, f"Error creating ProvisioningRequest: {error}", now)
         checks.append(state)
     kept = tuple(one for one in current.values() if one is not None)
     names = {one.metadata.name for one in kept}
@@ -197,11 +197,11 @@ def _judge(
     now: datetime,
 ) -> AdmissionCheckState:
     if config is None:
-        return say(state, CHECK_PENDING, INACTIVE, now)
+        return set_state(state, CHECK_PENDING, INACTIVE, now)
     if not _list_needs(workload, config):
         if state.state == CHECK_READY:
             return state
-        return replace(say(state, CHECK_READY, NOT_NEEDED, now), pod_set_updates=())
+        return replace(set_state(state, CHECK_READY, NOT_NEEDED, now), pod_set_updates=())
     if request is None:
         return state
     conditions = request.status.conditions
@@ -209,7 +209,7 @@ def _judge(
         return _judge_failure(state, workload, config, request, "failure", failed.message, now)
     if (revoked := find_true(conditions, CAPACITY_REVOKED)) is not None:
         # The nodes will not return: replacements of their pods would wait for ever.
-        return say(state, CHECK_REJECTED, revoked.message, now) if workload.spec.active else state
+        return set_state(state, CHECK_REJECTED, revoked.message, now) if workload.spec.active else state
     if (expired := find_true(conditions, BOOKING_EXPIRED)) is not None:
         if is_true(workload.status.conditions, ADMITTED):
             return state  # by then its pods use the nodes
@@ -219,11 +219,11 @@ def _judge(
         if state.state == CHECK_READY:
             return state
         updates = _list_updates(workload, config, request)
-        return replace(say(state, CHECK_READY, provisioned.message, now), pod_set_updates=updates)
+        return replace(set_state(state, CHECK_READY, provisioned.message, now), pod_set_updates=updates)
     if is_true(conditions, ACCEPTED):
         # The message says when the nodes are expected.
-        return say(state, CHECK_PENDING, provisioned.message, now) if provisioned is not None else state
-    return say(state, CHECK_PENDING, "", now)
+        return set_state(state, CHECK_PENDING, provisioned.message, now) if provisioned is not None else state
+    return set_state(state, CHECK_PENDING, "", now)
 
 
 def _judge_failure(
@@ -235,20 +235,24 @@ def _judge_failure(
     why: str,
     now: datetime,
 ) -> AdmissionCheckState:
-    """Return Retry or, once all attempts are used up, Rejected."""
+    """Return the state of a check after its request failed: Retry, or Rejected once all attempts are used up.
+
+    what: the kind of failure, for the message.
+    why: the reason for the failure.
+    """
     attempt, strategy = _attempt(request, workload, state.name) or 1, config.retry_strategy
     if attempt > strategy.backoff_limit_count:
-        return say(state, CHECK_REJECTED, why, now)
+        return set_state(state, CHECK_REJECTED, why, now)
     message, retries = f"Retrying after {what}: {why}", state.retry_count or 0
     if attempt <= retries:
-        return say(state, state.state, message, now)  # an eviction has counted this failure
+        return set_state(state, state.state, message, now)  # an eviction has counted this failure
     doubled = strategy.backoff_base_seconds * 2 ** min(retries, _MAX_DOUBLINGS)
     wait = min(doubled, strategy.backoff_max_seconds)
-    return replace(say(state, CHECK_RETRY, message, now), requeue_after_seconds=max(wait, 0))
+    return replace(set_state(state, CHECK_RETRY, message, now), requeue_after_seconds=max(wait, 0))
 
 
-def say(state: AdmissionCheckState, value: str, message: str, now: datetime) -> AdmissionCheckState:
-    """Return the state of a check with this value and message."""
+def set_state(state: AdmissionCheckState, value: str, message: str, now: datetime) -> AdmissionCheckState:
+    """Return the state of a check with this state and message. The transition time changes only with the state."""
     moment = state.last_transition_time if state.state == value else now.replace(microsecond=0)
     return replace(state, state=value, message=message[:MAX_MESSAGE], last_transition_time=moment)
 

@@ -24,7 +24,7 @@ from muster.api.kueue.names import MANAGED_LABEL
 from muster.api.meta import Object, ObjectMeta, OwnerReference, controller_of
 from muster.api.status import ApiError
 from muster.controllers.provisioning.checks import CHECKS_BY_CONFIG, config_of, follow_checks, is_ours
-from muster.controllers.provisioning.decision import Attempt, Configs, decide, say
+from muster.controllers.provisioning.decision import Attempt, Configs, decide, set_state
 from muster.queueing.workload.checks import States
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -162,7 +162,7 @@ class ProvisioningController(Reconciler):
         why = "the server does not serve ProvisioningRequests" if unserved else str(error)
         message, now = f"Error creating {what}: {why}", self._clock.now()
         states = workload.status.admission_checks
-        after = tuple(say(one, one.state, message, now) if one.name == attempt.check else one for one in states)
+        after = tuple(set_state(one, one.state, message, now) if one.name == attempt.check else one for one in states)
         if after != states:
             self._recorder.event(reference(WORKLOAD, workload), "Warning", "FailedCreate", message)
             await self._write_states(workload, after)
@@ -171,7 +171,7 @@ class ProvisioningController(Reconciler):
         raise error
 
     async def _hand_over(self, workload: Workload, request: ProvisioningRequest, templates: Iterable[Object]) -> None:
-        """Make a request the owner of its templates in place of the workload."""
+        """Make the request the owner of its templates. Until now the workload owned them."""
         named = {one.pod_template_ref.name for one in request.spec.pod_sets}
         owner = PROVISIONING_REQUEST.refer_to_controller(request.metadata)
         for template in templates:

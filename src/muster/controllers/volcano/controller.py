@@ -39,12 +39,12 @@ _BY_JOB = "volcano-job-uid"
 
 
 class _Memory(Struct):
-    """What is remembered of a Job between two reconciles.
+    """The state that the controller keeps of a Job between two reconciles.
 
     lost: pods that were deleted at once, by name.
-    pods: how many there were at the last reconcile.
-    waits: whether it waits for the caches.
-    expected: writes that the caches do not show yet.
+    pods: how many pods the Job had at the last reconcile.
+    waits: whether the Job waits until the caches show this controller's writes.
+    expected: the writes that the caches do not show yet.
     """
 
     uid: str

@@ -156,7 +156,7 @@ class Writer:
 
 
 def _is_usable(kind: Kind[Any], existing: object | None, wanted: object) -> bool:
-    """Return whether an existing object is the Job's, or a Service that a user made."""
+    """Return whether an existing object may be used: one that the Job owns, or a Service that a user made."""
     if existing is None:
         return False
     owner = controller_of(meta_of(existing))

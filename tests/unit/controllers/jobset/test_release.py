@@ -70,7 +70,7 @@ def test_the_word_reaches_all_who_wait_and_all_who_come_later():
         found.awaits("uid", 3, 200)
         peers = [await waiter(found, 3) for _ in range(200)]
         await waiting(found, "uid", 200)
-        assert found.tell("uid", 3) == 200
+        assert found.release_group("uid", 3) == 200
         peers.append(await waiter(found, 3))
         assert {await peer.hears() for peer in peers} == {b"started uid 3\n"}
 
@@ -84,7 +84,7 @@ def test_the_word_is_for_one_group():
             found.awaits(uid, 3, 1)
         other = await waiter(found, 3, "other")
         await waiting(found, "other", 1)
-        assert found.tell("uid", 3) == 0
+        assert found.release_group("uid", 3) == 0
         found.forget("other")
         assert await other.hears() == b""
 
@@ -97,7 +97,7 @@ def test_the_word_is_for_one_epoch(epoch):
         found.endpoint("uid")
         found.awaits("uid", 3, 1)
         assert await (await waiter(found, epoch)).hears() == b""
-        found.tell("uid", 3)
+        found.release_group("uid", 3)
         assert await (await waiter(found, epoch)).hears() == b""
 
     play(story)
@@ -111,7 +111,7 @@ def test_barriers_of_an_earlier_epoch_do_not_stay(told):
         early = await waiter(found, 3)
         await waiting(found, "uid", 1)
         if told:
-            assert found.tell("uid", 4) == 0
+            assert found.release_group("uid", 4) == 0
         else:
             found.awaits("uid", 4, 2)
         assert await early.hears() == b""
@@ -122,11 +122,11 @@ def test_barriers_of_an_earlier_epoch_do_not_stay(told):
 def test_a_new_epoch_is_not_released_by_the_one_before():
     async def story(found):
         found.endpoint("uid")
-        found.tell("uid", 3)
+        found.release_group("uid", 3)
         found.awaits("uid", 4, 1)
         late = await waiter(found, 4)
         await waiting(found, "uid", 1)
-        assert found.tell("uid", 4) == 1
+        assert found.release_group("uid", 4) == 1
         assert await late.hears() == b"started uid 4\n"
 
     play(story)
@@ -135,7 +135,7 @@ def test_a_new_epoch_is_not_released_by_the_one_before():
 def test_a_look_at_a_released_group_keeps_it_released():
     async def story(found):
         found.endpoint("uid")
-        found.tell("uid", 3)
+        found.release_group("uid", 3)
         found.awaits("uid", 3, 1)
         assert await (await waiter(found, 3)).hears() == b"started uid 3\n"
 
@@ -154,7 +154,7 @@ def test_a_group_has_room_for_its_pods_and_the_oldest_go():
         assert await peers[0].hears() == b""
         found.awaits("uid", 3, 1)
         assert [await peer.hears() for peer in peers[1:3]] == [b"", b""]
-        assert found.tell("uid", 3) == 2
+        assert found.release_group("uid", 3) == 2
         assert {await peer.hears() for peer in peers[3:]} == {b"started uid 3\n"}
 
     play(story)
@@ -167,7 +167,7 @@ def test_a_group_has_room_for_its_pods_and_the_oldest_go():
 def test_what_does_not_say_for_what_it_waits_hears_nothing(line):
     async def story(found):
         peer = await Peer(found).connect()
-        found.tell("uid", 3)
+        found.release_group("uid", 3)
         assert await (await peer.say(line)).hears() == b""
 
     play(story)
@@ -177,7 +177,7 @@ def test_a_secret_is_of_one_group():
     async def story(found):
         stranger = Peer(found, "other")
         found.endpoint("uid")
-        found.tell("uid", 3)
+        found.release_group("uid", 3)
         proof = stranger.secret.partition(".")[2]
         assert await (await (await stranger.connect()).say(f"3 uid.{proof}\n".encode())).hears() == b""
 
@@ -196,7 +196,7 @@ def test_the_next_controller_knows_the_secret_that_pods_have_mounted():
         found.awaits("uid", 3, 1)
         peer = await waiter(found, 3)
         await waiting(found, "uid", 1)
-        found.tell("uid", 3)
+        found.release_group("uid", 3)
         assert await peer.hears() == b"started uid 3\n"
         assert found.endpoint("uid", f"{host} {port} uid.{'0' * 32}").split()[2] == secret, (
             "what users write is not taken"
@@ -234,7 +234,7 @@ def test_the_silent_are_sent_away_and_there_is_room_for_so_many(monkeypatch):
         found.awaits("uid", 1, 1)
         served = await waiter(found, 1)
         await waiting(found, "uid", 1)
-        found.tell("uid", 1)
+        found.release_group("uid", 1)
         assert await served.hears() == b"started uid 1\n"
         for peer in silent[1:]:
             peer.writer.close()
@@ -316,7 +316,7 @@ def test_without_an_address_there_is_no_endpoint():
         await found.listen()
         assert found.endpoint("uid") == ""
         found.awaits("uid", 1, 1)
-        assert found.tell("uid", 1) == 0
+        assert found.release_group("uid", 1) == 0
         found.close()
 
     asyncio.run(body())

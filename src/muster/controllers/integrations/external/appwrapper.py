@@ -64,7 +64,7 @@ class AppWrapperIntegration(ExternalIntegration):
         super().__init__(APP_WRAPPER)
 
     def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the one write that resumes the AppWrapper with the injected values."""
+        """Return the one write that resumes the AppWrapper and stores the injected values beside each object in it."""
         beside: dict[int, list[Json]] = {}
         for place, info in zip(self.places(job), infos, strict=True):
             beside.setdefault(_component_of(place), []).append(_info(info))
@@ -75,7 +75,7 @@ class AppWrapperIntegration(ExternalIntegration):
         return [Step(operations=(*edits, {"op": "add", "path": pointer(self.shape.suspend), "value": False}))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
-        """Return the write that removes the values beside each object."""
+        """Return the write that removes the injected values from beside each contained object."""
         edits = tuple(
             {"op": "remove", "path": pointer(("spec", "components", number, "podSetInfos"))}
             for number, component in enumerate(list_at(job.spec, "components"))
@@ -89,7 +89,10 @@ class AppWrapperIntegration(ExternalIntegration):
         old: ExternalJob,
         original: Sequence[PodSet],  # noqa: ARG002  (what is injected is kept apart)
     ) -> Sequence[dict[str, Any]]:
-        """Return the patch that keeps the values beside each unchanged object."""
+        """Return the patch that restores the injected values of each component that an update omits.
+
+        The patch is empty if the update changes a contained object.
+        """
         now, before = list_at(new.spec, "components"), list_at(old.spec, "components")
         if [mapping_at(one, "template") for one in now] != [mapping_at(one, "template") for one in before]:
             return ()

@@ -22,9 +22,9 @@ Path = tuple[str | int, ...]
 
 
 class ExternalJob(Struct):
-    """A job of which only the metadata is typed.
+    """A job of another project's kind. Only its metadata is typed.
 
-    parts: the objects that its controller has created, for kinds whose pods can only be read from these.
+    parts: the objects that the kind's controller has created, for kinds whose pods can only be read from these.
     """
 
     metadata: ObjectMeta = ObjectMeta()

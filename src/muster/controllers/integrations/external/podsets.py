@@ -80,7 +80,10 @@ def replica_specs(field: str, *roles: str) -> PlacesOf:
 
 
 def ray_groups(*cluster: str) -> PlacesOf:
-    """Return the reader of a Ray cluster's head and groups of workers; `cluster` is the path of the cluster's spec."""
+    """Return the reader of a Ray cluster's podsets: the head, and each group of workers.
+
+    cluster: the path of the cluster's spec.
+    """
 
     def places(job: ExternalJob) -> Iterator[Place]:
         document = {"spec": job.spec}

@@ -17,7 +17,7 @@ EndOf = Callable[[ExternalJob], End | None]
 
 
 def by_condition(type: str) -> IsSo:
-    """Return a reader that tells whether a condition is True."""
+    """Return a function that returns whether a job's condition of this type is True."""
     return lambda job: true_condition(job.status, type) is not None
 
 

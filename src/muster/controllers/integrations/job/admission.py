@@ -25,11 +25,11 @@ def is_run_here(job: Job) -> bool:
 
 
 def counts_follow(job: Job) -> bool:
-    """Return whether a new Job that queues keeps its Workload, and its pods, when it is scaled.
+    """Return whether a new Job that queues may be scaled without a new Workload.
 
-    It then scales like a Job without a queue (kubernetes KEP-3715). A Job is excluded if it has settings of its own for
-    resizing, if its pods need not run together or must be close together in a topology, or if another program creates
-    its Workload or runs it.
+    Such a Job scales like a Job without a queue (kubernetes KEP-3715). A Job is excluded if it has settings of its own
+    for resizing, if its pods need not run together or must be close together in a topology, or if another program
+    creates its Workload or runs it.
     """
     meta, spec, template = job.metadata, job.spec, job.spec.template.metadata
     annotations = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
@@ -39,7 +39,7 @@ def counts_follow(job: Job) -> bool:
 
 
 def rules(job: Job, old: Job | None) -> Errors:
-    """Return the broken rules for every version of a Job; `old` is the version before, if there is one."""
+    """Return the rules that a Job breaks, new or updated. old: the Job before the update; None for a new Job."""
     before = old.metadata.annotations.get(JOB_MIN_PARALLELISM) if old is not None else None
     if old is None or job.metadata.annotations.get(JOB_MIN_PARALLELISM) != before:
         yield from _partial(job)
@@ -50,7 +50,7 @@ def rules(job: Job, old: Job | None) -> Errors:
 
 
 def changes(new: Job, old: Job) -> Errors:
-    """Return the forbidden changes of a running Job."""
+    """Return the changes of a running Job that are forbidden."""
     suspended, was_suspended = bool(new.spec.suspend), bool(old.spec.suspend)
     is_partial = JOB_MIN_PARALLELISM in old.metadata.annotations
     if is_partial and not was_suspended and new.spec.parallelism != old.spec.parallelism:
@@ -62,7 +62,7 @@ def changes(new: Job, old: Job) -> Errors:
 
 
 def is_together(job: Job) -> bool:
-    """Return whether its completions follow its parallelism in partial admission."""
+    """Return whether partial admission changes the Job's completions together with its parallelism."""
     return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
 
 

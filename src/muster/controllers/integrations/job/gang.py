@@ -20,13 +20,14 @@ class JobGangs(OwnedGangs[Job]):
     kind = JOB
 
     def wanted(self, carrier: Job) -> int:
-        """Return how many pods are not done yet, up to its parallelism."""
+        """Return how many pods of the Job should run now: those that are not done, at most its parallelism."""
         return wanted_active(Terms.of(carrier), active=0, succeeded=_count_done(carrier))
 
     def size(self, carrier: Job, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:
-        """Return its size by parallelism; a Job that grew beyond its quota starts again without the growth.
+        """Return the gang's size by the Job's parallelism.
 
-        A Job with several waves starts its first wave whole, and does so again if it lost all pods before one was done.
+        A Job that grew beyond its quota starts again without the growth. A Job with several waves starts its first wave
+        whole. It does so again if it lost all pods before one was done.
         """
         done, wanted = _count_done(carrier), self.wanted(carrier)
         if comes_in_waves(carrier.spec):
@@ -43,13 +44,13 @@ class JobGangs(OwnedGangs[Job]):
         return completion_index if carrier.spec.completion_mode == INDEXED else None
 
     def held(self, carrier: Job, pods: Collection[Pod]) -> int:
-        """Return the number of indexes up to the highest of the pods; without indexes, the number of pods."""
+        """Return one more than the highest index among the pods; for a Job without indexes, the number of pods."""
         if (place := self.place(carrier)) is None:
             return len(pods)
         return max(map(place, pods), default=-1) + 1
 
     def most(self, carrier: Job) -> int:
-        """Return its number of indexes, or of parallel pods; members above that count as growth if they return."""
+        """Return how many pods of the Job run at once. Members beyond this number count as growth if they come back."""
         return pods_at_once(carrier.spec)
 
     def end(self, carrier: Job, started: float) -> End | None:
@@ -57,7 +58,7 @@ class JobGangs(OwnedGangs[Job]):
         return end_of(carrier.metadata, carrier.spec.active_deadline_seconds, started)
 
     def members(self, carrier: Job, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods, without those of an Indexed Job whose index was removed by scaling down."""
+        """Return the given pods without those whose index an Indexed Job no longer has after scaling down."""
         if carrier.spec.completion_mode != INDEXED or carrier.spec.completions is None:
             return list(pods)
         size = carrier.spec.completions

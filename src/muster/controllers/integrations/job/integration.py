@@ -70,11 +70,11 @@ class JobIntegration(Integration[Job]):
         )
 
     def is_suspended(self, job: Job) -> bool:
-        """Return the Job's own field."""
+        """Return the value of `spec.suspend`."""
         return bool(job.spec.suspend)
 
     def lacks_injection(self, job: Job) -> bool:
-        """Return whether the label that all pods of admitted Jobs have is missing."""
+        """Return whether the pod template lacks the label that admission adds."""
         return not job.spec.suspend and POD_SET_LABEL not in job.spec.template.metadata.labels
 
     def is_active(self, job: Job) -> bool:
@@ -90,12 +90,12 @@ class JobIntegration(Integration[Job]):
         return status.succeeded + (status.ready or 0) + uncounted >= pods_at_once(job.spec)
 
     def end(self, job: Job) -> End | None:
-        """Return its end by the conditions Complete and Failed."""
+        """Return how the Job ended, by its conditions Complete and Failed; None if it has not ended."""
         condition = finish(job)
         return None if condition is None else End(condition.type == "Complete", condition.message)
 
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Return the pods that exceed the remaining completions."""
+        """Return the number of pods in its parallelism for which no completions are left to do."""
         count = reclaimable_pods(job)
         return (ReclaimablePod(name=MAIN_POD_SET, count=count),) if count else ()
 
@@ -104,7 +104,7 @@ class JobIntegration(Integration[Job]):
         return job.status.start_time
 
     def priority_class(self, job: Job) -> str:
-        """Return the class of its pods."""
+        """Return the PriorityClass in the pod template."""
         return job.spec.template.spec.priority_class_name
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
@@ -129,11 +129,11 @@ class JobIntegration(Integration[Job]):
         return [*reset, Step({"spec": {"template": template} | _make_size_patch(job, podset.count)})]
 
     def defaults(self, job: Job) -> dict[str, Any]:
-        """Return the patch that lets its size change like that of a Job without a queue."""
+        """Return the patch that lets the size of the Job change like that of a Job without a queue."""
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: Job) -> dict[str, Any]:
-        """Return the patch that names MultiKueue as its controller."""
+        """Return the patch that names MultiKueue as the controller of the Job."""
         return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if admission.is_run_here(job) else {}
 
     def rules(self, job: Job, old: Job | None) -> Errors:
@@ -156,7 +156,10 @@ def _may_have_begun(job: Job) -> bool:
 
 
 def _least(job: Job) -> int | None:
-    """Return the minimum number of pods with which it starts; None for an elastic Job, which resizes otherwise."""
+    """Return the minimum number of pods with which the Job starts (partial admission); None without a minimum.
+
+    An elastic Job has None, because it is resized in another way.
+    """
     annotations = job.metadata.annotations
     if is_elastic(annotations):
         return None

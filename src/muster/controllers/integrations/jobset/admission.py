@@ -21,10 +21,10 @@ _FIXED = f"the number of pods cannot change while the JobSet runs with quota, un
 
 
 def counts_follow(jobset: JobSet) -> bool:
-    """Return whether a new JobSet that queues keeps its Workload, and its pods, when it is scaled.
+    """Return whether a new JobSet that queues may be scaled without a new Workload.
 
-    It then scales like a JobSet without a queue. A JobSet is excluded if it says so, if its pods must be close together
-    in a topology, or if another program creates its Workload or runs it.
+    Such a JobSet scales like a JobSet without a queue. A JobSet is excluded if it says so, if its pods must be close
+    together in a topology, or if another program creates its Workload or runs it.
     """
     templates = (role.template.spec.template for role in jobset.spec.replicated_jobs)
     anywhere = all(TOPOLOGY_ANNOTATIONS.isdisjoint(template.metadata.annotations) for template in templates)
@@ -33,7 +33,7 @@ def counts_follow(jobset: JobSet) -> bool:
 
 
 def rules(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Errors:
-    """Return the broken rules for every version of a JobSet; `old` is the one before, if there is one."""
+    """Return the rules that a JobSet breaks, new or updated. old: the JobSet before the update; None for a new one."""
     if _queues(jobset) and (old is None or not _queues(old)):
         yield from _one_workload(jobset)
     paths = [f"{_ROLES}[{number}].template.spec.template.metadata.annotations" for number in range(len(podsets))]
@@ -46,7 +46,7 @@ def rules(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Erro
 
 
 def changes(new: JobSet, old: JobSet) -> Errors:
-    """Return the forbidden changes of a running JobSet: it holds quota for its admitted size."""
+    """Return the forbidden changes of a running JobSet, which holds quota for its admitted size."""
     if new.spec.suspend or old.spec.suspend or not _queues(old) or is_elastic(old.metadata.annotations):
         return
     before = {role.name: pods_of_role(role) for role in old.spec.replicated_jobs}

@@ -22,10 +22,11 @@ from muster.runtime.objects import key_of, meta_of
 
 
 class _Job(Struct):
-    """The pods of one Job.
+    """The state of the pods of one Job.
 
-    placed: whether the Job ran, so that missing pods may never be created, for example because an index has failed.
-    done: how many pods the Job does not create again: these have succeeded, or their indexes have failed.
+    placed: whether the Job has run before. Then missing pods may never be created, for example because an index has
+    failed.
+    done: how many pods the Job does not create again, because they have succeeded or their indexes have failed.
     """
 
     unbound: list[Pod] = field(default_factory=list)

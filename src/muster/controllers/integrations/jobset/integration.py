@@ -45,11 +45,11 @@ class JobSetIntegration(Integration[JobSet]):
         return tuple(map(_podset, job.spec.replicated_jobs))
 
     def is_suspended(self, job: JobSet) -> bool:
-        """Return the JobSet's own field."""
+        """Return the value of `spec.suspend`."""
         return is_suspended(job)
 
     def lacks_injection(self, job: JobSet) -> bool:
-        """Return whether the label that the pods of admitted JobSets have is missing."""
+        """Return whether a pod template lacks the label that admission adds."""
         marked = (POD_SET_LABEL in template.metadata.labels for template in _templates(job))
         return not is_suspended(job) and not all(marked)
 
@@ -63,7 +63,7 @@ class JobSetIntegration(Integration[JobSet]):
         return progress.is_ready(job)
 
     def end(self, job: JobSet) -> End | None:
-        """Return its end by the conditions Completed and Failed."""
+        """Return how the JobSet ended, by its conditions Completed and Failed; None if it has not ended."""
         condition = finish(job)
         return None if condition is None else End(condition.type == names.COMPLETED, condition.message)
 
@@ -72,37 +72,37 @@ class JobSetIntegration(Integration[JobSet]):
         return progress.reclaimable(job)
 
     def started_at(self, job: JobSet) -> datetime | None:
-        """Return when it was last resumed, or its creation if its controller never saw it suspended."""
+        """Return when the JobSet was last resumed, or when it was created if its controller never saw it suspended."""
         suspended = find(job.status.conditions, names.SUSPENDED)
         if suspended is not None:
             return suspended.last_transition_time if suspended.status == "False" else None
         return job.metadata.creation_timestamp if job.status.replicated_jobs_status else None
 
     def priority_class(self, job: JobSet) -> str:
-        """Return the first class that its pods name."""
+        """Return the PriorityClass of the first role whose pods name one."""
         return next(filter(None, (template.spec.priority_class_name for template in _templates(job))), "")
 
     def start(self, job: JobSet, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the write that resumes it with the injected values."""
+        """Return the one write that injects the values of admission and resumes the JobSet."""
         pairs = zip(_templates(job), infos, strict=True)
         step = _step([injecting(template, info) for template, info in pairs], job, suspend=False)
         return [Step(operations=(*step.operations, *started_again_operations(job.metadata)))]
 
     def stop(self, job: JobSet, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all JobSets stop alike)
-        """Return the write that suspends it; its controller counts that as an interruption, with this reason."""
+        """Return the write that suspends the JobSet. Its controller counts that as an interruption with this reason."""
         return [Step({"spec": {"suspend": True}} | stopped_for(why))]
 
     def restore(self, job: JobSet, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the write that restores its templates; its controller updates the Jobs when it is resumed."""
+        """Return the write that restores the pod templates. JobSet's controller updates the Jobs at the next resume."""
         pairs = zip(_templates(job), original, strict=True)
         return [_step([restoring(template, podset.template) for template, podset in pairs], job)]
 
     def defaults(self, job: JobSet) -> dict[str, Any]:
-        """Return the patch that lets its size change like that of a JobSet without a queue."""
+        """Return the patch that lets the size of the JobSet change like that of a JobSet without a queue."""
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: JobSet) -> dict[str, Any]:
-        """Return the patch that names MultiKueue as its controller."""
+        """Return the patch that names MultiKueue as the controller of the JobSet."""
         here = managed_by(job) == names.CONTROLLER_NAME
         return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if here else {}
 
@@ -117,11 +117,11 @@ class JobSetIntegration(Integration[JobSet]):
         return edits
 
     def rules(self, job: JobSet, old: JobSet | None) -> Errors:
-        """Return the broken rules of podsets and their topology."""
+        """Return the broken rules about podsets and about their topology requests."""
         return admission.rules(job, old, self.podsets(job))
 
     def changes(self, new: JobSet, old: JobSet) -> Errors:
-        """Return the forbidden changes of its size."""
+        """Return the forbidden changes of the JobSet's size."""
         return admission.changes(new, old)
 
 

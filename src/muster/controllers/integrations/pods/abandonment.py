@@ -32,8 +32,8 @@ def gives_back_at(group: PodGroup, status: WorkloadStatus, timeout: timedelta) -
 
     The time counts from the end of the last pod.
 
-    status: of its Workload, with the present condition `WaitingForReplacementPods`.
-    timeout: how long the group may lack all its pods; 0 is for ever.
+    status: the status of the group's Workload, with an up-to-date condition `WaitingForReplacementPods`.
+    timeout: how long the group may be without a running pod; 0 is for ever.
     """
     waiting = find_true(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     holds = is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, EVICTED)
@@ -46,6 +46,7 @@ def given_back(status: WorkloadStatus, number: int, timeout: timedelta, now: dat
     """Return the status of the Workload of a group that is evicted because its pods were not replaced.
 
     number: how many pods are missing.
+    timeout: for how long the group was without a running pod.
     """
     pods = "1 pod that ended was" if number == 1 else f"{number} pods that ended were"
     limit = f"{timeout.total_seconds():g}s"

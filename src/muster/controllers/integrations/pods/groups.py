@@ -46,11 +46,11 @@ TERMINATION_TARGET = "TerminationTarget"
 class PodGroup:
     """The pods of one Workload, the oldest first.
 
-    name: "" for a single pod.
-    members: all of them; at least one.
-    pods: those that count.
-    podsets: what they request.
-    now: pods that should have ended by then no longer delay the group.
+    name: the name of the group; "" for a single pod.
+    members: all pods; at least one.
+    pods: the pods that have a place in the group.
+    podsets: the requests of these pods.
+    now: the time of the observation. Pods that should have ended before it no longer delay the group.
     """
 
     name: str
@@ -98,7 +98,10 @@ class GroupMembership:
 
 
 def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now: datetime) -> GroupMembership:
-    """Return which pods of a group count, given its Workload. Raises `QuantityError`."""
+    """Sort the pods of a group into those that have a place and the others. Raises `QuantityError`.
+
+    workload: the group's Workload, if it exists.
+    """
     members = tuple(sorted(pods, key=_age))
     holds = workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED)
     over = workload is not None and is_true(workload.status.conditions, FINISHED)
@@ -134,7 +137,7 @@ def _complaint(name: str, members: Sequence[Pod]) -> str:
 
 
 def _gather(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
-    """Return the membership of a group without quota: the first pods, up to the desired number."""
+    """Return the membership of a group without quota: the first pods have a place, up to the desired number."""
     complaint, able = _complaint(name, members), sorted(filter(_may_run, members), key=_worth)
     size = group_size(members[0].metadata) if not complaint else len(able)
     kept = sorted(able[:size], key=_age)
@@ -255,7 +258,7 @@ def runs_elsewhere(pod: Pod) -> bool:
 
 
 def was_told(pod: Pod) -> bool:
-    """Return whether the engine is ending the pod."""
+    """Return whether the engine has marked the pod to be ended (condition TerminationTarget)."""
     condition = find_condition(pod, TERMINATION_TARGET)
     return condition is not None and condition.status == "True"
 
@@ -283,7 +286,10 @@ def _queue(pod: Pod) -> str:
 
 
 def _is_fast(pod: Pod) -> bool:
-    """Return whether quota is requested before all pods exist; all pods are then alike."""
+    """Return whether the annotation of the pod requests quota for the group before all of its pods exist.
+
+    All pods of such a group are alike.
+    """
     return pod.metadata.annotations.get(POD_GROUP_FAST_ADMISSION) == "true"
 
 
@@ -334,12 +340,18 @@ def _age(pod: Pod) -> tuple[object, ...]:
 
 
 def _worth(pod: Pod) -> tuple[object, ...]:
-    """Return a sort key: pods that still have the finalizer first, then started pods, then older ones."""
+    """Return the sort key by which pods get places in a group.
+
+    Pods that still have the finalizer come first, then started pods, then older ones.
+    """
     return MANAGED_FINALIZER not in pod.metadata.finalizers, is_held(pod), *_age(pod)
 
 
 def _loss(pod: Pod, now: datetime) -> tuple[object, ...]:
-    """Return a sort key: pods without the finalizer first, then those that were lost first."""
+    """Return the sort key by which pods lose their places to replacements.
+
+    Pods without the finalizer come first, then the pods that were lost first.
+    """
     moments = [pod.metadata.deletion_timestamp] if pod.metadata.deletion_timestamp is not None else []
     condition = find_condition(pod, "ContainersReady")
     if condition is not None and condition.status == "False" and condition.last_transition_time is not None:

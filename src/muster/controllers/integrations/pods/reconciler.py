@@ -245,7 +245,7 @@ class PodReconciler(Reconciler):
         return current is not None and current.metadata.uid == pod.metadata.uid
 
     async def _join(self, group: PodGroup, workload: Workload) -> Workload:
-        """Make every pod of the group an owner of the Workload, so that it is deleted with the last of them.
+        """Make every pod of the group an owner of the Workload, so that the Workload is deleted with the last pod.
 
         The Workload of a StatefulSet or LeaderWorkerSet has that object as its owner instead.
         """
@@ -298,28 +298,32 @@ def _waits(pod: Pod) -> bool:
 
 
 def _is_left(workload: Workload, uids: Collection[str]) -> bool:
-    """Return whether no pod with these UIDs owns the Workload, and none will."""
+    """Return whether the Workload is to be removed, because none of the pods with these UIDs owns it.
+
+    The Workload of a StatefulSet or LeaderWorkerSet must also be marked for deletion: without that it stays without
+    pods.
+    """
     if is_of_set(workload):
         return not uids and workload.metadata.deletion_timestamp is not None
     return all(owner.uid not in uids for owner in workload.metadata.owner_references)
 
 
 def _unwanted(excess: Iterable[Pod], workload: Workload | None) -> list[Pod]:
-    """Return the pods without a place to delete.
+    """Return the pods without a place in their group that are to be deleted.
 
-    Gated pods of a set may wait, because the set would create them again at once.
+    Gated pods of a StatefulSet or LeaderWorkerSet stay, because their owner would create them again at once.
     """
     stays = workload is not None and is_of_set(workload)
     return [pod for pod in excess if not (stays and is_held(pod))]
 
 
 def _info_of_placed(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo:
-    """Return the values to inject into a pod whose topology domain is known."""
+    """Return the values to inject into a pod whose topology domain is known, without the topology gate."""
     return replace(info, node_selector={**info.node_selector, **selector}, gates=())
 
 
 def _evicted_for(workload: Workload | None, why: str) -> str:
-    """Return the reason of an eviction with that message; "" if the message has another cause."""
+    """Return the reason of the Workload's eviction if its message is `why`; otherwise ""."""
     evicted = find_true(workload.status.conditions, EVICTED) if workload is not None else None
     return evicted.reason if evicted is not None and evicted.message == why else ""
 
@@ -333,7 +337,10 @@ def _runs(workload: Workload) -> bool:
 
 
 def _may_have(group: str, pod: Pod, workload: Workload) -> bool:
-    """Return whether the Workload of that name is, or may become, the pods' Workload."""
+    """Return whether the Workload of that name belongs to the pods, or may come to belong to them.
+
+    group: the name of their group; "" for a single pod.
+    """
     owner = controller_of(workload.metadata)
     if not group:
         return owner is None or owner.uid == pod.metadata.uid

@@ -44,14 +44,18 @@ class PodWriter:
     async def start_pods(
         self, pods: Sequence[Pod], workload: Workload, infos: Mapping[str, PodSetInfo], why: str
     ) -> None:
-        """Remove the gates, so that the pods may be bound, and inject values, by UID."""
+        """Remove the gates of pods, so that they may be bound, and inject values.
+
+        infos: the values by the UID of the pod.
+        why: the message of the event.
+        """
 
         async def start_one(pod: Pod) -> None:
             with ignoring("NotFound"):
                 await self._client.patch_object(POD, pod, opened(pod, infos[pod.metadata.uid]))
                 if is_held(pod):
                     self._gates.removed(ADMISSION_GATE, pod, workload)
-                    self._tell(pod, "Started", why)
+                    self._record_event(pod, "Started", why)
 
         await _each(start_one, pods)
 
@@ -76,7 +80,7 @@ class PodWriter:
             patch = {"status": {"conditions": [condition]}}
             if was_told(pod) or await self._merge(pod, patch, subresource="status"):
                 await self._delete(pod)
-                self._tell(pod, "Stopped", why)
+                self._record_event(pod, "Stopped", why)
 
         await _each(end_one, pods)
 
@@ -87,7 +91,7 @@ class PodWriter:
             await self._remove_finalizer(pod)
             if not is_deleting(pod):
                 await self._delete(pod)
-                self._tell(pod, "ExcessPodDeleted", "Excess pod deleted")
+                self._record_event(pod, "ExcessPodDeleted", "Excess pod deleted")
 
         await _each(delete_one, pods)
 
@@ -101,7 +105,7 @@ class PodWriter:
             await self._merge(pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}})
 
     async def _merge(self, pod: Pod, patch: dict[str, Any], subresource: str = "") -> bool:
-        """Patch the pod in any version; return whether it exists."""
+        """Patch a pod, whatever its resourceVersion; return whether the pod still exists."""
         with ignoring("NotFound"):
             await self._client.patch_object(
                 POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource=subresource
@@ -113,7 +117,7 @@ class PodWriter:
         with ignoring("NotFound", "Conflict"):  # the pod is gone, and another may have its name
             await self._client.delete_object(POD, pod)
 
-    def _tell(self, pod: Pod, reason: str, message: str) -> None:
+    def _record_event(self, pod: Pod, reason: str, message: str) -> None:
         self._recorder.event(reference(POD, pod), "Normal", reason, message)
 
 
@@ -127,7 +131,10 @@ def gates_left(pod: Pod, info: PodSetInfo) -> tuple[PodSchedulingGate, ...]:
 
 
 def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
-    """Return the patch that removes a pod's gates; if the queue's own gate held the pod, also inject the values."""
+    """Return the patch that removes the gates of a pod.
+
+    If the queue's own gate held the pod, the patch also injects the values.
+    """
     gates = gates_left(pod, info)
     if not is_held(pod):
         return {"spec": {"schedulingGates": gates or None}}
@@ -142,7 +149,7 @@ def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
 
 
 async def _each(act: Callable[[Pod], Awaitable[None]], pods: Sequence[Pod]) -> None:
-    """Act on all pods, some concurrently. Raises the first error, after all have been tried."""
+    """Call `act` for each pod, some of them concurrently. Raises the first error, after all calls have ended."""
     limit = asyncio.Semaphore(WRITES_AT_ONCE)
 
     async def one(pod: Pod) -> None:

@@ -50,7 +50,11 @@ def complete_templates(
     around: Surroundings,
     settings: Settings,
 ) -> Json:
-    """Return the object with templates whose pods queue. Raises `NestingTooDeepError`."""
+    """Return the document of an object whose pod templates have what their pods need to queue.
+
+    Raises `NestingTooDeepError`.
+    new, old: the object after and before the write; `old` is None for a new object.
+    """
     gets = _gets(serving, new, namespace, around, settings, is_new=old is None)
     if not gets.suspend:
         return document
@@ -62,7 +66,7 @@ def complete_templates(
 def _gets(
     serving: Serving, new: ExternalJob, namespace: str, around: Surroundings, settings: Settings, *, is_new: bool
 ) -> Arrival:
-    """Return the queue of the object. An update does not put a running object into the LocalQueue `default`."""
+    """Return the queue that the object gets. An update does not put a running object into the LocalQueue `default`."""
     queued = new.metadata.labels.get(QUEUE_NAME_LABEL) or settings.without_queue
     if serving.parent(new) not in ("", serving.name) or not (is_new or queued):
         return Arrival()  # an object of another kind creates it, and queues its pods
@@ -146,7 +150,7 @@ def _count(document: Json, path: Path) -> int:
 
 
 def _shape(document: Json, path: Path) -> Any:
-    """Return the part of a pod template that counts for admission; None if there is none, or it is unreadable."""
+    """Return the part of a pod template that must not change while pods queue; None if there is no such template."""
     spec = value_at(document, (*path, "spec"))
     try:
         return role_hash(msgspec.convert(without_nulls(spec), PodSpec)) if isinstance(spec, dict) else None

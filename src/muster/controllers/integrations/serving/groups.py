@@ -77,7 +77,11 @@ HasWorkload = Callable[[str], bool]
 
 
 class Groups(Struct, frozen=True):
-    """How a kind groups its pods: the groups' names, and each group's podsets. Both raise `UnreadableJobError`."""
+    """The way in which a kind groups its pods.
+
+    names: returns the names of an object's groups.
+    podsets: returns the podsets of each group. Both raise `UnreadableJobError`.
+    """
 
     serving: Serving
     names: Callable[[ExternalJob, HasWorkload], list[str]]
@@ -147,9 +151,12 @@ class GroupsPlan(Struct, frozen=True):
 
 
 def plan_groups(names: Sequence[str], mine: Sequence[Workload], others: Sequence[Workload], size: int) -> GroupsPlan:
-    """Decide about the Workloads of an object that queues. size: the number of pods of each group.
+    """Return the changes to the Workloads of an object that queues.
 
-    others: Workloads of these names that it does not own.
+    names: the names of its groups.
+    mine: the Workloads that the object owns.
+    others: the Workloads of these names that it does not own.
+    size: the number of pods of each group.
     """
     have = {one.metadata.name for one in (*mine, *others)}
     return GroupsPlan(
@@ -209,7 +216,7 @@ class GroupsReconciler(Reconciler):
         return [f"{workload.metadata.namespace}/{owner.name}" for owner in owners]
 
     def _set_of(self, pod: Pod) -> Iterable[str]:
-        """Return the object whose group the pod should join."""
+        """Return the key of the object whose group the pod should join."""
         set_name = set_to_join(pod)
         return (
             [f"{pod.metadata.namespace}/{set_name[1]}"]

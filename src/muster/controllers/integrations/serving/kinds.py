@@ -12,15 +12,15 @@ from muster.controllers.integrations.external.documents import ExternalJob, Path
 
 
 class Serving(Struct, frozen=True):
-    """One kind.
+    """A kind whose objects serve without an end, and whose pods queue.
 
-    templates: the paths of its pod templates; not all need to exist.
-    marks_pods: whether the labels of the templates suffice for pods to queue; otherwise each pod gets labels at
-    creation, because they depend on the pod.
+    templates: the paths of its pod templates; not all of them need to exist in an object.
+    busy: the number in the status that keeps the queue from being changed while it is not 0.
+    marks_pods: whether labels in the templates suffice for pods to queue. Otherwise each pod gets labels at its
+    creation, because the labels depend on the pod.
     optional: whether a server may lack the kind.
-    size: the field that may only change from and to 0.
-    group_size: the field that never changes.
-    busy: the number in the status that keeps the queue from changing, while it is not 0.
+    size: the path of the field that may only change from 0 and to 0.
+    group_size: the path of the field that never changes.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Serving(Struct, frozen=True):
         return self.parent(job) == self.name
 
     def parent(self, job: ExternalJob) -> str:
-        """Return the framework whose object makes the pods wait; "" if none does."""
+        """Return the framework whose object makes the pods wait for quota, by the template's annotation; "" if none."""
         return text_at({"spec": job.spec}, *self.templates[-1], "metadata", "annotations", POD_SUSPENDING_PARENT)
 
 

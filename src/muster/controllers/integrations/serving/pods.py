@@ -46,7 +46,7 @@ _LONGEST_LABEL = 63
 
 
 def join_and_read(document: Json, pod: Pod, namespace: str, find: Find, settings: Settings) -> Pod:
-    """Return the pod after `join_group`."""
+    """Write into a new pod which group it belongs to; return the pod as changed. document: the pod as JSON."""
     if POD_SUSPENDING_PARENT not in pod.metadata.annotations:
         return pod
     join_group(document, pod, namespace, find, settings)
