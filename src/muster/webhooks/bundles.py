@@ -1,6 +1,6 @@
-"""Writes `caBundle`, the authorities that sign Muster's serving certificate, to the objects that configure the server.
+"""Writes `caBundle`, the certificates of the authorities that sign Muster's serving certificate, to API objects.
 
-It stands in the webhook configurations, in the definitions of Kueue's kinds, and in the APIServices. Applying a
+The field is in the webhook configurations, in the definitions of Kueue's kinds, and in the APIServices. Applying a
 manifest may remove it, so the leader writes it again whenever it is missing.
 """
 
@@ -59,10 +59,10 @@ _DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
 class BundleTarget(NamedTuple):
-    """An object that holds the bundle of our authorities.
+    """An object that contains the bundle of our authorities.
 
-    edits: returns the JSON patch of the object for a bundle and our host names. weaker: the warning to
-    log while no object with the same warning exists; "" for none.
+    edits: returns the JSON patch of the object for a bundle and our host names.
+    weaker: the warning to log while no object with the same warning exists; "" for none.
     """
 
     kind: Kind[Any]
@@ -76,13 +76,13 @@ def of_configuration(
     bundle: bytes,
     names: Collection[str],  # noqa: ARG001  (all are told alike)
 ) -> Operations:
-    """Return the changes to one of our webhook configurations."""
+    """Return the JSON patch that writes the bundle into one of our webhook configurations. names: our hosts."""
     hooks = enumerate(configuration.webhooks)
     return [_put(f"/webhooks/{i}/clientConfig", bundle) for i, hook in hooks if hook.client_config.ca_bundle != bundle]
 
 
 def of_definition(definition: Definition, bundle: bytes, names: Collection[str]) -> Operations:
-    """Return the changes to a definition whose objects we convert. names: our hosts."""
+    """Return the JSON patch that writes the bundle into a definition whose objects we convert. names: our hosts."""
     how = definition.spec.conversion
     client = how.webhook.client_config if how is not None and how.webhook is not None else None
     if client is None or client.ca_bundle == bundle or not _is_ours(client, names):
@@ -91,7 +91,7 @@ def of_definition(definition: Definition, bundle: bytes, names: Collection[str])
 
 
 def of_service(service_object: APIService, bundle: bytes, names: Collection[str]) -> Operations:
-    """Return the changes to an APIService whose group we serve. names: our hosts."""
+    """Return the JSON patch that writes the bundle into an APIService whose group we serve. names: our hosts."""
     spec, service = service_object.spec, service_object.spec.service
     if service is None or spec.ca_bundle == bundle or f"{service.name}.{service.namespace}.svc" not in names:
         return []
@@ -125,7 +125,7 @@ VISIBILITY: Final[Sequence[BundleTarget]] = tuple(
 
 
 class Bundles:
-    """The component that writes the bundles once this replica leads. A `Manager` runs it."""
+    """The component that writes the bundles while this replica leads. A `Manager` runs it."""
 
     name = "certificate-bundles"
 

@@ -46,8 +46,10 @@ _SUBJECT: Final = subject_of("muster-webhooks")  # not a host: common names have
 class Held(Struct, frozen=True):
     """The content of the Secret; unreadable parts count as absent.
 
-    authorities: the newest first. signer: the newest with its key. server: the serving certificate.
-    unusable: what is wrong with authorities in the Secret that do not count.
+    authorities: the certificates of the authorities, the newest first.
+    signer: the newest authority with its key.
+    server: the serving certificate with its key.
+    unusable: what is wrong with the authorities in the Secret that are not in `authorities`.
     """
 
     authorities: tuple[x509.Certificate, ...] = ()
@@ -57,14 +59,14 @@ class Held(Struct, frozen=True):
 
 
 class Due(NamedTuple):
-    """The certificates to renew."""
+    """The parts of the Secret to renew now."""
 
     authority: bool = False
     server: bool = False
 
 
 def read(data: Mapping[str, bytes]) -> Held:
-    """Return the content of the Secret's data."""
+    """Parse the content of the Secret's data."""
     authorities, unusable = read_certificates(data.get(AUTHORITIES, b""))
     signer = _pair(data.get(AUTHORITIES, b""), data.get(AUTHORITY_KEY, b""))
     server = _pair(data.get(CERTIFICATE, b""), data.get(KEY, b""))
@@ -72,7 +74,7 @@ def read(data: Mapping[str, bytes]) -> Held:
 
 
 def written(held: Held) -> dict[str, bytes]:
-    """Return the Secret's data."""
+    """Return the Secret's data for this content."""
     pems = (one.public_bytes(serialization.Encoding.PEM) for one in held.authorities)
     data = {AUTHORITIES: b"".join(pems)}
     if held.signer is not None:
@@ -133,7 +135,7 @@ def renewed(held: Held, names: Iterable[str], now: datetime) -> Held:
 
 
 def next_due(held: Held) -> datetime | None:
-    """Return when to check again; None if there is nothing to check."""
+    """Return when the next renewal may be due; None if nothing needs renewal."""
     if held.signer is None or held.server is None:
         return None
     signer, server = held.signer.certificate, held.server.certificate
@@ -158,7 +160,10 @@ def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
 def _serves(
     certificate: x509.Certificate, authorities: Iterable[x509.Certificate], names: Iterable[str], now: datetime
 ) -> bool:
-    """Return whether clients accept the certificate now, for all of these host names."""
+    """Return whether clients accept the certificate now for all of these host names.
+
+    authorities: those that clients trust.
+    """
     valid = [one for one in (certificate, *authorities) if _is_valid(one, now)]
     is_known = any(is_signed_by(certificate, one) for one in authorities if one in valid)
     return certificate in valid and is_known and set(names) <= names_of(certificate)

@@ -127,13 +127,13 @@ class _Hooks:
         managed = configuration.managed_jobs_namespace_selector
         self._managed: Json = self._elsewhere
         if managed is not None:
-            said = [
+            configured = [
                 {"key": one.key, "operator": one.operator, "values": list(one.values)}
                 if one.values
                 else {"key": one.key, "operator": one.operator}
                 for one in managed.match_expressions
             ]
-            self._managed = {"matchExpressions": [*outside, *(one for one in said if one not in outside)]}
+            self._managed = {"matchExpressions": [*outside, *(one for one in configured if one not in outside)]}
             if managed.match_labels:
                 self._managed["matchLabels"] = dict(managed.match_labels)
         user = f"system:serviceaccount:{configuration.namespace}:{service_account}"

@@ -33,7 +33,7 @@ class _Review(Struct):
 
 
 class _UnconvertibleError(Exception):
-    """An object that cannot be converted to a version; says why."""
+    """An object cannot be converted to a version; the message says why."""
 
 
 def convert(body: bytes) -> bytes:

@@ -55,11 +55,11 @@ _HELD = frozenset(kind.resource for kind in HELD_KINDS)
 
 
 class _UnreadableError(Exception):
-    """An object that does not fit its kind; says why."""
+    """An object does not fit its kind; the message says why."""
 
 
 class Decisions:
-    """The decisions under a Configuration. Unknown resources may be written as they are."""
+    """The decisions about admission reviews under one Configuration. Objects of unknown resources are allowed."""
 
     def __init__(self, configuration: Configuration, integrations: Sequence[Integration[Any]] = INTEGRATIONS) -> None:
         ours = chosen(integrations, configuration)
@@ -180,7 +180,7 @@ class Decisions:
 
 
 def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
-    """Return the broken rules of those that all objects of a kind keep, whatever queues."""
+    """Return the errors in an object by the rules of its kind that hold whether or not the object queues."""
     if request.key not in _RULES:
         return ()
     kind, rules = _RULES[request.key]

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Certificates:
-    """The component that holds the current serving certificate. A `Manager` runs it.
+    """The component that has the current serving certificate. A `Manager` runs it.
 
     names: the hosts in the certificate.
     ready: set once there is a certificate.
@@ -61,7 +61,7 @@ class Certificates:
 
     @contextmanager
     def context(self) -> Iterator[ssl.SSLContext]:
-        """Yield a TLS context that always has the current certificate, for as long as a server uses it."""
+        """Yield a TLS context that has the current certificate, also after renewals, inside the `with` block."""
         context = server_context()
         if self._loaded is not None:
             load_pair(context, *self._loaded)
@@ -92,15 +92,15 @@ class Certificates:
         return self._informer.get(f"{self._meta.namespace}/{self._meta.name}")
 
     async def _renew_if_due(self) -> float:
-        """Load or renew what is due; return the seconds until the next check."""
+        """Load the certificate in the Secret, and renew what is due; return the seconds until the next check."""
         secret, now = self._secret(), self._clock.now()
         held = certificates.read(secret.data if secret is not None else {})
         if secret is not None:  # first: a due certificate may still be valid, and its renewal may be refused
             self._load(secret.data.get(CERTIFICATE, b""), secret.data.get(KEY, b""))
-            self._tell(secret.data.get(AUTHORITIES, b""))
+            self._replace_bundle(secret.data.get(AUTHORITIES, b""))
         if self._ours and any(what := certificates.due(held, self.names, now)):
             log.info("the certificates to serve with are renewed: %s", " and ".join(
-                said for said, is_due in zip(("the authority", "the server's"), what, strict=True) if is_due
+                part for part, is_due in zip(("the authority", "the server's"), what, strict=True) if is_due
             ))  # fmt: skip
             if held.unusable:
                 log.warning("an authority in Secret %s does not count: %s", self._meta.name, "; ".join(held.unusable))
@@ -116,7 +116,7 @@ class Certificates:
         else:
             await self._client.patch_object(SECRET, secret, {"data": data})
 
-    def _tell(self, authorities: bytes) -> None:
+    def _replace_bundle(self, authorities: bytes) -> None:
         if self._ours and authorities != self.bundle:
             self.bundle = authorities
             for listener in self._listeners:

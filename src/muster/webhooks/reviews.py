@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class MalformedError(ValueError):
-    """A body that is no review; says why."""
+    """A request body is no review; the message says why."""
 
 
 class _Resource(Struct):

@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownError(Exception):
-    """The error that a decision needs an object that was not read yet."""
+    """A decision needs an object that was not read yet."""
 
     def __init__(self, key: _Key) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class UnknownError(Exception):
 
 
 class Known:
-    """The objects read so far, as a `Find` for decisions; raises `UnknownError` for an object that was not read."""
+    """The objects read so far, as a `Find` for decisions. It raises `UnknownError` for an object that was not read."""
 
     def __init__(self) -> None:
         self._objects: dict[_Key, Any] = {}
@@ -102,7 +102,10 @@ class Reader:
 
 
 async def decided(decide: Callable[[Request, Find], bytes], request: Request, read: Read) -> bytes:
-    """Return the decision, once every object that it depends on was read. Raises `ApiError`, `TransportError`."""
+    """Return the answer to a review, after reading every object that the decision depends on.
+
+    Raises `ApiError`, `TransportError`.
+    """
     known = Known()
     for _ in range(_MOST_QUESTIONS):
         try:
@@ -115,31 +118,31 @@ async def decided(decide: Callable[[Request, Find], bytes], request: Request, re
 def handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
     """Return the handler of POST requests for each path: reviews for admission, and conversions between versions."""
 
-    def asking(decide: Callable[[Request, Find], bytes]) -> Handler:
-        async def answer(asked: Inbound) -> Response:
-            body = await asked.read(LARGEST_REVIEW, _BODY_SECONDS)
+    def review_with(decide: Callable[[Request, Find], bytes]) -> Handler:
+        async def answer(inbound: Inbound) -> Response:
+            body = await inbound.read(LARGEST_REVIEW, _BODY_SECONDS)
             try:
                 request = reviews.read(body)
                 return _json(await decided(decide, request, read))
             except MalformedError as error:
                 return _text(400, str(error))
             except (ApiError, TransportError) as error:
-                log.warning("webhooks: %s cannot be answered: %s", asked.path, error)
+                log.warning("webhooks: %s cannot be answered: %s", inbound.path, error)
                 return _text(500, "what it depends on cannot be read")
 
         return _limit_long_bodies(answer)
 
-    async def converting(asked: Inbound) -> Response:
-        body = await asked.read(LARGEST_CONVERSION, _BODY_SECONDS)
+    async def convert_object(inbound: Inbound) -> Response:
+        body = await inbound.read(LARGEST_CONVERSION, _BODY_SECONDS)
         try:
             return _json(convert(body) if len(body) < _LONG else await asyncio.to_thread(convert, body))
         except MalformedError as error:
             return _text(400, str(error))
 
     return {
-        MUTATING: asking(decisions.mutate),
-        VALIDATING: asking(decisions.validate),
-        CONVERTING: _limit_long_bodies(converting),
+        MUTATING: review_with(decisions.mutate),
+        VALIDATING: review_with(decisions.validate),
+        CONVERTING: _limit_long_bodies(convert_object),
     }
 
 
@@ -147,11 +150,11 @@ def _limit_long_bodies(handler: Handler) -> Handler:
     """Wrap a handler so that it reads only a few bodies at a time that are long or of unknown length."""
     turns = asyncio.Semaphore(_LONG_AT_ONCE)
 
-    async def answer(asked: Inbound) -> Response:
-        if asked.length is not None and asked.length < _LONG:
-            return await handler(asked)
+    async def answer(inbound: Inbound) -> Response:
+        if inbound.length is not None and inbound.length < _LONG:
+            return await handler(inbound)
         async with turns:
-            return await handler(asked)
+            return await handler(inbound)
 
     return answer
 
@@ -160,5 +163,5 @@ def _json(body: bytes) -> Response:
     return Response(200, body)
 
 
-def _text(status: int, said: str) -> Response:
-    return Response(status, said.encode(), "text/plain; charset=utf-8")
+def _text(status: int, text: str) -> Response:
+    return Response(status, text.encode(), "text/plain; charset=utf-8")
