@@ -21,7 +21,7 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.operator import visibility
 from muster.operator.frontproxy import CONFIG_MAP_NAME
-from muster.operator.host import asked
+from muster.operator.host import serve_when_alone
 from muster.operator.leaderlabel import LABEL
 from muster.operator.precedence import identity
 from muster.operator.replica import Replica
@@ -79,7 +79,7 @@ async def site(authority: str, port: int = 0) -> AsyncIterator[Site]:
         keeping, shown = (Manager(Client(transport), inputs.clock, inputs.random) for _ in range(2))
         kept = certificates(keeping, settings)
         serving = visibility.visibility(shown, kept, settings, replica, s.said.put_nowait)
-        run = asyncio.create_task(together(replica.run(), asked(replica, keeping, None, serving)))
+        run = asyncio.create_task(together(replica.run(), serve_when_alone(replica, keeping, None, serving)))
         try:
             yield s
             await replica.stop()

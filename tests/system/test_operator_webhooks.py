@@ -22,7 +22,7 @@ from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.operator.admission import Webhooks
-from muster.operator.host import asked
+from muster.operator.host import serve_when_alone
 from muster.operator.precedence import identity
 from muster.operator.replica import OtherManagerError, Replica
 from muster.operator.serving import certificates
@@ -71,7 +71,7 @@ class Site:
         self._keeping = keeping
 
     async def serve(self) -> None:
-        await asked(self.replica, self._keeping, self.webhooks, nullcontext())
+        await serve_when_alone(self.replica, self._keeping, self.webhooks, nullcontext())
 
     async def run(self) -> None:
         await together(self.replica.run(), self.serve())

@@ -29,19 +29,19 @@ class Webhooks:
         certificates: Certificates,
         settings: Configuration,
         replica: Replica,
-        said: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         """Make the webhooks of a replica.
 
         keeping: the manager that runs the certificates.
         following: the manager with the webhooks' informers, run by this object.
-        said: called with the address once the webhooks are served.
+        report: called with the address once the webhooks are served.
         """
         self._keeping, self._following, self._certificates = keeping, following, certificates
         keeping.add(Bundles(keeping, certificates, replica.began, WEBHOOKS))
         self._answers = handlers(Decisions(settings), Reader(following).read)
         self._where = f"{settings.webhook.host}:{settings.webhook.port}"
-        self._said = said
+        self._report = report
         self._serves = False
 
     def unready(self) -> str:
@@ -56,7 +56,7 @@ class Webhooks:
         await self._certificates.ready.wait()
         with self._certificates.context() as context:
             async with serving(self._where, self._answers, context, "POST") as port:
-                self._said(f"webhooks at port {port}")
+                self._report(f"webhooks at port {port}")
                 self._serves = True
                 try:
                     await asyncio.Event().wait()

@@ -62,8 +62,9 @@ def metrics(registry: Registry, judge: Judge | None) -> dict[str, Handler]:
 async def serving(
     where: str, handlers: Mapping[str, Handler], context: ssl.SSLContext | None = None, method: str = "GET"
 ) -> AsyncIterator[int]:
-    """Serve until the end of the context, unless the address is off; yield the port.
+    """Serve the handlers until the end of the context, and yield the port; serve nothing if the address is off.
 
+    where: the bind address. method: the only HTTP method that is answered.
     Raises `BadAddressError`, `OSError`.
     """
     if where == OFF:

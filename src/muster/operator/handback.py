@@ -37,16 +37,16 @@ Entry = Mapping[str, Any]
 
 
 class StillWorksError(Exception):
-    """An engine still runs; the message names it."""
+    """An engine is still running; the message names it."""
 
 
 async def hand_back_alone(
-    client: Client, inputs: ExternalInputs, settings: Configuration, identity: str, said: Callable[[str], None]
+    client: Client, inputs: ExternalInputs, settings: Configuration, identity: str, report: Callable[[str], None]
 ) -> int:
-    """Hand back while holding the Lease of engines, so that no engine starts; return the number of Workloads.
+    """Hand back all Workloads while holding the Lease of engines, so that no engine starts; return their number.
 
     If the Lease is held, wait for its whole duration, because only a renewal shows whether its holder still runs.
-    said: called with the reason of a wait. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
+    report: called with the reason of a wait. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
     """
     where, name = place(settings)
     election = Election(client, inputs.clock, inputs.random, namespace=where, name=name, identity=identity)
@@ -56,11 +56,13 @@ async def hand_back_alone(
         nonlocal count
         count = await hand_back(client)
         if await empty_unreadable_certificates(client, settings):
-            said(f"Secret {secret_of(settings)} is emptied: Kueue's manager cannot read what it held and makes it anew")
+            report(
+                f"Secret {secret_of(settings)} is emptied: Kueue's manager cannot read what it held and makes it anew"
+            )
 
     async def another() -> str:
-        """Return which engine took the Lease instead: a standby may get it first."""
-        while not (engine := await working(client, inputs.clock, settings, said, but=identity)):
+        """Return the identity of the engine that took the Lease instead, such as a standby."""
+        while not (engine := await working(client, inputs.clock, settings, report, but=identity)):
             await inputs.clock.sleep(LOOK_SECONDS)
         return engine
 
@@ -137,7 +139,10 @@ def granted_sizes(workload: Workload) -> list[dict[str, Any]]:
 
 
 def handed_back(entries: Sequence[Entry]) -> list[Entry] | None:
-    """Return the managed fields with all of Muster's fields owned by Kueue; None if Muster owns none."""
+    """Return the managed fields in which Kueue owns all fields that Muster owned; None if Muster owned none.
+
+    Managed fields are the server's record of who owns which field of an object.
+    """
     given: dict[str, Any] = {}
     kept, theirs = list[Entry](), dict[str, Any]()
     for entry in entries:

@@ -14,38 +14,43 @@ from muster.runtime.clock import Clock
 # The interval at which a Lease that may be held is read.
 LOOK_SECONDS = 2.0
 
-Said = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-async def other_manager(client: Client, clock: Clock, configuration: Configuration, said: Said) -> str:
-    """Return the identity of another program's running manager; "" if there is none, as `working` finds out.
+async def other_manager(client: Client, clock: Clock, configuration: Configuration, report: Report) -> str:
+    """Return the identity of another program's running manager; "" if none is running.
 
+    report: called with the reason of a wait, if there is one.
     Raises `ApiError` if the Lease may not be read, because an engine may be running then.
     """
     namespace, name = place(configuration)
     lease: Lease | None = await client.find(LEASE, name, namespace)
     if lease is None or is_ours(lease.spec.holder_identity or ""):
         return ""
-    engine = await working(client, clock, configuration, said)
+    engine = await working(client, clock, configuration, report)
     return "" if is_ours(engine) else engine
 
 
-async def working(client: Client, clock: Clock, configuration: Configuration, said: Said, but: str = "") -> str:
-    """Return the identity of the manager that holds and renews the Lease; "" if none renews it in its duration.
+async def working(client: Client, clock: Clock, configuration: Configuration, report: Report, but: str = "") -> str:
+    """Return the identity of the manager that holds and renews the Lease of engines; "" if none renews it in time.
 
-    said: called with the reason of a wait, if there is one.
+    report: called with the reason of a wait, if there is one.
     but: an identity that does not count.
     """
-    return await renewer(client, clock, *place(configuration), said, but)
+    return await renewer(client, clock, *place(configuration), report, but)
 
 
-async def renewer(client: Client, clock: Clock, namespace: str, name: str, said: Said, but: str = "") -> str:
-    """Return who holds a Lease and renews it; "" if nobody renews it in time. said, but: as in `working`."""
+async def renewer(client: Client, clock: Clock, namespace: str, name: str, report: Report, but: str = "") -> str:
+    """Return the holder of a Lease if it renews the Lease within the Lease's duration; otherwise "".
+
+    report: called with the reason of a wait, if there is one.
+    but: an identity that does not count.
+    """
     first: Lease | None = await client.find(LEASE, name, namespace)
     if first is None or first.spec.holder_identity in (None, "", but):
         return ""
     lasts = first.spec.lease_duration_seconds or 0
-    said(
+    report(
         f"{first.spec.holder_identity} holds the Lease {namespace}/{name}: whether it still works is seen within"
         f" {lasts} s"
     )

@@ -54,8 +54,8 @@ class Options:
     webhooks: bool = True
 
 
-async def operate(options: Options, signals: Iterable[signal.Signals], said: Callable[[str], None]) -> None:
-    """Run until one of the signals. said: called with each served address.
+async def operate(options: Options, signals: Iterable[signal.Signals], report: Callable[[str], None]) -> None:
+    """Run a replica until one of the signals. report: called with each address at which it serves.
 
     Raises as `Replica.run` and `Webhooks.run`, and `BadAddressError`, `OSError`.
     """
@@ -72,8 +72,8 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
     # Each part has its own manager, so that no part waits for kinds that another part may not read.
     keeping, shows = manager(), settings.features.enabled("VisibilityOnDemand")
     kept = certificates(keeping, settings)
-    webhooks = Webhooks(keeping, manager(), kept, settings, replica, said) if options.webhooks else None
-    shown = visibility(manager(), kept, settings, replica, said) if shows else nullcontext()
+    webhooks = Webhooks(keeping, manager(), kept, settings, replica, report) if options.webhooks else None
+    shown = visibility(manager(), kept, settings, replica, report) if shows else nullcontext()
     stop_on(signals, replica.stop)
     judge = context = None
     if not options.plain_metrics:
@@ -88,22 +88,24 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
         # for that.
         ready = (webhooks.unready, replica.unready) if webhooks is not None else (replica.unready,)
         port = await stack.enter_async_context(serving(health, probes(settings.health, *ready)))
-        said(f"probes at port {port}" if port else "no probes")
+        report(f"probes at port {port}" if port else "no probes")
         exposed = metrics(replica.registry, judge)
         port = await stack.enter_async_context(serving(settings.metrics.bind_address, exposed, context))
-        said(f"metrics at port {port}" if port else "no metrics")
+        report(f"metrics at port {port}" if port else "no metrics")
         settling = asyncio.create_task(_freeze_after_start(replica))
         stack.callback(settling.cancel)
         serves = webhooks is not None or shows
-        await together(replica.run(), *([asked(replica, keeping, webhooks, shown)] if serves else []))
+        await together(replica.run(), *([serve_when_alone(replica, keeping, webhooks, shown)] if serves else []))
 
 
-async def asked(
+async def serve_when_alone(
     replica: Replica, keeping: Manager, webhooks: Webhooks | None, shown: AbstractAsyncContextManager[None]
 ) -> None:
-    """Serve the webhooks and the visibility API, once no other program's manager runs here.
+    """Serve the webhooks and the visibility API once no other program's manager runs here.
 
-    The certificate may still be in use by that program.
+    Until then that program may still use the certificate.
+    keeping: the manager that runs the certificates.
+    shown: the context in which the visibility API is served.
     """
     await replica.alone.wait()
     async with shown:
@@ -111,7 +113,10 @@ async def asked(
 
 
 async def _freeze_after_start(replica: Replica) -> None:
-    """Exclude the objects read at the start from garbage collection, which would take seconds each time."""
+    """Wait until the replica has started, then exclude all present objects from garbage collection.
+
+    Each collection of the objects that the start has read would take seconds.
+    """
     await replica.started.wait()
     settle()
 

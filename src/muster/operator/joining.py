@@ -92,7 +92,11 @@ class Identity:
 
 @contextmanager
 def held(home: Path, ids: Ids) -> Iterator[Identity]:
-    """Lock a node's directory and yield this agent's identity. Raises `DataDirectoryError`, `OSError`."""
+    """Lock a node's directory until the end of the context; yield the identity of this agent.
+
+    The directory keeps the node's id. It also keeps the agent's new id, which the next agent reads as `former`. Raises
+    `DataDirectoryError`, `OSError`.
+    """
     directory = DataDirectory(home)
     try:
         node = _read_remembered(home / "identity") or _write(home / "identity", ids.uid())
@@ -149,7 +153,10 @@ async def claim(client: Client, name: str, identity: str) -> None:
 
 
 async def refuse_servers_own(client: Client, names: Collection[str]) -> None:
-    """Raise `NameTakenError` if the server itself simulates or runs nodes of these names. Raises `ApiError`."""
+    """Raise `NameTakenError` if a node of one of these names is simulated or run by the server itself.
+
+    Raises `ApiError`.
+    """
     nodes = (await client.list(NODE, labels=SERVER_MACHINE)).items if names else []
     clashes = sorted(node.metadata.name for node in nodes if node.metadata.name in names)
     if clashes:
@@ -195,7 +202,7 @@ def add(manager: Manager, ids: Ids, joining: Joining, identity: Identity, server
 async def answering(
     client: Client, node: ProcessNode, joining: Joining, server: str, now: datetime
 ) -> AsyncIterator[None]:
-    """Serve the logs of the node's pods to the allowed callers, if there are any. Raises `OSError`."""
+    """Serve the logs of the node's pods until the end of the context, if any callers are allowed. Raises `OSError`."""
     if not joining.callers:
         yield
         return
@@ -216,6 +223,6 @@ def _find_own_address(server: str) -> str:
     """Return the address of this machine from which it reaches the server. Raises `OSError`."""
     host, port = _split_url(server)
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind, protocol) as asked:
-        asked.connect(address)  # connecting a UDP socket sends nothing
-        return str(asked.getsockname()[0])
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(address)  # connecting a UDP socket sends nothing
+        return str(probe.getsockname()[0])

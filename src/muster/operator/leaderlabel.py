@@ -43,7 +43,7 @@ class LeaderLabel:
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
-        """Keep the label on the replica's own pod until the end of the context."""
+        """Keep the label on the replica's own pod inside the `with` block, and remove it afterwards."""
         self._wanted = True
         self._changed.set()
         try:
@@ -59,7 +59,7 @@ class LeaderLabel:
             await self._changed.wait()
             self._changed.clear()
             try:
-                await self._look()
+                await self._update_labels()
             except (ApiError, TransportError) as error:
                 log.warning("the leader's pod could not be labelled: %s", error)
                 await first(self._clock.sleep(RETRY_SECONDS), self._stopping.wait())
@@ -70,7 +70,7 @@ class LeaderLabel:
         self._stopping.set()
         self._changed.set()
 
-    async def _look(self) -> None:
+    async def _update_labels(self) -> None:
         labelled, wanted = (
             {pod.metadata.name for pod in self._labelled.all()},
             {self._pod} if self._wanted else set[str](),

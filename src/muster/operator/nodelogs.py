@@ -81,5 +81,5 @@ async def _is_allowed(client: Client, user: User | None, node: str) -> bool:
     if user is None:
         return False
     access = ResourceAttributes(verb="get", version="v1", resource="nodes", subresource="proxy", name=node)
-    asked = SubjectAccessReviewSpec(resource_attributes=access, user=user.name, groups=tuple(sorted(user.groups)))
-    return (await client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=asked))).status.allowed
+    review_spec = SubjectAccessReviewSpec(resource_attributes=access, user=user.name, groups=tuple(sorted(user.groups)))
+    return (await client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=review_spec))).status.allowed

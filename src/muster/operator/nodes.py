@@ -32,15 +32,18 @@ async def play(
     connection: ConnectionConfig,
     specs: Sequence[NodeSpec],
     signals: Iterable[signal.Signals],
-    said: Callable[[str], None],
+    report: Callable[[str], None],
     machine: Joining | None = None,
 ) -> None:
-    """Run simulated nodes and a process node until one of the signals. said: called once all are registered.
+    """Run simulated nodes and a process node until one of the signals.
 
+    specs: the simulated nodes.
+    report: called with a sentence once all nodes are registered.
+    machine: the process node; None for none.
     The Node objects are kept, and resume if the same nodes are run again. A stopped process node ends its pods. A
-    killed one leaves its pods running, and the next process finds them. Raises the error of a failed part,
-    `TransportError` if the server does not answer at first, `ApiError`, `NameTakenError`, `DataDirectoryError`,
-    `CredentialError`, `OSError`.
+    killed one leaves its pods running, and the next process finds them.
+    Raises the error of a failed part, `TransportError` if the server does not answer at first, `ApiError`,
+    `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
     """
     clock, random, ids = RealClock(), Random(), Ids()
     async with AsyncExitStack() as stack:
@@ -63,8 +66,8 @@ async def play(
             joined.append(node)
         stop_on(signals, partial(_stop, manager, joined))
         count = sum(spec.count for spec in specs) + len(joined)
-        telling = asyncio.create_task(_tell([*played, *joined], count, said))
-        stack.callback(telling.cancel)
+        reporting = asyncio.create_task(_report_ready([*played, *joined], count, report))
+        stack.callback(reporting.cancel)
         await manager.run()
 
 
@@ -88,7 +91,7 @@ def add(manager: Manager, specs: Sequence[NodeSpec], version: str = GIT_VERSION)
 
 
 def named(specs: Sequence[NodeSpec]) -> Iterator[tuple[NodeSpec, list[str]]]:
-    """Yield each specification with the names of its nodes."""
+    """Yield each specification with the names of the nodes that it describes."""
     count = 0
     for spec in specs:
         yield spec, spec.names(taken=count)
@@ -101,7 +104,9 @@ async def _stop(manager: Manager, joined: Sequence[ProcessNode]) -> None:
     await manager.stop()
 
 
-async def _tell(nodes: Sequence[SimulatedNodes | ProcessNode], count: int, said: Callable[[str], None]) -> None:
+async def _report_ready(
+    nodes: Sequence[SimulatedNodes | ProcessNode], count: int, report: Callable[[str], None]
+) -> None:
     for one in nodes:
         await one.ready.wait()
-    said(f"{count} node{'s' if count != 1 else ''} registered")
+    report(f"{count} node{'s' if count != 1 else ''} registered")

@@ -1,4 +1,4 @@
-"""Decide which of several programs on a cluster acts: which manager leads, which scheduler places a pod. Pure.
+"""Decide which of several programs on a cluster acts: which manager leads, and which scheduler places a pod. Pure.
 
 One replica of Muster leads at a time, and none while Kueue's own manager leads. Each pod is placed by the scheduler
 that it names, and Muster places only pods that name Muster's scheduler.
@@ -32,7 +32,7 @@ def is_ours(identity: str) -> bool:
 
 
 def beside_others(configuration: Configuration) -> Configuration:
-    """Return the settings with scheduler names that no other program uses, unless the file sets its own names."""
+    """Return the settings with scheduler names that no other program uses. Names that the file sets stay."""
     ours = configuration.muster
     if ours.scheduling.scheduler_names != SCHEDULER_NAMES:
         return configuration

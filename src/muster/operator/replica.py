@@ -55,12 +55,12 @@ class OtherManagerError(Exception):
 
 
 class Replica:
-    """One of the engine's replicas, which runs its components while it leads.
+    """A replica of the engine, which runs its components while it leads.
 
     alone: set once no other program's manager leads in the cluster.
     began: set when the replica starts to lead, before its components run.
     started: set once all components run.
-    visibility: the pending workloads, once the replica leads; None if it keeps no queues.
+    visibility: the pending workloads, once the replica leads; None if it runs no queues.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Replica:
         return self._manager.unready() if self._manager is not None else ""
 
     def selected(self) -> AbstractContextManager[None]:
-        """Keep the leader's label on this replica's pod until the end of the context, if the replica leads.
+        """Keep the leader's label on this replica's pod inside the `with` block.
 
-        The Service of the parts that only the leader serves selects pods by that label.
+        Services for parts that only the leader serves select pods by that label.
         """
         return self._label.wanted() if self._label is not None else nullcontext()
 
@@ -178,12 +178,12 @@ class Replica:
         self.began.set()
         if self._stopping.is_set():
             return
-        telling = asyncio.create_task(self._tell(manager))
+        logging_task = asyncio.create_task(self._log_obstacles(manager))
         starting = asyncio.create_task(self._start(manager))
         try:
             await manager.run()
         finally:
-            telling.cancel()
+            logging_task.cancel()
             starting.cancel()
 
     def _reach_fenced(self, config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
@@ -199,8 +199,8 @@ class Replica:
         await manager.ready.wait()
         self.started.set()
 
-    async def _tell(self, manager: Manager) -> None:
-        """Log what the start waits for: usually kinds that are not installed, or missing rights."""
+    async def _log_obstacles(self, manager: Manager) -> None:
+        """Log what a start waits for until it is complete: usually kinds that are not installed, or missing rights."""
         while not manager.ready.is_set():
             await self._inputs.clock.sleep(PATIENCE_SECONDS)
             if problem := self.unready():
@@ -208,7 +208,7 @@ class Replica:
 
 
 def fenced(reach: Reach, fence: Fence) -> Reach:
-    """Return the function with transports to workers that refuse writes once the fence is closed."""
+    """Return a function like `reach`, whose transports to workers refuse writes once the fence is closed."""
 
     def way(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
         return fence(reach(config, clock, random))
@@ -217,5 +217,5 @@ def fenced(reach: Reach, fence: Fence) -> Reach:
 
 
 def _keep_open(transport: Transport) -> Transport:
-    """Return the transport unchanged, as the fence of a replica without an election."""
+    """Return the transport unchanged: the fence of a replica that takes part in no election."""
     return transport

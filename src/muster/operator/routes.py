@@ -57,9 +57,9 @@ class Routes:
         return await handler(request)
 
 
-def text_answer(status: int, said: str) -> Response:
-    """Return a plain-text answer."""
-    return Response(status, said.encode(), _TEXT)
+def text_answer(status: int, text: str) -> Response:
+    """Return a plain-text response."""
+    return Response(status, text.encode(), _TEXT)
 
 
 async def _no_rest() -> None:

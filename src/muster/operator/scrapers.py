@@ -45,12 +45,12 @@ class Scrapers:
         if not review.status.authenticated:
             return 401
         user = review.status.user
-        asked = SubjectAccessReviewSpec(
+        review_spec = SubjectAccessReviewSpec(
             non_resource_attributes=NonResourceAttributes(path=path, verb="get"),
             user=user.username,
             groups=user.groups,
             extra=user.extra,
             uid=user.uid,
         )
-        answer = await self._client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=asked))
+        answer = await self._client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=review_spec))
         return 200 if answer.status.allowed else 403

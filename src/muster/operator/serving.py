@@ -37,7 +37,7 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def running(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run the manager and the work until the end of the context. Their failures are logged and end nothing else.
+    """Run the manager and the work until the end of the context. Failures are logged and do not end the context.
 
     what: the name in the log.
     """

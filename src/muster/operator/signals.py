@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def stop_on(signals: Iterable[signal.Signals], stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Call `stop` when one of the signals comes, and log it. The handlers stay as long as the loop."""
+    """Register handlers that log a signal and call `stop`. The handlers stay for as long as the event loop."""
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()  # the loop references tasks only weakly
 

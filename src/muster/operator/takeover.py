@@ -42,13 +42,13 @@ class Definition(Struct):
 _DEFINITION: Final = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
-async def seen(client: Client, configuration: Configuration, clock: Clock, said: Callable[[str], None]) -> Survey:
-    """Return the whole state. said: called with the reason of a wait.
+async def seen(client: Client, configuration: Configuration, clock: Clock, report: Callable[[str], None]) -> Survey:
+    """Read everything that a takeover from Kueue depends on. report: called with the reason of a wait.
 
     Raises `ApiError` if Workloads or ClusterQueues may not be listed.
     """
     jobs = (await client.list(JOB, labels=QUEUE_NAME_LABEL)).items
-    asked: list[Any] = [
+    configurations: list[Any] = [
         *(await list_or_none(client, MUTATING_WEBHOOK_CONFIGURATION) or ()),
         *(await list_or_none(client, VALIDATING_WEBHOOK_CONFIGURATION) or ()),
     ]
@@ -63,8 +63,8 @@ async def seen(client: Client, configuration: Configuration, clock: Clock, said:
         ],
         jobs=[job for job in jobs if not job.spec.suspend and finish(job) is None],
         old=[one for one in definitions if one.spec.group == GROUP and set(one.status.stored_versions) - {VERSION}],
-        webhooks=sorted({one.metadata.name for one in asked if is_kueues(one)}),
-        manager=await other_manager(client, clock, configuration, said),
+        webhooks=sorted({one.metadata.name for one in configurations if is_kueues(one)}),
+        manager=await other_manager(client, clock, configuration, report),
         idle=frameworks_without_effect(configuration),
         variants=configuration.features.enabled("ConcurrentAdmission"),
     )

@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 def asking(client: Client) -> Authorizer:
-    """Return an authorizer that asks the API server, which knows all roles."""
+    """Return an authorizer that asks the API server whether a user may do something."""
 
     async def authorize(access: Access, version: str) -> None:
         review = await client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=_question(access, version)))
@@ -98,7 +98,7 @@ class VisibilityServer:
         self._authorize = authorize
 
     async def answer(self, request: Request, user: User) -> Response:
-        """Return the answer. Raises `ApiError`, `TransportError`."""
+        """Return the answer to a user's request. Raises `ApiError`, `TransportError`."""
         target = parse_path(request.path)
         verb = verb_of(request, target)
         await self._authorize(access_of(request, user, target, verb), target.version if target else "")
@@ -164,11 +164,11 @@ def visibility(
     certificates: Certificates,
     settings: Configuration,
     replica: Replica,
-    said: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> AbstractAsyncContextManager[None]:
-    """Serve until the end of the context, once the replica leads and has a certificate.
+    """Serve the visibility API until the end of the context, once the replica leads and has a certificate.
 
-    said: called with the address.
+    report: called with the address.
     """
     manager.add(Bundles(manager, certificates, replica.began, TOLD))
     proxies = _Proxies(manager)
@@ -180,12 +180,15 @@ def visibility(
             context.verify_mode = ssl.CERT_OPTIONAL  # probes show no certificate, and get 401
             context.load_verify_locations(cadata=proxy.authorities.encode("ascii", "replace").decode())
             async with serving(where, {"/": handler(server, proxy)}, context, ANY) as port:
-                said(f"visibility API at port {port}")
+                report(f"visibility API at port {port}")
                 with replica.selected():
                     await proxies.until_other_than(proxy)
 
     async def attempt(proxy: FrontProxy, server: VisibilityServer) -> None:
-        """Serve for as long as possible; an invalid authority or a used port may be corrected later."""
+        """Serve for as long as this front proxy is valid.
+
+        An invalid authority or a port in use is logged, because an administrator may correct it later.
+        """
         try:
             await serve_for(proxy, server)
         except OSError as error:
