@@ -38,7 +38,7 @@ NEVER = End(inf, sure=True)
 def expected_end(pod: Pod, started: float, carried: End | None = None) -> End | None:
     """Return when a pod that started at `started` ends; None if that is unknown.
 
-    carried: the end of its Job or group.
+    carried: the end that the pod's Job or group defines; None if it defines none.
     """
     own = end_of(pod.metadata, pod.spec.active_deadline_seconds, started)
     end = own if carried is None else carried if own is None else min(own, carried, key=lambda one: one.at)
@@ -70,7 +70,7 @@ def _read_expected_duration(meta: ObjectMeta) -> float | None:
 
 
 def _read_time_limit(meta: ObjectMeta) -> int | None:
-    """Return Kueue's limit on the run time, after which Kueue ends the workload."""
+    """Return the maximum run time of Kueue's label in seconds, after which Kueue ends the workload; None without."""
     label = MAX_EXEC_TIME_SECONDS_LABEL
     text = meta.labels.get(label) or meta.annotations.get(label, "")
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0

@@ -1,7 +1,7 @@
-"""Track the running gangs as arrays, change by change: their node use, start and end.
+"""Track the node use, start and end of the running gangs, as arrays that are updated change by change.
 
-A reservation needs the use of all running gangs, whenever room comes free. Of 100,000 pods the ledger reads only those
-again whose gang has changed.
+A reservation needs the use of all running gangs whenever room becomes free. With 100,000 running pods, the ledger reads
+again only the pods of gangs that have changed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,11 +29,11 @@ _GONE = 1000
 
 
 class Running(Struct, frozen=True):
-    """A running gang, or a single pod.
+    """A running gang, or a running pod without a gang.
 
-    pods: UIDs.
-    started: by the clock of `now`.
-    end: None if it is unknown.
+    pods: the UIDs of its pods.
+    started: when it started, in seconds of the caller's clock.
+    end: when it ends; None if that is unknown.
     """
 
     pods: Sequence[str]
@@ -42,7 +42,7 @@ class Running(Struct, frozen=True):
 
 
 class Terms(Struct, frozen=True, eq=False):
-    """The number, start and end (NaN: unknown) of each gang, and whether its end is sure."""
+    """The number, start and end (NaN: unknown) of each gang, as arrays, and whether its end is sure."""
 
     numbers: Ints
     started: Floats
@@ -51,7 +51,7 @@ class Terms(Struct, frozen=True, eq=False):
 
 
 class Ledger:
-    """The running gangs, by key, with the amounts that each used when it was last set."""
+    """The running gangs, by key, with the node use of each at the time of its last `set`."""
 
     def __init__(self) -> None:
         self._gangs: dict[str, tuple[int, int, int]] = {}  # the number of each gang, and the range of its pods
@@ -111,7 +111,7 @@ class Ledger:
         return Terms(numbers, started, ends, sure > 0)
 
     def holdings(self, capacity: Capacity, numbers: Ints) -> Holdings:
-        """Return the node use of these gangs, in their order. Pods on removed nodes use nothing."""
+        """Return the node use of the gangs with these numbers, in this order. Pods on removed nodes use nothing."""
         place = np.full(self._terms.shape[1] + 1, -1, np.int64)  # the last entry is for removed pods
         place[numbers] = np.arange(len(numbers))
         index = self._find_indexes(capacity)
@@ -163,7 +163,7 @@ def _tabulate_amounts(amounts: Iterable[Amounts], capacity: Capacity) -> Ints:
 
 
 def _renumber(names: dict[T, int], pods: Ints, row: int) -> dict[T, int]:
-    """Return the names that pods refer to, numbered from 0, and write the new numbers into the row of the pods."""
+    """Return the names that the row still refers to, numbered from 0; write the new numbers into the row."""
     used, pods[row] = np.unique(pods[row], return_inverse=True)
     known = list(names)
     return {known[number]: new for new, number in enumerate(used.tolist())}

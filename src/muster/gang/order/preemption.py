@@ -63,14 +63,17 @@ Displacing = Callable[[Ints, frozenset[str]], Placement | Refusal]
 
 
 class Preemption(Struct, frozen=True):
-    """The victims, by gang, and the placement of the gang without them. With no victims, waiting suffices."""
+    """The victims of a preemption, by gang, and the placement of the preempting gang without them.
+
+    Without victims, the gang only has to wait until pods that are being deleted are gone.
+    """
 
     victims: Mapping[str, tuple[str, ...]]
     placement: Placement
 
 
 class Protected(Struct, frozen=True):
-    """The refusal of a gang that would fit only without pods that these budgets protect."""
+    """The result for a gang that could start only if pods of these budgets were evicted."""
 
     budgets: tuple[str, ...]
 
@@ -87,11 +90,12 @@ def preempt(
     leaving: frozenset[str] = frozenset(),
     budgets: Sequence[Budget] = (),
 ) -> Preemption | Protected | Refusal:
-    """Return the victims that let a gang start, with its placement; or why there is no way.
+    """Return the victims that let a gang start, with its placement; or why no preemption helps.
 
-    pods: the pods to place.
-    placing: places them.
-    strength: see the function `strength`.
+    pods: how many pods of each shape the gang places.
+    placing: tries to place them, given the room that is taken and the pods treated as gone.
+    strength: the gang's strength, as the function `strength` computes it.
+    candidates: the gangs that may be preempted.
     taken: the room kept for other gangs, less the use of the pods in `leaving`.
     leaving: the pods that are being deleted already.
     """
@@ -121,7 +125,7 @@ def preempt(
 def strength(pods: Iterable[Pod]) -> int | None:
     """Return the strength of a gang of these pods; None if it preempts no gang.
 
-    It preempts gangs of less resistance.
+    A gang preempts gangs whose resistance is below its strength.
     """
     pods = list(pods)
     if any(pod.spec.preemption_policy == "Never" for pod in pods):
@@ -140,7 +144,11 @@ def resistance(pods: Iterable[Pod]) -> int | None:
 
 
 def protected_until(pod: Pod, started: float, least: float) -> float:
-    """Return the time until which a pod is not preempted. least: the time that every pod may run, in seconds."""
+    """Return the time until which a pod is not preempted.
+
+    started: when the pod started.
+    least: the minimum run time of every pod, in seconds.
+    """
     text = pod.metadata.annotations.get(COOLDOWN_ANNOTATION, "0s")
     try:
         return started + max(least, durations.seconds(text))
@@ -149,7 +157,7 @@ def protected_until(pod: Pod, started: float, least: float) -> float:
 
 
 class _Bundle(Struct, frozen=True, eq=False):
-    """Pods of a gang that are preempted together: one pod of its surplus, or all pods that it needs."""
+    """A set of pods of one gang that are preempted together: one surplus pod, or all pods that the gang needs."""
 
     gang: Candidate
     pods: tuple[str, ...]
@@ -244,9 +252,10 @@ def _sum_freed(capacity: Capacity, bundles: Iterable[_Bundle]) -> Ints:
 
 
 class _Room:
-    """The number of pods of each shape that fit on each node, updated while victims are put back.
+    """The count of pods of each shape that fit on each node, updated while victims are put back.
 
-    Each shape is counted as if it were alone. So "does not fit" is certain; "fits" is certain only for a single shape.
+    Each shape is counted as if it were the only one. So "does not fit" is certain; "fits" is certain only for a single
+    shape.
     """
 
     def __init__(self, capacity: Capacity, pods: Mapping[Shape, int], taken: Ints) -> None:
@@ -279,7 +288,7 @@ class _Room:
                     free[node] -= sign * amount
 
     def _count_lost(self, shape: Shape, nodes: Iterable[int]) -> dict[int, int]:
-        """Return, for these nodes, how many pods of the shape no longer fit."""
+        """Return, by node, how many pods of the shape fitted there before and do not fit any more."""
         fits, rows = self._fits[shape], [(self._free[resource], wanted) for resource, wanted in shape.requests]
         now = {node: max(0, min(free[node] // wanted for free, wanted in rows)) for node in nodes if fits[node]}
         return {node: fits[node] - count for node, count in now.items() if count < fits[node]}
@@ -400,5 +409,8 @@ class _Reprieve:
         return isinstance(self._placing(taken, self._find_away(back)), Placement)
 
     def _find_away(self, back: Iterable[_Bundle]) -> frozenset[str]:
-        """Return the pods still away once these bundles are back. If only room matters, the set stays the same."""
+        """Return the pods that stay treated as gone after these bundles are put back.
+
+        If only room matters to the gang, return the same set as before.
+        """
         return self._away if self._by_room else self._away - _collect_pods(back)

@@ -22,7 +22,7 @@ _LEAST = -(2**31)
 
 
 def rivals(behind: Iterable[Candidate]) -> list[Candidate]:
-    """Return broken gangs as the first candidates for preemption: each is preempted whole, the last one first.
+    """Return broken gangs as candidates for preemption, each as a whole, the last one first.
 
     behind: the broken gangs that come after the gang to be completed, in their order.
     """

@@ -130,7 +130,10 @@ def ends_in_time(reservation: Reservation, end: End | None) -> bool:
 
 
 def passed(reservation: Reservation, passing: Passing, taken: Ints) -> Reservation:
-    """Return the reservation after a gang has passed the head and uses this room."""
+    """Return the reservation after a gang has passed the head.
+
+    passing: why it was allowed to pass. taken: the room that it uses.
+    """
     match passing:
         case Passing.IN_TIME:
             return replace(reservation, room=reservation.room - taken)
@@ -143,7 +146,8 @@ def passed(reservation: Reservation, passing: Passing, taken: Ints) -> Reservati
 class _Releases(Struct, frozen=True, eq=False):
     """The running gangs, sorted by when they end and free their room.
 
-    holdings: gangs whose end is known, by their end; then the others that the head waits for; then the rest.
+    holdings: the node use of the gangs: first those whose end is known, by their end; then the others that the head
+    waits for; then the rest.
     times: the known ends.
     waited: how many gangs the head waits for.
     """
@@ -154,9 +158,10 @@ class _Releases(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, capacity: Capacity, running: Ledger, held_since: float | None, now: float) -> Self:
-        """Return the releases of a ledger.
+        """Sort the running gangs of a ledger.
 
-        In a hold the head waits for gangs that started before it, and for gangs whose end is sure.
+        held_since: when the hold began. In a hold the head waits only for gangs that started before it, and for gangs
+        whose end is sure. None without a hold: the head waits for all gangs.
         """
         terms = running.terms()
         known, expected = ~np.isnan(terms.ends), terms.ends.copy()
@@ -180,7 +185,7 @@ class _Releases(Struct, frozen=True, eq=False):
         return self.holdings.freed(bisect_right(self.times, time))
 
     def shadow(self, placing: Placing, now: float) -> float | None:
-        """Return the end after which the head fits, found by bisection; None if none of the known ends suffices."""
+        """Return the earliest known end after which the head fits; None if the head fits after none of them."""
 
         def fits(ended: int) -> bool:
             return not isinstance(placing(self.holdings.freed(ended)), Refusal)
@@ -190,7 +195,10 @@ class _Releases(Struct, frozen=True, eq=False):
 
 
 def _expect_end(end: float, now: float) -> float:
-    """Return when a gang is expected to end: an overdue gang gets a grace, doubled until that end is ahead."""
+    """Return when a gang is expected to end: at `end`, or later if it is overdue.
+
+    An overdue gang gets a grace time, doubled until the new end lies in the future.
+    """
     if end > now:
         return end
     grace = _GRACE
@@ -200,7 +208,10 @@ def _expect_end(end: float, now: float) -> float:
 
 
 def _steady_shadow(shadow: float, before: float | None, now: float) -> float:
-    """Return the shadow time: later if necessary; earlier only if the gain is worth a change."""
+    """Return the shadow time to use. It moves to an earlier time only if the gain is worth a change.
+
+    shadow: the newly computed time. before: the one used so far; None if there is none.
+    """
     if before is None or not shadow < before:
         return shadow
     return before if before - shadow <= _STEADY * (before - now) else shadow
