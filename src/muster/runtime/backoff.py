@@ -12,9 +12,10 @@ _MOST_DOUBLINGS = 40
 
 
 class Backoff(Struct, frozen=True):
-    """Delays from `first` to `limit` seconds that double with each failure; the upper half of each delay is random.
+    """A sequence of delays that doubles with each failure, from `first` to `limit` seconds.
 
-    Every delay lies between `first` and `limit`, and even at the limit two waiters seldom wake together.
+    The upper half of each delay is random. Every delay lies between `first` and `limit`, and even at the limit two
+    waiters seldom wake together.
     """
 
     first: float

@@ -1,8 +1,9 @@
-"""Decides what an informer knows of the server's objects: the pure half, which applies each answer to a cache.
+"""Applies a server's answers to a cache of its objects: the pure half of an informer.
 
 Invariants
 - After `listed` the cache holds what the list held; after `observed`, that plus the events, in order.
-- Every difference is reported exactly once, as (old, new); an object replaced by one of another uid is two differences.
+- Every difference is reported exactly once, as (old, new). An object that another object of the same name replaces is
+  two differences.
 - Versions of one resource are comparable numbers (kubernetes KEP-5504). An event older than what was already seen is
   late or a repetition and changes nothing. Versions that are not numbers are taken in the order of their arrival.
 - Nothing here waits, asks for the time or talks to a server.
@@ -31,7 +32,7 @@ IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
 
 
 class Cache(Generic[T]):
-    """Objects by key and by the values of the index functions, iterated in order of first insertion."""
+    """A map of objects by key, with indexes. It iterates in the order of first insertion."""
 
     def __init__(self, indexes: Mapping[str, IndexFunction[T]]) -> None:
         self._objects: dict[str, T] = {}
@@ -55,7 +56,7 @@ class Cache(Generic[T]):
         return iter(self._objects)
 
     def by(self, index: str, value: str) -> list[T]:
-        """Return the objects that have that value in the index."""
+        """Return the objects for which this index has that value."""
         return list(self._indexes[index].get(value, {}).values())
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
@@ -73,7 +74,7 @@ class Cache(Generic[T]):
                 index.setdefault(value, {})[key] = obj
 
     def put(self, key: str, obj: T) -> T | None:
-        """Store an object and return the one that it replaces."""
+        """Store an object; return the object that had its key before, or None."""
         old = self._objects.get(key)
         self._objects[key] = obj
         for name, function in self._functions.items():
@@ -104,7 +105,7 @@ class Cache(Generic[T]):
 
 
 class Reflector(Generic[T]):
-    """The state of one list-and-watch: what the answers say about the server, and where to resume."""
+    """The state of one list-and-watch: the cache that it fills, and the version at which to resume."""
 
     def __init__(self, cache: Cache[T], transform: Transform) -> None:
         """Start with nothing seen; `transform` gives the form of each object that the cache stores."""
@@ -113,9 +114,11 @@ class Reflector(Generic[T]):
         self.version = ""  # everything up to here has been seen; "" requests a list
 
     def listed(self, items: Iterable[T], version: str) -> list[Change[T]]:
-        """Replace the cache by a full list of reduced objects.
+        """Replace the content of the cache by a full list of objects.
 
-        Return what appeared, changed and went since the last answer.
+        items: the objects in the form that the cache stores.
+        version: the version of the list.
+        Return the changes since the last answer: new, changed and deleted objects.
         """
         current = {key_of(item): item for item in items}
         gone = [key for key in self.cache if key not in current]
@@ -140,10 +143,11 @@ class Reflector(Generic[T]):
         return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
 
     def failed(self, error: ApiError | TransportError) -> None:
-        """Decide, after a stream or request ended with an error, whether the watch can be resumed.
+        """Handle an error that ended a stream or request: keep the version to resume the watch, or forget it.
 
-        A broken connection and a busy server (429, 5xx) keep the position. Any other refusal, above all 410, loses it:
-        what happened in between is unknown. An unreadable event loses it too: the server would only repeat that event.
+        A broken connection and a busy server (429, 5xx) keep the version. After any other refusal, above all 410, the
+        events since then are unknown, so the objects are listed again. They are also listed again after an unreadable
+        event, because the server would only repeat that event.
         """
         if isinstance(error, ApiError):
             resumable = _is_busy(error) and not _is_version_unknown(error)

@@ -61,7 +61,10 @@ def read_certificates(pem: bytes) -> tuple[tuple[x509.Certificate, ...], tuple[s
 
 
 def _certificate(pem: bytes) -> x509.Certificate:
-    """Return the first certificate. Raises `ValueError`, also where the library only warns so far."""
+    """Return the first certificate in a PEM text.
+
+    Raises `ValueError`, also for a certificate about which the library only warns so far.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("error", CryptographyDeprecationWarning)
         try:
@@ -121,7 +124,7 @@ def issued(
 
 
 def renewal_of(certificate: x509.Certificate) -> datetime:
-    """Return the time at which the certificate should be renewed."""
+    """Return when the certificate should be renewed, well before its end."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return start + (end - start) * RENEWAL
 

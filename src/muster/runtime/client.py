@@ -48,7 +48,10 @@ _UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
-    """One change. A BOOKMARK has a resource version and no object, since its partial object lacks required fields."""
+    """One change of an object.
+
+    A BOOKMARK has a resource version and no object, because the server sends none with all required fields.
+    """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: T | None
@@ -69,9 +72,11 @@ class Client:
         limits: Limits | None = None,
         neighbor: Neighbor | None = None,
     ) -> None:
-        """Use `limits` for a server that must not be trusted with our memory and time.
+        """Make a client over a transport.
 
-        neighbor: the server behind the transport, if it is in this process; the client's objects are then shared.
+        limits: the limits for a server that must not be trusted with our memory and time; None for none.
+        neighbor: the server behind the transport, if it is in this process. The client then shares decoded objects with
+        it.
         """
         self.transport = transport
         self._limits = limits
@@ -136,8 +141,8 @@ class Client:
 
         `transform` is applied to each object before its page is dropped.
 
-        When the server forgets the revision in the middle (410), the client lists once more: in a single request if
-        there are no limits.
+        If the server forgets the revision before the last page (410), the client lists once more: in a single request
+        if there are no limits.
         """
         items: list[T] = []
         continue_, size, empty, limits = "", 0, 0, self._limits
@@ -219,7 +224,11 @@ class Client:
         dry_run: bool = False,
         force: bool = False,
     ) -> T:
-        """Patch an object. With `metadata.resourceVersion` or `uid` in a merge patch, a conflict is a 409."""
+        """Patch an object.
+
+        If a merge patch contains `metadata.resourceVersion` or `uid`, the server refuses it (409) for another version
+        or object.
+        """
         query = self._manager | _query(dryRun="All" if dry_run else "", force="true" if force else "")
         path = _path(kind, name, namespace, subresource)
         try:
@@ -238,8 +247,9 @@ class Client:
         type: str = MERGE_PATCH,
         subresource: str = "",
     ) -> T:
-        """Patch this very object, with `lock` only in the version that was read.
+        """Patch an object only if the server's object has the same UID.
 
+        lock: also require the resourceVersion that was read.
         Raises `ApiError` (NotFound, Conflict).
         """
         meta = meta_of(obj)
@@ -256,7 +266,10 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
     ) -> T:
-        """Edit this very object, within lists too, by a JSON patch. Raises as `patch_object` with `lock`."""
+        """Apply a JSON patch, which can also edit within lists, only if UID and resourceVersion are unchanged.
+
+        Raises `ApiError` (NotFound, Conflict).
+        """
         meta = meta_of(obj)
         guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version}
         edits = [guard, *operations]
@@ -275,7 +288,10 @@ class Client:
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> None:
-        """Request deletion; returns when the request is stored. Raises `ApiError` (NotFound, Conflict)."""
+        """Request the deletion of an object; return when the request is stored. Raises `ApiError` (NotFound, Conflict).
+
+        uid, resource_version: delete the object only if it has these; None for any.
+        """
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
@@ -284,12 +300,15 @@ class Client:
         await self._send("DELETE", _path(kind, name, namespace), {}, msgspec.json.encode(options))
 
     async def delete_object(self, kind: Kind[T], obj: T, *, grace_period_seconds: int | None = None) -> None:
-        """Request the deletion of this very object. Raises `ApiError` (NotFound, Conflict)."""
+        """Request the deletion of an object if the server's object has the same UID.
+
+        Raises `ApiError` (NotFound, Conflict).
+        """
         meta = meta_of(obj)
         await self.delete(kind, meta.name, meta.namespace, grace_period_seconds=grace_period_seconds, uid=meta.uid)
 
     async def post(self, kind: Kind[Any], name: str, namespace: str, subresource: str, body: Mapping[str, Any]) -> None:
-        """Create a subresource: `binding`, `eviction`."""
+        """Create a subresource of an object, such as `binding` or `eviction`."""
         path = _path(kind, name, namespace, subresource)
         await self._send("POST", path, dict(self._manager), msgspec.json.encode(body))
 
@@ -327,9 +346,9 @@ def _path(kind: Kind[Any], name: str, namespace: str, subresource: str = "") -> 
 
 
 def _conflict_with_another(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
-    """Return the conflict behind a refusal to change a uid.
+    """Return a Conflict error if the server refused (422) to change a UID; otherwise None.
 
-    The object that was meant is gone, and another has its name.
+    The refusal means that the object is gone, and that another object has its name.
     """
     details = error.status.details
     if error.code != 422 or details is None or not any(cause.field == "metadata.uid" for cause in details.causes):
@@ -410,7 +429,7 @@ def _read_event(kind: Kind[T], type_: EventType, body: B, decode: Callable[[Kind
 
 
 class _Splitter:
-    """A splitter of pieces of any size into lines, in time proportional to their size."""
+    """A splitter that turns pieces of any size into lines, in time proportional to their size."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -432,7 +451,7 @@ class _Splitter:
         return list(filter(None, lines))
 
     def take_rest(self) -> bytes:
-        """Take what has come of the unfinished line; its remainder will look like a line of its own."""
+        """Return and forget the beginning of an unfinished line. The remainder will look like a line of its own."""
         rest = b"".join(self._rest)
         self._rest, self.size = [], 0
         return rest
@@ -460,9 +479,9 @@ def _unreadable_answer(kind: Kind[Any], body: bytes, error: Exception) -> Transp
 
 
 def error_of(response: Response, method: str = "GET", path: str = "") -> ApiError:
-    """Return the `ApiError` in a refused response, made from the HTTP status where the body is no Status.
+    """Return the `ApiError` for a refused response. Without a Status in the body, it is made from the HTTP status.
 
-    `path` is the requested path; a server that does not serve it names no kind.
+    path: the requested path. A server that does not serve the path names no kind.
     """
     try:
         status = msgspec.json.decode(response.body, type=Status)

@@ -38,12 +38,12 @@ _REPORTED_TASKS = 50
 
 
 def boot_nanoseconds() -> int:
-    """Return the time since the machine was started, sleep included: all processes of the machine see the same."""
+    """Return the nanoseconds since the machine was started, including sleep. All processes get the same time."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class VirtualClock:
-    """The clock of a loop made by `run_virtual`: time passes only while every task waits."""
+    """The clock of an event loop made by `run_virtual`. Time passes only while every task waits."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._start = start
@@ -53,7 +53,7 @@ class VirtualClock:
         return self._start + timedelta(seconds=self.monotonic())
 
     def set_ahead(self, seconds: float) -> None:
-        """Set the time of day ahead or back, as an administrator does; `monotonic` goes on."""
+        """Set the time of day ahead (or back, if negative), as an administrator does. `monotonic` does not change."""
         self._start += timedelta(seconds=seconds)
 
     def monotonic(self) -> float:
@@ -66,15 +66,15 @@ class VirtualClock:
 
 
 class DeadlockError(RuntimeError):
-    """Every task waits for something that can no longer happen."""
+    """Every task waits for an event that can no longer happen."""
 
 
 class StandstillError(RuntimeError):
-    """Tasks wake each other for ever, and time does not pass."""
+    """Tasks wake each other for ever, so that virtual time does not pass."""
 
 
 class OutsideWorldError(RuntimeError):
-    """A wait for something outside virtual time: a thread, a socket, a pipe, a process."""
+    """A task would wait for something outside virtual time: a thread, a socket, a pipe, a process."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
@@ -87,7 +87,7 @@ class _JumpingSelector(selectors.BaseSelector):
         self._keys: dict[int, selectors.SelectorKey] = {}
 
     def seal(self) -> None:
-        """Refuse every registration from now on; what the loop has registered for itself stays."""
+        """Refuse to register any further file with the selector. The files that the loop itself registered stay."""
         self._sealed = True
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:

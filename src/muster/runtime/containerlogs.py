@@ -23,7 +23,7 @@ _RECORD = re.compile(rb"(?m)^- (attempt|missing) F (\d+)\n")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive lines with one head, or a part of a line."""
+    """Consecutive lines of a log that were written in one piece: same time, same stream. Or a part of one long line."""
 
     stamp: bytes
     stream: bytes
@@ -38,14 +38,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A record that the log from here on is of this attempt, counted from 0."""
+    """A record in a log: all lines from here on are of this attempt of the container, counted from 0."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A record that so many bytes of text were logged at this place and are lost."""
+    """A record in a log: this many bytes of text were logged here and are lost."""
 
     bytes: int
 
@@ -53,9 +53,10 @@ class Missing:
 class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
     """A deleted pod of a Job or a JobSet whose logs are kept.
 
-    rank: its index in the Job, or the last part of its name. created: its creation time, RFC 3339.
-    containers: the numbers of the runs that have logs, in order.
-    role, job_index: of a JobSet, which Job the pod was of.
+    rank: the pod's index in the Job, or the last part of its name.
+    created: its creation time, RFC 3339.
+    containers: by container, the numbers of the runs that have logs, in order.
+    role, job_index: for a pod of a JobSet, which of its Jobs the pod belonged to.
     """
 
     name: str

@@ -39,19 +39,19 @@ log = logging.getLogger(__name__)
 
 
 class ControllerObserver(QueueObserver, Protocol):
-    """A receiver of a controller's events for metrics; `muster.runtime.metrics` has one."""
+    """A receiver of a controller's events, for metrics. `muster.runtime.metrics` implements it."""
 
     def attach(self, queue: WorkQueue, workers: int) -> None:
         """Observe the controller's queue, whose depth may be read at any time, and its number of workers."""
         ...
 
     def reconciled(self, result: Outcome, seconds: float) -> None:
-        """Count one ended reconcile."""
+        """Count one reconcile that has ended."""
         ...
 
 
 class Controller:
-    """A caller of `reconcile` for every queued key: one at a time per key, `workers` at a time in all."""
+    """A queue of keys, with workers that call `reconcile`: one call at a time per key, `workers` calls in all."""
 
     def __init__(
         self,
@@ -86,10 +86,12 @@ class Controller:
         priority: int = 0,
         gather: float = 0.0,
     ) -> None:
-        """Queue the keys that an object maps to (its own by default), before and after each of its changes.
+        """Queue keys whenever an object of the informer changes.
 
-        `when(old, new)` says whether a change is of interest. All changes for a key within `gather` seconds cause one
-        reconcile.
+        keys: returns the keys that an object maps to, by default its own key. It is called for the old and the new
+        state.
+        when: returns whether a change, as (old, new), matters; by default every change does.
+        gather: the delay in seconds, so that several changes for one key cause one reconcile.
         """
         keys_of = keys or _own_key
 
@@ -183,7 +185,7 @@ class Controller:
 
 
 def _is_behind(error: Exception, delay: float) -> bool:
-    """Return whether the error only shows that our cache is stale: the written object changed, is going or is gone."""
+    """Return whether the error is expected because our cache is stale: the written object changed or was deleted."""
     if not isinstance(error, ApiError):
         return False
     return (

@@ -58,7 +58,7 @@ def _rest_of(main: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
 
 
 async def enter_loop() -> None:
-    """Go on inside an event loop."""
+    """Make sure that the rest of the calling coroutine runs inside an event loop."""
     if not has_loop():
         await _ask_for_loop()
 
@@ -75,9 +75,10 @@ async def await_all(
 @overload
 async def await_all(*reads: Coroutine[Any, Any, T]) -> Sequence[T]: ...
 async def await_all(*reads: Coroutine[Any, Any, Any]) -> Sequence[Any]:
-    """Return the results of all reads, which run at once where a loop runs. Raises the error of the first that failed.
+    """Return the results of all reads, in order, which run concurrently if a loop runs.
 
-    First is the order of the arguments, so that the error does not depend on which answer comes first.
+    Raises the error of the first read that failed: first in the order of the arguments, so that the error does not
+    depend on which answer comes first.
     """
     if not has_loop():
         try:
@@ -95,7 +96,7 @@ async def await_all(*reads: Coroutine[Any, Any, Any]) -> Sequence[Any]:
 
 
 def make_slots(most: int) -> AbstractAsyncContextManager[None]:
-    """Return a context that so many tasks may be in at a time; without a loop there is one task."""
+    """Return a context that at most this number of tasks may be in at a time. Without a loop there is only one task."""
     if not has_loop():
         return nullcontext()
     import asyncio
@@ -104,9 +105,9 @@ def make_slots(most: int) -> AbstractAsyncContextManager[None]:
 
 
 def call_later(seconds: float, callback: Callable[[], object]) -> Callable[[], object]:
-    """Call a function after some seconds, and return what cancels that.
+    """Call a function after some seconds; return a function that cancels the call.
 
-    Without a loop a signal interrupts the main thread for it. Only one such call may be waiting.
+    Without a loop, a signal interrupts the main thread to make the call. Then only one such call may be pending.
     """
     if has_loop():
         import asyncio

@@ -7,9 +7,9 @@ from muster.runtime.transport import Response
 
 
 class Inbound(Protocol):
-    """A received request whose body may still be to come.
+    """A received HTTP request. Its body may not have arrived yet.
 
-    path: not percent-encoded.
+    path: the decoded path.
     length: the declared length of the body; None if the request declares none.
     """
 

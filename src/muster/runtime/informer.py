@@ -33,23 +33,23 @@ log = logging.getLogger(__name__)
 
 
 class Outage:
-    """An outage of a server, shared by the informers that follow it. reported: whether it was logged."""
+    """The state of a server's outage, which the informers of that server share. reported: whether it was logged."""
 
     def __init__(self) -> None:
         self.reported = False
 
 
 class Informer(Generic[T]):
-    """A live copy of the objects of one kind, in one namespace or all, that match the selectors.
+    """A live copy of the objects of one kind that match the selectors, in one namespace or all.
 
     Objects are shared and must not be changed. Handlers run on the loop, must be quick and must not fail; an exception
     of a handler ends the informer.
 
-    optional: while the server does not serve the kind there are no objects; without it, the informer waits for the
-    kind.
-    transform: gives the form of each object that the cache stores.
-    heard: called with None whenever a watch has begun, and with each error; without it, errors are logged.
-    outage: shared with the informers that follow the same server.
+    optional: whether the kind may be missing on the server. An optional informer then has no objects; any other
+    informer waits for the kind.
+    transform: returns the form in which the cache stores an object.
+    heard: called with None whenever a watch has begun, and with each error. Without it, errors are logged.
+    outage: shared with the other informers of the same server.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Informer(Generic[T]):
         self._failures = 0
 
     def get(self, key: str) -> T | None:
-        """Return the object with that key, as last seen."""
+        """Return the object with that key from the cache."""
         return self._cache.get(key)
 
     def all(self) -> list[T]:
@@ -103,11 +103,11 @@ class Informer(Generic[T]):
 
     @property
     def version(self) -> str:
-        """The resource version up to which everything has been seen; "" if the next request is a list."""
+        """The resource version up to which all changes are in the cache; "" if the next request is a list."""
         return self._reflector.version
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Add one more index, at any time. Adding the same one twice is fine."""
+        """Add one more index, at any time. Adding the same index again has no effect."""
         self._cache.add_index(name, function)
 
     def on_change(self, handler: Callable[[T | None, T | None], None]) -> None:
@@ -143,12 +143,12 @@ class Informer(Generic[T]):
     async def _list(self) -> None:
         page = await self._client.list(self.kind, **self._where, transform=self._transform)
         changes = self._reflector.listed(page.items, page.metadata.resource_version)
-        await self._tell(changes)
+        await self._call_handlers(changes)
         self.synced.set()
 
     async def _is_not_served(self) -> None:
         log.debug("%s: not served, asked for again", self.kind.resource)
-        await self._tell(self._reflector.listed((), ""))
+        await self._call_handlers(self._reflector.listed((), ""))
         self.synced.set()
         self._begun()
 
@@ -185,7 +185,7 @@ class Informer(Generic[T]):
             message = f"watch of {self.kind.resource}: nothing heard for {SILENCE_SECONDS:g} s"
             raise TransportError(message) from error
 
-    async def _tell(self, changes: list[Change[T]]) -> None:
+    async def _call_handlers(self, changes: list[Change[T]]) -> None:
         # A handler that is added meanwhile has been called for the new state already.
         handlers = tuple(self._handlers)
         for number, (old, new) in enumerate(changes, 1):

@@ -14,9 +14,10 @@ _Branch: TypeAlias = "OrderedDict[Hashable, Any]"
 
 
 class Lanes(Generic[T]):
-    """Things in the order in which they are served: the first of each lane in turn.
+    """A queue that serves its lanes in turn, one item at a time.
 
-    A lane that comes back after it was empty has its turn last. All lanes of one `Lanes` are equally deep.
+    A lane that comes back after it was empty gets the last turn. The lane of an item is a path; all lanes of one
+    `Lanes` have paths of equal length.
     """
 
     def __init__(self) -> None:
@@ -24,11 +25,11 @@ class Lanes(Generic[T]):
         self._count = 0
 
     def __len__(self) -> int:
-        """How many things wait."""
+        """Return how many items wait."""
         return self._count
 
     def add(self, lane: Lane, thing: T) -> None:
-        """Add a thing to the end of a lane."""
+        """Add an item to the end of a lane."""
         branch = self._lanes
         for name in lane[:-1]:
             branch = branch.setdefault(name, OrderedDict())
@@ -36,16 +37,16 @@ class Lanes(Generic[T]):
         self._count += 1
 
     def pop(self, is_wanted: Callable[[T], bool]) -> T | None:
-        """Remove and return the next wanted thing, and drop those before it in its lane.
+        """Remove and return the next wanted item; None if no wanted item waits.
 
-        Return None if nothing wanted waits.
+        Unwanted items before it in its lane are dropped.
         """
         return self._pop_from(self._lanes, is_wanted)
 
     def keep(self, is_kept: Callable[[T], bool]) -> None:
-        """Drop all other things; the order stays."""
+        """Drop all items for which `is_kept` returns false. The order of the others stays."""
         self._count = 0
-        self._lanes = self._kept_of(self._lanes, is_kept)
+        self._lanes = self._filter_branch(self._lanes, is_kept)
 
     def _pop_from(self, branch: _Branch, is_wanted: Callable[[T], bool]) -> T | None:
         while branch:
@@ -68,11 +69,11 @@ class Lanes(Generic[T]):
                 return thing
         return None
 
-    def _kept_of(self, branch: _Branch, is_kept: Callable[[T], bool]) -> _Branch:
+    def _filter_branch(self, branch: _Branch, is_kept: Callable[[T], bool]) -> _Branch:
         kept: _Branch = OrderedDict()
         for name, waiting in branch.items():
             if isinstance(waiting, OrderedDict):
-                left: Any = self._kept_of(waiting, is_kept)
+                left: Any = self._filter_branch(waiting, is_kept)
             else:
                 left = deque(filter(is_kept, waiting))
                 self._count += len(left)

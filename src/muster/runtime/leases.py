@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class LeadershipLostError(Exception):
-    """A lease that could not be renewed in time, or that another candidate has taken."""
+    """A leader could not renew its Lease in time, or another candidate has taken the Lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,10 @@ class Timing:
 
 
 def claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, timing: Timing) -> LeaseSpec | None:
-    """Return the spec to write to hold the lease, or None while another candidate holds it.
+    """Return the spec with which a candidate takes or renews the Lease; None while another candidate holds it.
 
-    `unchanged` is for how many seconds the candidate has seen the Lease as it is.
+    lease: the present Lease; None if there is none.
+    unchanged: for how many seconds the candidate has seen the Lease without a change.
     """
     spec = lease.spec if lease else LeaseSpec()
     mine = spec.holder_identity == identity
@@ -78,7 +79,7 @@ def claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, t
 
 
 class Election:
-    """One candidate for one Lease."""
+    """One candidate's part in the election for one Lease."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Whether no other candidate can have the lease now, nor will before a request sent now has arrived."""
+        """Whether this candidate leads, for long enough that a request sent now arrives before another can lead."""
         return self._renewed_at is not None and self._clock.monotonic() < self._renewed_at + self._timing.renew_limit
 
     def fence(self, transport: Transport) -> Transport:
@@ -123,7 +124,7 @@ class Election:
         Raises `LeadershipLostError` when the lease is lost; the work has been cancelled and has ended by then.
         """
         while not await self._try():
-            await self._clock.sleep(self._until_next_look())
+            await self._clock.sleep(self._seconds_until_next_try())
         log.info("%s leads (%s/%s)", self.identity, self._namespace, self._name)
         working = asyncio.create_task(work(), name=f"work-of-{self.identity}")
         renewing = asyncio.create_task(self._renew(), name=f"lease-of-{self.identity}")
@@ -142,8 +143,8 @@ class Election:
         renewing.result()
         raise LeadershipLostError(f"{self.identity} could not renew lease {self._namespace}/{self._name} in time")
 
-    def _until_next_look(self) -> float:
-        """Return the seconds to the next try; where another holds the Lease, no longer than until it expires."""
+    def _seconds_until_next_try(self) -> float:
+        """Return the seconds until the next try to take the Lease: at the latest until just after it expires."""
         if self._seen is None or not self._seen.spec.holder_identity:
             return self._random.jitter(self._timing.retry, _JITTER)
         pause = self._random.jitter(self._timing.retry / _LOOKS, _LOOK_JITTER)
@@ -184,7 +185,7 @@ class Election:
     async def _claim_lease(self) -> bool:
         """Read the Lease and write it if this candidate may hold it; return whether it does."""
         started = self._clock.monotonic()
-        await self._look()
+        await self._read_lease()
         spec = claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
         if spec is not None:
             # Not from `started`: only what was sent after now can be seen by others after now.
@@ -195,12 +196,12 @@ class Election:
         return spec is not None and self.leading  # an answer that came too late is useless
 
     def _log_failure(self, problem: str) -> None:
-        """Log a problem once, as long as it stays the same."""
+        """Log a problem, unless it is the one that was logged last."""
         if problem and problem != self._trouble:
             log.warning("lease %s/%s: %s", self._namespace, self._name, problem)
         self._trouble = problem
 
-    async def _look(self) -> None:
+    async def _read_lease(self) -> None:
         lease = await self._client.find(LEASE, self._name, self._namespace)
         if lease and (self._seen is None or self._seen.metadata.resource_version != lease.metadata.resource_version):
             self._seen_at = self._clock.monotonic()

@@ -34,7 +34,10 @@ log = logging.getLogger(__name__)
 
 
 class Runnable(Protocol):
-    """A part with a life: `run` works until `stop` was called (it may finish what it has begun), or forever."""
+    """A component that a `Manager` runs.
+
+    `run` works until `stop` was called, and may finish what it has begun; or it works for ever.
+    """
 
     @property
     def name(self) -> str:
@@ -42,11 +45,11 @@ class Runnable(Protocol):
         ...
 
     async def run(self) -> None:
-        """Work. Returning before `stop` was called is an error."""
+        """Work until `stop`. Returning before `stop` was called is an error."""
         ...
 
     async def stop(self) -> None:
-        """Ask `run` to end soon, and wait for the writes under way."""
+        """Ask `run` to end soon, and wait for its pending writes."""
         ...
 
 
@@ -63,9 +66,10 @@ class Manager:
         transform: Transform = lean,
         stop_limit_seconds: float = STOP_LIMIT_SECONDS,
     ) -> None:
-        """Start empty. `registry` holds the parts' metrics.
+        """Make a manager without parts.
 
-        `transform` gives the form of each object that informers store.
+        registry: holds the metrics of the parts.
+        transform: returns the form in which informers store an object.
         """
         self.client = client
         self.clock = clock
@@ -98,11 +102,13 @@ class Manager:
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
     ) -> Informer[T]:
-        """Return the one informer of that kind, namespace and selectors, with these indexes added.
+        """Return the informer of that kind, namespace and selectors; calls with the same arguments share one.
 
-        An optional informer holds up no start when its kind is not served; one caller that says so is enough.
-        Callers that want only the metadata share the informer of those that want the objects, if they ask before `run`.
-        What is requested later is of a kind that may be forgotten, so it is followed for those callers alone.
+        indexes: are added to the shared informer.
+        optional: whether the start need not wait for a kind that the server does not serve. One caller that says so
+        suffices.
+        Before `run`, callers that want only metadata share the informer of callers that want whole objects. An informer
+        that is requested later has a kind that may be forgotten, so it is not shared in that way.
         """
         where = (namespace, labels, fields)
         informer = self._informers.get((kind, *where))
@@ -115,9 +121,9 @@ class Manager:
         return informer
 
     def _make_follower(self, kind: Kind[Any], where: _Where) -> Informer[Any]:
-        """Return an informer for one more view of some objects.
+        """Return an informer for objects that no informer with the same kind and selectors follows yet.
 
-        A metadata view and an object view share the wider one.
+        If an informer of the same objects exists that sees only their metadata, or sees more, both share the wider one.
         """
         metadata = (kind.seen_as(Object), *where)
         shares = kind.type is not dict and not self._running
@@ -152,13 +158,13 @@ class Manager:
 
     @property
     def awaited(self) -> list[str]:
-        """The resources that still have no first list: the start waits for them."""
+        """The resources without a first list, for which the start waits."""
         unknown = (informer for informer in self._informers.values() if not informer.synced.is_set())
         return sorted({informer.kind.resource for informer in unknown})
 
     @property
     def trouble(self) -> str:
-        """The last failure of the first awaited resource by name; "" if there is none."""
+        """The last failure to list the first of the awaited resources, by name; "" if there is none."""
         unknown = (each for each in self._informers.values() if not each.synced.is_set())
         return next((each.trouble for each in sorted(unknown, key=lambda each: each.kind.resource) if each.trouble), "")
 

@@ -40,7 +40,7 @@ _RECONCILE_BUCKETS = (
 
 
 class Gauges(NamedTuple):
-    """A gauge as it stands at a scrape: a value for each combination of the values of its labels."""
+    """A gauge at the time of a scrape: a value for each combination of label values."""
 
     name: str
     text: str
@@ -49,10 +49,10 @@ class Gauges(NamedTuple):
 
 
 class Registry:
-    """Metrics by name; the same name always gives the same metric."""
+    """The metrics of one part of the process, by name. The same name always gives the same metric."""
 
     def __init__(self, *, process: bool = False) -> None:
-        """Start empty; with `process`, include the numbers of the operating system and the interpreter."""
+        """Make an empty registry. process: include the metrics of the operating system and the interpreter."""
         self._registry = CollectorRegistry(auto_describe=True)
         self._metrics: dict[str, MetricWrapperBase] = {}
         self._series: dict[str, Series[Any]] = {}
@@ -62,17 +62,17 @@ class Registry:
             GCCollector(registry=self._registry)
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        """Return a number that only grows."""
+        """Return the counter with this name: a number that only grows."""
         return self._metric(Counter, name, text, labels)
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        """Return a number that goes up and down."""
+        """Return the gauge with this name: a number that goes up and down."""
         return self._metric(Gauge, name, text, labels)
 
     def histogram(
         self, name: str, text: str, labels: Sequence[str] = (), buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS
     ) -> Histogram:
-        """Return a distribution of observed numbers over buckets."""
+        """Return the histogram with this name: a distribution of observed numbers over buckets."""
         return self._metric(partial(Histogram, buckets=buckets), name, text, labels)
 
     def tallies(self, name: str, text: str, labels: Sequence[str]) -> Series[Tally]:
@@ -84,7 +84,7 @@ class Registry:
         return self._frequent(name, lambda: spreads(name, text, labels, bounds))
 
     def scraped(self, ask: Callable[[], Iterable[Gauges]]) -> None:
-        """Add gauges that are computed at every scrape and cost nothing in between."""
+        """Add gauges that `ask` computes at every scrape."""
         self._registry.register(_Scraped(ask))
 
     def controller(self, name: str) -> "ControllerMetrics":
@@ -169,7 +169,7 @@ class ControllerMetrics:
         )
 
     def attach(self, queue: WorkQueue, workers: int) -> None:
-        """Read this queue at every scrape."""
+        """Read the depth of this queue at every scrape."""
         self._limit.set(workers)
         self._depth.set_function(lambda: len(queue))
         self._active.set_function(lambda: len(queue.working))

@@ -34,15 +34,15 @@ def key_of(obj: Any) -> str:
 
 
 def owner_key(namespace: str, uid: str) -> str:
-    """Return the key of an owner by its UID, in indexes of what it owns.
+    """Return the key under which an index lists the objects that an owner with this UID owns.
 
-    An owner owns objects of its own namespace only. Anybody may name a UID of another namespace.
+    The namespace is part of the key, because any user may name a UID of another namespace as owner.
     """
     return f"{namespace}/{uid}"
 
 
 def own_key(meta: ObjectMeta) -> str:
-    """Return the key under which indexes have what an object owns."""
+    """Return the key under which an index lists the objects that this object owns."""
     return owner_key(meta.namespace, meta.uid)
 
 
@@ -84,9 +84,9 @@ def revision(resource_version: str) -> Revision:
 
 
 def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectReference":
-    """Return a reference to this very object, for events.
+    """Return a reference to an object for Events. It contains UID and version.
 
-    `field_path` names a part of it (`spec.containers{main}`).
+    field_path: a part of the object (`spec.containers{main}`).
     """
     from muster.api.core import ObjectReference  # a client that only reads needs none of these types
 
@@ -103,9 +103,9 @@ def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectReferen
 
 
 def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[str, Any]:
-    """Return the JSON merge patch that makes a part of an object equal to `new`: absent fields are removed.
+    """Return the JSON merge patch that makes a part of an object equal to `new`. Fields that `new` lacks are removed.
 
-    old: the part as it was; fields that are the same are left out.
+    old: the part as it is; fields that are equal are left out of the patch.
     """
     patch: dict[str, Any] = {}
     written: dict[str, Any] = msgspec.to_builtins(new)

@@ -1,9 +1,9 @@
-"""Remembers a controller's own writes until its caches show them: else it would decide the same again.
+"""Remembers a controller's own writes until its caches show them. Otherwise the controller would decide the same again.
 
-Either the controller decides nothing before it has seen all of them (`Expectations`: a second pod would be created for
-an index), or the write counts until it is seen (`MutationCache`: quota is given in quick succession). Versions of one
-resource are comparable (kubernetes KEP-5504), so one version stands for any number of writes, and a list after a
-lost watch answers the question like an event.
+Either the controller decides nothing before its caches show all writes (`Expectations`: otherwise a second pod would be
+created for an index), or the written state counts until the cache shows it (`MutationCache`: quota is given in quick
+succession). Versions of one resource are comparable (kubernetes KEP-5504), so one version stands for any number of
+writes. A list after a lost watch shows the writes as well as events do.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class Expectations(Struct):
-    """The controller's own writes to one object and its dependents, which the caches must show before it decides again.
+    """The writes to one object and its dependents that a controller's caches must show before it decides again.
 
     Kubernetes has the same since 1.36. A deletion has no revision, so the cache must observe the deletion itself.
 
     owner: the revision of the last write to the object.
     dependents: the newest revision of the writes to dependents.
     going: the UIDs of dependents whose deletion was requested.
-    gone: the UIDs of dependents that the server no longer has, and the cache still shows.
+    gone: the UIDs of dependents that the server no longer has and the cache still shows.
     """
 
     owner: Revision = NO_REVISION
@@ -33,24 +33,25 @@ class Expectations(Struct):
     gone: set[str] = field(default_factory=set)
 
     def wrote_owner(self, obj: Any) -> None:
-        """Expect the cache to show the owner at this revision or a newer one."""
+        """Record a write to the owner: the cache must show this revision of it or a newer one."""
         self.owner = max(self.owner, revision_of(obj))
 
     def wrote(self, dependent: Any) -> None:
-        """Expect the cache to show the dependent at this revision or a newer one."""
+        """Record a write to a dependent: the cache must show this revision of it or a newer one."""
         self.dependents = max(self.dependents, revision_of(dependent))
 
     def saw(self, uid: str, dependent: Any | None) -> None:
-        """Record that the cache shows this state of the dependent, or no longer has it (None)."""
+        """Record that the cache now shows this state of the dependent; None if it no longer shows the dependent."""
         if dependent is None:
             self.gone.discard(uid)
         if dependent is None or meta_of(dependent).deletion_timestamp is not None:
             self.going.discard(uid)
 
     def are_met(self, owner: Any, version: str) -> bool:
-        """Return whether the caches show every write.
+        """Return whether the caches show every recorded write.
 
-        version: up to where the cache of the dependents goes. Deletions count once `saw` has reported them.
+        owner: the owner as cached.
+        version: the version up to which the cache of the dependents is complete. Deletions must be reported with `saw`.
         """
         return (
             revision_of(owner) >= self.owner
@@ -60,7 +61,10 @@ class Expectations(Struct):
         )
 
     def look(self, dependents: Iterable[Any]) -> None:
-        """Compare with all dependents in the cache, in case an event was missed."""
+        """Record with `saw` whether the cache still has the dependents that should be gone, as an event may be lost.
+
+        dependents: all dependents in the cache.
+        """
         if self.going or self.gone:
             present = {meta_of(one).uid: one for one in dependents}
             for uid in (*self.going, *self.gone):
@@ -68,9 +72,9 @@ class Expectations(Struct):
 
 
 class MutationCache(Generic[T]):
-    """Objects as last seen, or as our own write left them where that is newer (as client-go's).
+    """A view of an informer's objects in which our own newer writes replace the informer's state (as client-go's).
 
-    seen: returns the object with a key, as an informer has it.
+    seen: returns the informer's object with a key.
     """
 
     def __init__(self, seen: Callable[[str], T | None]) -> None:
@@ -78,19 +82,19 @@ class MutationCache(Generic[T]):
         self._written: dict[str, T] = {}
 
     def get(self, key: str) -> T | None:
-        """Return the object with that key."""
+        """Return the newest known state of the object with that key."""
         seen, written = self._seen(key), self._written.get(key)
         return seen if seen is None or written is None else max(seen, written, key=revision_of)
 
     def wrote(self, obj: T) -> None:
-        """Remember this state, which the server stored."""
+        """Remember a state that the server has stored after our write."""
         if self._seen(key_of(obj)) is not None:
             self._written[key_of(obj)] = obj
 
     def is_news(self, key: str, seen: T | None) -> bool:
-        """Return whether the informer's state is newer than our write.
+        """Return whether a state from the informer is newer than our last write to the object.
 
-        Call it at each change that the informer reports.
+        Call it for each change that the informer reports.
         """
         written = self._written.get(key)
         if written is None:

@@ -11,14 +11,14 @@ from muster.runtime.transport import Request, Response, Transport
 GO_RATE, GO_BURST = 5.0, 10
 
 
-def paced_as(transport: Transport, clock: Clock, said: ClientConnection | None) -> Transport:
-    """Return the transport limited to the configured requests a second, as client-go does.
+def paced_as(transport: Transport, clock: Clock, settings: ClientConnection | None) -> Transport:
+    """Return the transport limited to the configured rate of requests, as client-go does.
 
-    Unlimited without configuration.
+    settings: the rate and the burst; None for no limit.
     """
-    if said is None or said.qps < 0:
+    if settings is None or settings.qps < 0:
         return transport
-    return PacedTransport(transport, clock, said.qps or GO_RATE, said.burst or GO_BURST)
+    return PacedTransport(transport, clock, settings.qps or GO_RATE, settings.burst or GO_BURST)
 
 
 class Bucket:
@@ -29,7 +29,7 @@ class Bucket:
         self._tokens, self._at = float(burst), now
 
     def take(self, now: float) -> float:
-        """Take a token and return the seconds to wait for it, behind the earlier requests."""
+        """Take a token; return the seconds to wait until it may be used, after those of earlier requests."""
         self._tokens = min(self._tokens + (now - self._at) * self._rate, self._burst) - 1.0
         self._at = now
         return max(0.0, -self._tokens / self._rate)

@@ -31,7 +31,7 @@ _STALE_LIMIT = 64
 
 
 class QueueObserver(Protocol):
-    """A receiver of a queue's events for metrics."""
+    """A receiver of a queue's events, for metrics."""
 
     def added(self) -> None:
         """Count a key that was added, or added again."""
@@ -51,7 +51,7 @@ class QueueObserver(Protocol):
 
 
 class _Waiting(Struct):
-    """A key that no worker has, ready at `ready_at` (or since then, if `ready`)."""
+    """A key that waits in the queue, until `ready_at`; once `ready` is true, it has been ready since then."""
 
     priority: int
     ready_at: float
@@ -65,7 +65,10 @@ def namespace_of(key: str) -> Lane:
 
 
 class WorkQueue:
-    """Keys that need work. `lane` says which keys wait together; the lanes take turns."""
+    """A queue of keys that need work.
+
+    lane: returns the lane of a key. The lanes take turns.
+    """
 
     def __init__(
         self,
@@ -119,7 +122,7 @@ class WorkQueue:
         self._add(key, self._clock.monotonic(), priority)
 
     def add_after(self, key: str, seconds: float, priority: int = 0) -> None:
-        """Queue the key for so many seconds later, or earlier if it is added earlier."""
+        """Queue the key for this number of seconds later. If it is queued for an earlier time, that time stays."""
         self._add(key, self._clock.monotonic() + max(seconds, 0.0), priority)
 
     def add_rate_limited(self, key: str, priority: int = 0, *, at_least: float = 0.0) -> float:
@@ -172,7 +175,7 @@ class WorkQueue:
                     future.set_result(None)
 
     def shut_down(self) -> None:
-        """Refuse to hand out or accept keys from now on; a worker that has one finishes it."""
+        """Hand out and accept no more keys. A worker that has a key may finish it."""
         self._shut_down = True
         self._waiting.clear()
         self._again.clear()
@@ -243,7 +246,7 @@ class WorkQueue:
         self._wake()
 
     def _forget_stale(self) -> None:
-        """Drop the entries of keys that were added again since with a higher priority."""
+        """Drop entries that are out of date, because their key was added again with a higher priority."""
         for lanes in self._ready.values():
             lanes.keep(self._is_current)
         self._ready = {priority: lanes for priority, lanes in self._ready.items() if lanes}
@@ -305,6 +308,6 @@ class WorkQueue:
         self._set_timer()
 
     def _find_waiting(self, key: str, order: int) -> _Waiting | None:
-        """Return the waiting key of a heap's entry, unless the entry is out of date."""
+        """Return the waiting key that an entry of the heap stands for; None if the entry is out of date."""
         entry = self._waiting.get(key)
         return entry if entry and entry.order == order else None

@@ -22,12 +22,12 @@ Reason: TypeAlias = Literal[
 
 
 def is_refusal(error: object, *reasons: Reason) -> bool:
-    """Return whether the error is an `ApiError` with one of these reasons."""
+    """Return whether the error is an `ApiError` with one of these reasons (`NotFound`, `Conflict`)."""
     return isinstance(error, ApiError) and error.reason in reasons
 
 
 class ignoring:  # noqa: N801 - it reads as `contextlib.suppress` does
-    """A context that ends quietly on a refusal with one of these reasons: `with ignoring("NotFound"):`."""
+    """A context manager that suppresses refusals with one of these reasons: `with ignoring("NotFound"):`."""
 
     def __init__(self, *reasons: Reason) -> None:
         self._reasons = reasons

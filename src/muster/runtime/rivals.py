@@ -1,9 +1,9 @@
 """Decides whether another writer keeps undoing our writes, and how long our next write then waits. Pure.
 
-It needs to know no kinds and no forms of requests: it compares an object before a write with the one after it, and the
-object says who manages which field. The empty path stands for the existence of the object itself.
-A controller that only reacts to what another does (a check that is reset, a status that follows) is not slowed down
-unless the same field goes to and fro several times within a minute.
+The module knows no kinds and no forms of requests. It compares an object before a write with the object after the
+write; the object itself records who manages which field. The empty path stands for the existence of the object. A
+controller that only reacts to another one (a check that is reset, a status that follows) is not slowed down, unless the
+same field changes back and forth several times within a minute.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,10 +37,10 @@ _SERVERS = frozenset(
 
 
 class Change(Struct, frozen=True):
-    """A field that a write of ours sets from `theirs` to `ours`; None stands for an absent field.
+    """A field that our write sets from `theirs` to `ours`; None stands for an absent field.
 
-    rival: the other writer, who set the old value; "" if the old value was ours. For an object that we create or
-    delete, the path is empty and `theirs` is the owner of the object.
+    rival: the writer that set the old value; "" if we did.
+    If we create or delete an object, the path is empty, and `theirs` identifies the owner of the object.
     """
 
     path: Path
@@ -55,9 +55,9 @@ class Change(Struct, frozen=True):
         return ".".join(steps).replace(".[", "[")
 
     def repeats(self, other: "Change") -> bool:
-        """Return whether the change sets the same again.
+        """Return whether this change sets the same field to the same value as the other change.
 
-        An object with other owners is another object of the same name.
+        An object with other owners counts as another object, although it has the same name.
         """
         return self.ours == other.ours and (bool(self.path) or self.theirs == other.theirs)
 
@@ -65,7 +65,9 @@ class Change(Struct, frozen=True):
 class Quarrel(Struct, frozen=True):
     """A field that we and another writer keep setting to different values.
 
-    times: how often we have set it. at: the time of the last write, in seconds.
+    about: our last change of the field.
+    times: how many times we have set it.
+    at: the time of our last write, in seconds.
     """
 
     about: Change
@@ -74,22 +76,29 @@ class Quarrel(Struct, frozen=True):
 
     @property
     def is_noticed(self) -> bool:
-        """Whether the repetition is more than chance."""
+        """Whether the field was set so often that it is no chance."""
         return self.times >= NOTICED
 
     @property
     def free_at(self) -> float:
-        """The time at which the field may be set again: later each time."""
+        """The time from which we may set the field again. The wait grows with each repetition."""
         # 2**10 s already exceeds the limit; without the bound, a quarrel of days would overflow.
         return self.at + (min(2.0 ** min(self.times - NOTICED, 10), LONGEST_SECONDS) if self.is_noticed else 0.0)
 
     def is_over(self, now: float) -> bool:
-        """Return whether the quarrel is so old that the next change starts a new one."""
+        """Return whether the quarrel is so old that the next change counts as a new one."""
         return now - self.free_at > FAR_APART_SECONDS
 
 
 class Dealings(Struct, frozen=True):
-    """The record of our writes to one object, or to the objects that have had its name."""
+    """The record of our writes to one object, or to successive objects of the same name.
+
+    writes: how many writes there were.
+    look_at: the number of writes from which the object is read before a write.
+    last: the time of the last write.
+    uid: the UID of the present object.
+    quarrels: the disputed fields, by path.
+    """
 
     writes: int = 0
     look_at: int = FIRST_LOOK
@@ -98,18 +107,18 @@ class Dealings(Struct, frozen=True):
     quarrels: Mapping[Path, Quarrel] = field(default_factory=dict)
 
     def are_suspicious(self, *, of_fields: bool) -> bool:
-        """Return whether this write is worth reading the object first.
+        """Return whether there were so many writes that the object must be read before this one.
 
-        Creations and deletions are so few that each one is.
+        of_fields: whether the write changes fields. Creations and deletions are rare, so fewer of them suffice.
         """
         return self.writes >= (self.look_at if of_fields else FIRST_LOOK)
 
     def waits(self, now: float) -> bool:
-        """Return whether some field may not be set again yet."""
+        """Return whether some disputed field may not be set again yet."""
         return any(now < quarrel.free_at for quarrel in self.quarrels.values())
 
     def held_by(self, changes: Sequence[Change], now: float) -> Quarrel | None:
-        """Return the quarrel that a write with these changes would continue too early."""
+        """Return a quarrel that a write with these changes would continue too early; None if there is none."""
         for change in changes:
             old = self.quarrels.get(change.path)
             if old is not None and now < old.free_at and change.repeats(old.about):
@@ -118,16 +127,16 @@ class Dealings(Struct, frozen=True):
 
 
 def counted(dealings: Dealings, now: float) -> Dealings:
-    """Return the record with one more write. An old record starts again."""
+    """Return the record with one more write counted. A record of long ago is replaced by a new one."""
     if now - dealings.last > LONGEST_SECONDS + FAR_APART_SECONDS:
         return Dealings(1, last=now)
     return Dealings(dealings.writes + 1, dealings.look_at, now, dealings.uid, dealings.quarrels)
 
 
 def met(dealings: Dealings, uid: str) -> Dealings:
-    """Return the record for the object that has the name now.
+    """Return the record for the object with this UID.
 
-    An earlier object takes the quarrels about its fields along.
+    If it is another object than before, the quarrels about fields of the earlier object are forgotten.
     """
     if uid == dealings.uid:
         return dealings
@@ -136,9 +145,9 @@ def met(dealings: Dealings, uid: str) -> Dealings:
 
 
 def judged(dealings: Dealings, changes: Sequence[Change], now: float) -> Dealings:
-    """Return the record after a write that went through and made these changes.
+    """Return the record after a successful write with these changes.
 
-    A field whose old value was ours, and everything below it, is no quarrel any more.
+    A field that we ourselves had set before is no longer disputed, and neither is a field below it.
     """
     ours = [change.path for change in changes if not change.rival]
     quarrels = {

@@ -20,7 +20,7 @@ async def cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 
 async def first(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Wait for the first of the coroutines and cancel the others. Raises what it raises."""
+    """Run coroutines until the first one ends, then cancel the others. Raises what the first one raises."""
     tasks = [asyncio.create_task(each) for each in waits]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -31,9 +31,9 @@ async def first(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 async def together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, None]) -> T:
-    """Return what the work returns.
+    """Run `work` and return its result; run the other coroutines beside it until then, and cancel them afterwards.
 
-    Until then, the others run beside it. The first failure of any ends all, and is raised.
+    The first failure of any of them ends all, and is raised.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -47,7 +47,7 @@ async def together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, No
 
 
 async def ended_in_order(works: Iterable[Coroutine[Any, Any, T]], most: int) -> AsyncGenerator[asyncio.Task[T], None]:
-    """Yield a task for each coroutine, in their order, once it has ended. At most so many run at a time.
+    """Run the coroutines, at most `most` at a time; yield the ended task of each, in order.
 
     Leaving the iteration cancels the tasks that still run; close the generator to wait until they have ended.
     """
@@ -65,7 +65,10 @@ async def ended_in_order(works: Iterable[Coroutine[Any, Any, T]], most: int) -> 
 
 
 async def in_daemon(work: Callable[[], T], name: str) -> T:
-    """Return or raise what the work does in a thread, for which neither a cancellation nor the process waits."""
+    """Run `work` in a daemon thread; return its result or raise its error.
+
+    Neither a cancellation nor the end of the process waits for the thread.
+    """
     done: Future[T] = Future()
 
     def run() -> None:

@@ -56,7 +56,7 @@ EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERRO
 
 
 class RawEvent(NamedTuple):
-    """One event of a watch: a change of an object, a bookmark, or the error that ends the watch."""
+    """One event of a watch, not decoded: a change of an object, a bookmark, or the error that ends the watch."""
 
     type: EventType
     object: bytes
@@ -75,14 +75,14 @@ class UnreadableAnswerError(TransportError):
 
 
 class Conversation(Protocol):
-    """Messages both ways, as over a WebSocket."""
+    """A two-way exchange of messages, as over a WebSocket."""
 
     async def send(self, message: bytes) -> None:
-        """Send one message, and wait while the other side takes none. Raises `TransportError` once it has gone."""
+        """Send one message; wait while the other side does not read. Raises `TransportError` once that side is gone."""
         ...
 
     async def receive(self) -> bytes:
-        """Return the next message that is not empty; empty once the other side has gone."""
+        """Return the next message that is not empty; b"" once the other side is gone."""
         ...
 
 
@@ -106,10 +106,10 @@ class Transport(Protocol):
 
 
 class Neighbor(Protocol):
-    """A server in this process, whose objects need no text around them and are decoded once for all its clients."""
+    """An API server in this process. Its watch events need no text form, and its clients share decoded objects."""
 
     def follow(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Sequence[RawEvent]]]:
-        """Open a watch as events. Raises as `Transport.stream`."""
+        """Open a watch that yields batches of events. Raises as `Transport.stream`."""
         ...
 
     def decode(self, kind: Kind[T], body: bytes) -> T:

@@ -14,13 +14,13 @@ Refusal: TypeAlias = ApiError | TransportError
 
 
 class Writes:
-    """A limit on the writes under way together, for all users who share it."""
+    """A limit on how many writes run at the same time, shared by all writers that use this object."""
 
     def __init__(self, at_once: int) -> None:
         self._limit = asyncio.Semaphore(at_once)
 
     async def each(self, write: Callable[[T], Awaitable[A]], things: Iterable[T]) -> list[A | Refusal]:
-        """Write all things, whatever is refused; return the answers, in order."""
+        """Call `write` for each item; return the answers in order. A refusal is an answer, and stops no other write."""
 
         async def one(thing: T) -> A | Refusal:
             async with self._limit:
@@ -33,5 +33,5 @@ class Writes:
 
 
 def is_unsure(error: Refusal) -> bool:
-    """Return whether a refused write may have happened all the same: no answer came, or a server error."""
+    """Return whether a failed write may have happened all the same: no answer arrived, or the server had an error."""
     return isinstance(error, TransportError) or error.code >= 500

@@ -27,7 +27,7 @@ _LONGEST_VALUE = 64
 
 
 class YieldingTransport:
-    """A transport that passes everything on, except writes that another writer keeps undoing."""
+    """A transport that delays a write which another writer keeps undoing. All other requests pass unchanged."""
 
     def __init__(self, inner: Transport, clock: Clock, recorder: Recorder) -> None:
         self._inner = inner
@@ -38,8 +38,8 @@ class YieldingTransport:
     async def request(self, request: Request) -> Response:
         """Send the request, and return the server's answer.
 
-        Return a refusal (429) of its own instead for a write that another writer keeps undoing. Raises `TransportError`
-        if the server gives no answer.
+        A write that another writer keeps undoing is not sent: the method returns a refusal (429) of its own. Raises
+        `TransportError` if the server gives no answer.
         """
         path = "" if request.method == "GET" or "dryRun" in request.query else _find_written_path(request)
         if not path:
@@ -89,14 +89,17 @@ class YieldingTransport:
         return answer
 
     async def _would_change(self, request: Request, before: Document | None, us: str) -> list[Change]:
-        """Return what a write would change, from the server's answer to a dry run."""
+        """Return the changes that a write would make, by asking the server for a dry run.
+
+        before: the object before the write. us: the field manager of our writes.
+        """
         if request.method == "DELETE":
             return changes(before, None, us)
         after = _document(await self._inner.request(replace(request, query={**request.query, "dryRun": "All"})))
         return [] if after is None else changes(before, after, us)
 
     def _forget_listed(self, path: str, answer: Response) -> None:
-        """Forget the objects of a collection that we deleted: their absence is no rival's work."""
+        """Forget the objects of a collection that we have just deleted, because no rival deleted them."""
         if answer.status < 400 and not (body := _body(answer.body)).metadata.uid:
             for item in _bodies(body.items):
                 self._known.pop(f"{path}/{item.metadata.name}", None)

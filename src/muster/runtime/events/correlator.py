@@ -30,7 +30,7 @@ CACHE_SIZE = 4096
 
 
 class Occurrence(NamedTuple):
-    """Something that happened to an object."""
+    """A thing that happened to an object, to be reported as an Event."""
 
     source: EventSource
     regarding: ObjectReference
@@ -41,7 +41,12 @@ class Occurrence(NamedTuple):
 
 
 class Sighting(Struct):
-    """The write to do: the event `name` with this count. The event exists already if `known`."""
+    """The write that an occurrence requires: create the Event, or raise the count of an existing one.
+
+    name: the name of the Event; "" until the Event has been written.
+    count: how often it happened so far.
+    known: whether the Event exists already.
+    """
 
     key: Hashable
     message: str
@@ -63,7 +68,7 @@ class _Bucket(Struct):
 
 
 class _Recent(Generic[V]):
-    """A map that forgets the entry that was not used for longest."""
+    """A map of limited size, which forgets the entry that was not used for the longest time."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, V] = OrderedDict()
@@ -82,7 +87,7 @@ class _Recent(Generic[V]):
 
 
 class Correlator:
-    """The events of all sources so far, which decide what becomes of each occurrence."""
+    """The memory of all recent events of a process, which decides how each further occurrence is written."""
 
     def __init__(self) -> None:
         self._similar: _Recent[_Similar] = _Recent()

@@ -42,15 +42,16 @@ class Recorder(Protocol):
     def event(
         self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
     ) -> None:
-        """Record an occurrence. `reason` is one CamelCase word; `message` a sentence. Never waits, never fails.
+        """Record an occurrence, which an Event will report. Never waits, never fails.
 
-        series: everything that happens to the object for that reason is one event, which shows the newest message.
+        reason: one CamelCase word. message: a sentence.
+        series: whether all occurrences with this reason become one Event, which shows the newest message.
         """
         ...
 
 
 class EventSink:
-    """The writer of all recorders of a process. It runs in a `Manager`, which should stop it last."""
+    """The writer of the Events of all recorders in a process. A `Manager` runs it and should stop it last."""
 
     name = "event-sink"
 
@@ -69,7 +70,7 @@ class EventSink:
         self._task: asyncio.Task[Any] | None = None
 
     def recorder(self, component: str, host: str = "") -> Recorder:
-        """Return a recorder for this component (`job-controller`), on this node if it belongs to one."""
+        """Return a recorder for a component (`job-controller`). host: the node that it runs on, if any."""
         return _ComponentRecorder(self, EventSource(component=component, host=host))
 
     def record(self, occurrence: Occurrence) -> None:
@@ -181,5 +182,5 @@ def _make_event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> E
 
 
 def _is_final(error: ApiError | TransportError) -> bool:
-    """Return whether a retry would meet the same answer."""
+    """Return whether a retry would get the same answer."""
     return isinstance(error, ApiError) and error.code != 429 and error.code < 500

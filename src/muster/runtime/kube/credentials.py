@@ -91,7 +91,10 @@ def basic(username: str, password: str) -> str:
 
 
 class ConfiguredSource:
-    """The credentials in or named by a kubeconfig: token, token file, basic authentication, client certificate."""
+    """The source of credentials that a kubeconfig contains or names as files.
+
+    These are a token, a token file, basic authentication, or a client certificate.
+    """
 
     def __init__(self, user: UserConfig, where: str = "kubeconfig") -> None:
         self._user = user
@@ -139,13 +142,13 @@ def read_file(path: Path) -> bytes:
 
 
 class CurrentCredential(Struct, frozen=True):
-    """The credential in use, and the time of its login (`Clock.monotonic`)."""
+    """The credential in use, and when the login for it took place (`Clock.monotonic`)."""
 
     credential: Credential
     since: float
 
     def is_due(self, max_age_seconds: float | None, now: datetime, monotonic: float) -> bool:
-        """Return whether to log in again before the next request."""
+        """Return whether a new login is due before the next request."""
         age = monotonic - self.since
         if max_age_seconds is not None and age >= max_age_seconds:
             return True
@@ -158,7 +161,7 @@ class CurrentCredential(Struct, frozen=True):
 
 
 class Vault:
-    """The one credential of a transport, which the vault renews."""
+    """The owner of the one credential of a transport. It logs in when there is none, or when it must be renewed."""
 
     def __init__(self, source: CredentialSource, clock: Clock) -> None:
         self._source = source
@@ -175,7 +178,10 @@ class Vault:
         return held.credential
 
     async def refuse(self, credential: Credential) -> Credential | None:
-        """Return another credential to try after a 401, or None if there is none. Raises `CredentialError`."""
+        """Handle a 401 for a credential: return another credential to try, or None if there is none.
+
+        Raises `CredentialError`.
+        """
         held = self._held
         if held is not None and held.credential is credential:
             hammering = self._refusals > 0 and self._clock.monotonic() - held.since < RELOGIN_SECONDS
@@ -187,7 +193,7 @@ class Vault:
         return None if fresh == credential else fresh
 
     def accept(self, credential: Credential) -> None:
-        """Note that the server accepted this credential: a later refusal is worth a login at once."""
+        """Record that the server accepted this credential, so that a later refusal causes a login at once."""
         if self._held is not None and self._held.credential is credential:
             self._refusals = 0
 
@@ -212,7 +218,10 @@ class Vault:
         return outcome
 
     async def _renew(self) -> Credential | CredentialError:
-        """Log in once. An error is a result here: each waiter raises its own, and no waiter is needed."""
+        """Log in once; return the new credential or the error.
+
+        The error is a result because each waiting request raises its own, and there may be no waiting request.
+        """
         try:
             credential = await self._source.login()
         except CredentialError as error:

@@ -85,7 +85,11 @@ class ExecSource:
         terminal: bool = False,
         run: Callable[[Command], Awaitable[bytes]] | None = None,
     ) -> None:
-        """Use `terminal` if our standard input is a terminal with a user who can answer."""
+        """Make the source for a plugin.
+
+        terminal: whether our standard input is a terminal with a user who can answer the plugin's questions.
+        run: runs the plugin; None to start a process.
+        """
         self._plugin = plugin
         self._cluster = config.cluster
         self._configured = ConfiguredSource(config.user, config.source)
@@ -94,7 +98,7 @@ class ExecSource:
         self._run = run or run_plugin
 
     async def login(self) -> Credential:
-        """Run the plugin; a client certificate in the kubeconfig is used where the plugin gives none."""
+        """Run the plugin; return its credential. If it gives no client certificate, use that of the kubeconfig."""
         interactive = may_ask(self._plugin, terminal=self._terminal)
         cluster = self._cluster
         if self._plugin.provide_cluster_info and cluster.certificate_authority_file is not None:
@@ -235,9 +239,9 @@ async def _start(command: Command, out: IO[bytes], err: IO[bytes] | None) -> asy
 
 @asynccontextmanager
 async def _open_pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
-    """Open a pipe for a child's output. asyncio's own pipe waits for grandchildren that hold it open.
+    """Open a pipe for a child's output, which can be closed although grandchildren of this process still hold it open.
 
-    This one does not.
+    asyncio's own pipe would wait for those grandchildren.
     """
     reading, writing = os.pipe()
     reader = asyncio.StreamReader()

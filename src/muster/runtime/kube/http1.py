@@ -16,7 +16,7 @@ _END_OF_LINE = b"\r\n"
 
 
 class MalformedAnswerError(ValueError):
-    """Bytes that are no answer of HTTP/1.1."""
+    """Bytes from the server are no answer of HTTP/1.1."""
 
 
 class Head(Struct, frozen=True):
@@ -60,7 +60,7 @@ class AnswerReader:
         return self._read_chunks() if self._in_chunks else self._read_plain()
 
     def end(self) -> bool:
-        """Take note that the server has closed the connection; return whether the answer is whole."""
+        """Handle the end of the connection; return whether the answer is complete."""
         if self.head is not None and not self._in_chunks and self._left is None:
             self.is_whole = True
         self.may_go_on = False
@@ -74,15 +74,15 @@ class AnswerReader:
             return False
         first, *lines = bytes(self._rest[:at]).decode("latin-1").split("\r\n")
         del self._rest[: at + len(_END_OF_HEAD)]
-        version, _, said = first.partition(" ")
-        if not version.startswith("HTTP/1.") or not said[:3].isdecimal():
+        version, _, status = first.partition(" ")
+        if not version.startswith("HTTP/1.") or not status[:3].isdecimal():
             raise MalformedAnswerError("it is not HTTP")
         headers: dict[str, str] = {}
         for line in lines:
             name, _, value = line.partition(":")
             key, value = name.strip().lower(), value.strip()
             headers[key] = f"{headers[key]}, {value}" if key in headers else value
-        self.head = Head(int(said[:3]), headers)
+        self.head = Head(int(status[:3]), headers)
         self._begin_body(self.head)
         return True
 

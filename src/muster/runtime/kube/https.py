@@ -74,9 +74,11 @@ class HttpsTransport:
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         stream_idle_seconds: float | None = None,
     ) -> None:
-        """Connect lazily. `environ` goes to exec plugins (by default ours); `terminal` lets them ask questions there.
+        """Make a transport, which connects when it is first used.
 
-        A stream on which nothing comes for `stream_idle_seconds` breaks with a `TransportError`.
+        environ: the environment of exec plugins, by default ours.
+        terminal: whether plugins may ask the user questions.
+        stream_idle_seconds: a stream without data for so long breaks with a `TransportError`.
         """
         source = credential_source(config, environ=os.environ if environ is None else environ, terminal=terminal)
         self.config = config
@@ -94,9 +96,9 @@ class HttpsTransport:
         self._closed = False
 
     async def request(self, request: Request) -> Response:
-        """Return the answer, whatever its status. Raises `TransportError` if there is none.
+        """Send the request; return the answer, whatever its status. Raises `TransportError` if there is none.
 
-        The request's time does not run during a login for a new credential: a login has its own limit.
+        The time limit of the request does not include a login for a new credential, which has its own limit.
         """
         return await self._authenticated(request, self._whole)
 
@@ -143,7 +145,8 @@ class HttpsTransport:
     async def _refusal(self, request: Request, status: int) -> ApiError:
         """Return why the server refused a WebSocket.
 
-        The handshake loses its message, so the request is repeated without one.
+        The handshake loses the server's message. So this method sends the request again as a plain one, and reads the
+        message.
         """
         answer = await self.request(request)
         if answer.status == status:

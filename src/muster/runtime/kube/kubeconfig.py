@@ -16,11 +16,11 @@ InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 
 class KubeconfigError(ValueError):
-    """An unusable kubeconfig: names the file and field, what is wrong and what to do. Holds no secret."""
+    """A kubeconfig cannot be used. The message names file and field, and says what to do; it contains no secret."""
 
 
 class InsecureKubeconfigError(KubeconfigError):
-    """A kubeconfig of another user that asks for more than a connection."""
+    """A kubeconfig that another user wrote would do more than connect to a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,10 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class UserConfig:
-    """The user and the proof; of token, user name and exec plugin the first that is present is used."""
+    """The user of a kubeconfig, with the means to prove the identity.
+
+    Of token, user name and exec plugin, the first that is present is used.
+    """
 
     token: str = field(default="", repr=False)
     token_file: Path | None = None  # its content wins over `token`

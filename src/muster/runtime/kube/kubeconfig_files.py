@@ -17,10 +17,11 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = "") -> ConnectionConfig:
-    """Return the connection that the user means. Raises `KubeconfigError`.
+    """Read the kubeconfig that the user means; return its connection. Raises `KubeconfigError`.
 
-    `path` is a file that must exist; without it `environ` says where to look (KUBECONFIG, HOME, and in a pod
-    KUBERNETES_SERVICE_HOST). A proxy that the environment names is used unless the kubeconfig names another.
+    path: a file that must exist. Without it, `environ` decides: KUBECONFIG, HOME, and in a pod KUBERNETES_SERVICE_HOST.
+    context: the context to use; "" for the current one.
+    A proxy in the environment is used unless the kubeconfig names another.
     """
     if path:
         config = read(Path(path)).connection(context)
@@ -29,8 +30,8 @@ def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = ""
     elif environ.get("KUBERNETES_SERVICE_HOST"):
         config = in_cluster(environ)
     else:
-        looked = environ.get("KUBECONFIG") or "~/.kube/config"
-        raise KubeconfigError(f"no kubeconfig: {looked} does not exist; name one with --kubeconfig or KUBECONFIG")
+        places = environ.get("KUBECONFIG") or "~/.kube/config"
+        raise KubeconfigError(f"no kubeconfig: {places} does not exist; name one with --kubeconfig or KUBECONFIG")
     return _with_proxy(config, environ)
 
 
@@ -45,7 +46,7 @@ def read(path: Path) -> Kubeconfig:
 
 
 def in_cluster(environ: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> ConnectionConfig:
-    """Return a pod's connection: the API server's address, the service account's token, the certificate authority."""
+    """Return the connection of a pod to its own cluster, from the files of its service account."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")

@@ -158,7 +158,10 @@ class _Place:
         return value
 
     def pem(self, entry: Any, name: str, marker: bytes) -> tuple[bytes | None, Path | None]:
-        """Return inline data, or else the file, of the pair of fields `name` and `name-data`."""
+        """Return the inline data in the field `name-data`, or else the path in the field `name`.
+
+        marker: a text that the PEM data must contain.
+        """
         attribute = name.replace("-", "_")
         inline = self.data(f"{name}-data", getattr(entry, f"{attribute}_data"), marker)
         return inline, None if inline else self.file(name, getattr(entry, attribute))
@@ -308,7 +311,7 @@ def _choice(noun: str, names: Mapping[str, Any]) -> str:
 
 
 def _list_overruled(entry: _Cluster | _User, *names: str) -> frozenset[str]:
-    """Return the names of the file fields that inline data overrules."""
+    """Return which of these fields, which name files, are ignored because inline data is present as well."""
     pairs = ((name, name.replace("-", "_")) for name in names)
     return frozenset(
         name for name, attribute in pairs if getattr(entry, attribute) and getattr(entry, f"{attribute}_data")

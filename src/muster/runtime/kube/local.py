@@ -117,7 +117,10 @@ class LocalTransport:
 
     @asynccontextmanager
     async def _begun(self, request: Request, deadline: float | None) -> "AsyncIterator[_Answer]":
-        """Send a request, and yield the answer once its head has come. Raises `TransportError`."""
+        """Send a request, and yield the answer once its head has arrived. Afterwards keep or close the connection.
+
+        Raises `TransportError`.
+        """
         if request.allowed is not None and not request.allowed():
             raise not_allowed(self._where(request))
         with self._explaining(request):
@@ -135,11 +138,11 @@ class LocalTransport:
                     answer.pipe.close()
 
     async def _ask(self, request: Request, text: bytes, deadline: float | None) -> "_Answer":
-        """Send a request over a kept connection, or over a new one where there is none or the server closed it."""
+        """Send a request over an idle connection, or over a new one if none is usable; return the answer."""
         while True:
             self._require_open(request)
-            kept = self._take_idle()
-            pipe = kept or await self._connect(request, deadline)
+            idle_pipe = self._take_idle()
+            pipe = idle_pipe or await self._connect(request, deadline)
             self._busy.add(pipe)
             answer = _Answer(pipe, self._clock, deadline, self._max_response_bytes, self._where(request))
             try:
@@ -151,7 +154,7 @@ class LocalTransport:
             self._drop(pipe)
             self._require_open(request)
             # The server may have closed a kept connection just as the request was sent.
-            if kept is None or not may_send_twice(request.method):
+            if idle_pipe is None or not may_send_twice(request.method):
                 raise TransportError(f"{self._where(request)}: {UNANSWERED}")
 
     def _take_idle(self) -> Pipe | None:
@@ -176,7 +179,7 @@ class LocalTransport:
 
     @contextmanager
     def _explaining(self, request: Request) -> Iterator[None]:
-        """Turn what breaks an exchange into a `TransportError`."""
+        """Raise a `TransportError` in place of an error that breaks an exchange inside the `with` block."""
         where = self._where(request)
         try:
             yield
@@ -223,11 +226,11 @@ class _Answer:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the connection may serve another request."""
+        """Whether the connection can serve another request after this one."""
         return self._reader.is_whole and self._reader.may_go_on
 
     async def begin(self, text: bytes) -> bool:
-        """Send the request, and read the head. Return False if the server closed the connection without an answer."""
+        """Send the request and read the head. Return False if the server closed the connection instead of answering."""
         with suppress(BrokenPipeError, ConnectionResetError):  # the server may have refused the request by its head
             await self.pipe.send(text, seconds_until(self.deadline, self._clock))
         try:

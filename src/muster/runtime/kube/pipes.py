@@ -9,7 +9,10 @@ _PIECE = 256 << 10
 
 
 class Pipe(Protocol):
-    """A connection to a local server. `seconds` bounds one call; None does not. Raises `OSError`, `TimeoutError`."""
+    """A connection to a local server.
+
+    seconds: the time limit of one call; None for no limit. Methods raise `OSError`, `TimeoutError`.
+    """
 
     async def send(self, data: bytes, seconds: float | None) -> None:
         """Send all of the data."""
@@ -20,11 +23,11 @@ class Pipe(Protocol):
         ...
 
     def is_quiet(self) -> bool:
-        """Return whether the server has neither closed the connection nor sent anything that nobody asked for."""
+        """Return whether the connection is idle: the server has neither closed it nor sent unexpected data."""
         ...
 
     def shut_down(self) -> None:
-        """End the connection; a call of `receive` that waits returns."""
+        """End the connection. A pending call of `receive` then returns."""
         ...
 
     def close(self) -> None:
@@ -69,7 +72,7 @@ class _BasePipe:
 
 
 class _BlockingPipe(_BasePipe):
-    """A pipe of a thread without an event loop, which waits inside each call."""
+    """A pipe for a thread without an event loop. Each call blocks the thread."""
 
     async def connect(self, path: str, seconds: float | None) -> None:
         self._socket.settimeout(seconds)
@@ -85,7 +88,7 @@ class _BlockingPipe(_BasePipe):
 
 
 class _LoopPipe(_BasePipe):
-    """A pipe of a running event loop."""
+    """A pipe for a running event loop."""
 
     def __init__(self, connection: socket.socket) -> None:
         import asyncio

@@ -38,7 +38,7 @@ class UnreachedError(TransportError):
 
 
 class Answered(Protocol):
-    """An answer of any transport."""
+    """The status and headers of an answer, from any transport."""
 
     @property
     def status(self) -> int:
@@ -61,11 +61,13 @@ async def send_with_retries(
     make_random: "Callable[[], Random]",
     deadline: float | None,
 ) -> A:
-    """Return the answer to a request. Send the request again after a refusal that says when to come back.
+    """Send a request, again if the server says when to come back or refuses the connection; return the answer.
 
-    After a refused connection the request is sent again if sending twice is harmless.
+    After a refused connection, a request is sent again only if sending it twice is harmless.
 
-    make_random: called before a pause. deadline: by `clock.monotonic`; None for no bound. Raises what `send` raises.
+    send: sends the request once.
+    make_random: returns the source of jitter, when a pause needs it.
+    deadline: by `clock.monotonic`; None for no limit. Raises what `send` raises.
     """
     for attempt in count(1):
         try:
@@ -84,7 +86,7 @@ async def send_with_retries(
 
 
 def pause_of(status: int, retry_after: str, attempt: int) -> float | None:
-    """Return the seconds after which a refused request is sent again; None if it is not."""
+    """Return after how many seconds a refused request is sent again; None if it is not sent again."""
     if status not in (429, 503) or attempt >= MAX_ATTEMPTS or not (retry_after.isascii() and retry_after.isdecimal()):
         return None
     return max(float(retry_after), CONNECT_BACKOFF.first)
@@ -130,15 +132,15 @@ def _make_impersonation_headers(other: Impersonation) -> list[tuple[str, str]]:
 
 
 def no_answer(where: str, seconds: float | None) -> TransportError:
-    """Return the error of a request whose time is over."""
+    """Return the error of a request whose time limit is over."""
     return TransportError(f"{where}: no answer within {seconds:g} s")
 
 
 def not_allowed(where: str) -> TransportError:
-    """Return the error of a request that waited until its sender withdrew it."""
+    """Return the error of a request that was not sent, because its sender withdrew it while it waited."""
     return TransportError(f"{where}: was not sent: it is allowed no longer")
 
 
 def too_large(where: str, limit: int) -> TransportError:
-    """Return the error of an answer that is larger than the client takes."""
+    """Return the error of an answer that exceeds the client's limit."""
     return TransportError(f"{where}: the answer is larger than {limit} bytes; ask for smaller pages")

@@ -27,8 +27,9 @@ _ALERTS = {
 
 
 def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:
-    """Return the context for a TLS connection to a server, as ourselves. Raises `TransportError`.
+    """Return the TLS context for connections to a server. Raises `TransportError`.
 
+    certificate: our client certificate; None to connect without one.
     The server's certificate is judged as Go judges it: any certificate of the kubeconfig's authority ends the chain,
     and authorities may lack extensions that newer rules require.
     """
@@ -44,14 +45,14 @@ def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None
 
 
 def server_context() -> ssl.SSLContext:
-    """Return the context for TLS connections from clients, still without a certificate: see `load_pair`."""
+    """Return a TLS context for connections from clients. The caller loads a certificate with `load_pair`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Serve this certificate from now on; both are PEM. Raises `ssl.SSLError`."""
+    """Make a server context present this certificate from now on; both are PEM. Raises `ssl.SSLError`."""
     with _write_private_file(certificate.rstrip() + b"\n" + key) as path:
         # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(path, password="")

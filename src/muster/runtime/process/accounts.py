@@ -27,7 +27,7 @@ for _call in (_libc.setfsuid, _libc.setfsgid):
 
 
 class AccountError(Exception):
-    """An account that cannot be used; the text says which, and why."""
+    """An account cannot be used; the message says which, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Account:
 
     @property
     def private_group(self) -> int:
-        """The group that only the processes have that Muster starts for the account."""
+        """The account's private group. Only processes that Muster starts for the account are in it."""
         return FIRST_PRIVATE_GROUP + self.uid
 
     @property
@@ -74,7 +74,7 @@ def name_groups(account: Account) -> list[str]:
 
 @contextmanager
 def acting_as(account: Account) -> Iterator[None]:
-    """Let this thread touch files with the rights of an account, and no more. Nothing inside may await.
+    """Let this thread access files only with the rights of an account inside the `with` block, which must not await.
 
     The kernel takes the superuser's rights over files away from the thread until the context ends.
     """

@@ -6,7 +6,7 @@ DESCRIPTORS = 16 * 1024  # enough for a server's admitted connections, or a node
 
 
 def allow_descriptors(wanted: int = DESCRIPTORS) -> None:
-    """Let this process open so many files, as far as its hard limit allows: a shell gives it 1,024."""
+    """Raise this process's limit of open files to `wanted`, or to its hard limit. A shell sets it to 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

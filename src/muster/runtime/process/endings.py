@@ -7,7 +7,10 @@ _PF_EXITING = 0x4
 
 
 def is_ending(pid: int) -> bool:
-    """Return whether a process was killed or has ended. Until its last thread has ended, its files stay locked."""
+    """Return whether a process was killed or has ended.
+
+    Its files stay locked until its last thread has ended.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -11,14 +11,17 @@ _THRESHOLDS = (10_000, 5, 2_000)
 
 
 def settle() -> None:
-    """Exclude all present objects of this process from garbage collection."""
+    """Exclude all objects that exist now from garbage collection."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
 
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector: a big decode makes no garbage, and collecting would double its time."""
+    """Pause the garbage collector inside the `with` block, as for decoding many objects.
+
+    Decoding makes no garbage, and collecting meanwhile would double its time.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

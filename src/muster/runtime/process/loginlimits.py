@@ -59,7 +59,7 @@ def read_limits(login: Login, directory: Path = _DIRECTORY) -> list[tuple[int, i
 
 
 def fit(soft: int, hard: int, number: int) -> tuple[int, int, int]:
-    """Return a limit's number with both bounds; the soft one is at most the hard one."""
+    """Return the arguments of setrlimit for a limit. The soft bound is lowered to the hard one if it exceeds it."""
     if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
         soft = hard
     return number, soft, hard

@@ -34,7 +34,7 @@ def configure(
 ) -> None:
     """Send all logs of the process to a stream (standard error), and nowhere else.
 
-    file: the file that standard error is, to be moved aside when it has become long.
+    file: the file to which standard error is redirected, to be renamed when it has become long.
     """
     handler = logging.StreamHandler(stream or sys.stderr) if file is None else Rotating(file)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
@@ -44,9 +44,10 @@ def configure(
 
 
 class Rotating(logging.StreamHandler[TextIO]):
-    """A handler for standard error in a file: after so many bytes the file is moved aside, over the previous one.
+    """A handler that writes to standard error in a file, and renames that file once it has reached a size.
 
-    Other output of the process, such as the last words of the interpreter, goes to the new file too.
+    The renamed file replaces the previous one. Other output of the process, such as the interpreter's last messages,
+    goes to the new file, too.
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_FILE_BYTES) -> None:
@@ -63,7 +64,7 @@ class Rotating(logging.StreamHandler[TextIO]):
             self._limit = self._max_bytes if self._move_aside() else size + self._max_bytes
 
     def _move_aside(self) -> bool:
-        """Move the file aside and return whether that worked.
+        """Rename the log file and begin a new one; return whether that worked.
 
         If it failed, logging continues in the file, and the next try comes much later.
         """

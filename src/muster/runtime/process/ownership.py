@@ -17,11 +17,11 @@ _MOST_LINKS = 40  # the kernel's limit
 
 
 class NotOursError(Exception):
-    """A path that others can read or change, or have made; says what, and what to do."""
+    """Other users can read or change a path, or have made it; the message says what, and what to do."""
 
 
 def require_directory(path: Path) -> None:
-    """Refuse a directory that is not ours alone. Raises `NotOursError`, `OSError`."""
+    """Raise `NotOursError` if other users can read or change the directory. Raises `OSError`."""
     info = _at(path)
     if not stat.S_ISDIR(info.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -29,7 +29,7 @@ def require_directory(path: Path) -> None:
 
 
 def require_file(path: Path) -> None:
-    """Refuse a file that is not ours alone; the file may be absent. Raises `NotOursError`, `OSError`."""
+    """Raise `NotOursError` if other users can read or change the file. A missing file passes. Raises `OSError`."""
     try:
         info = _at(path)
     except FileNotFoundError:
@@ -40,15 +40,18 @@ def require_file(path: Path) -> None:
 
 
 def require_way(path: Path) -> os.stat_result:
-    """Return the status of what a path leads to. Raises `NotOursError` if other users decide where that is, `OSError`.
+    """Return the status of the file that a path leads to, if only we and the superuser decide where the path leads.
 
-    The superuser may decide, and so may we.
+    Raises `NotOursError` if another user could redirect the path, `OSError`.
     """
     return _at(path)
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that is ours alone, or close an empty one to others. Raises `NotOursError`, `OSError`."""
+    """Make a directory that only we may access, or restrict an existing empty one to us.
+
+    Raises `NotOursError`, `OSError`.
+    """
     for missing in reversed([parent for parent in path.parents if not parent.exists()]):
         missing.mkdir(mode=0o755, exist_ok=True)  # whatever the umask lets others do
     path.mkdir(mode=0o700, exist_ok=True)
@@ -78,7 +81,7 @@ def _require(path: Path, info: os.stat_result, mode: str) -> None:
 
 
 def _at(path: Path) -> os.stat_result:
-    """Return the status of what a path leads to. Raises `NotOursError` if others decide where that is."""
+    """Return the status of the file that a path leads to. Raises `NotOursError` if others could redirect the path."""
     todo = list(reversed(path.absolute().parts[1:]))
     here, info, links = Path("/"), os.lstat("/"), 0
     while todo:

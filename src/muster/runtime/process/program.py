@@ -5,8 +5,9 @@ import sys
 
 
 def compose_muster_call() -> str:
-    """Return the shell words by which a program on this machine calls Muster, which need not be on the PATH.
+    """Return the shell words by which a program on this machine calls this installation, which may not be on the PATH.
 
-    Variables for Python (-E) and the current directory (-P) are for the program itself.
+    The words keep Python from using its environment variables (-E) and the current directory (-P), which belong to the
+    program.
     """
     return f"{shlex.quote(sys.executable)} -E -P -m muster.cli"
