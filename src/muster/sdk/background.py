@@ -1,7 +1,7 @@
-"""The thread in which all asynchronous work happens, independent of the caller's thread.
+"""The thread in which all asynchronous work of the Python interface runs, independent of the caller's thread.
 
-So the interface works in a notebook, which runs an event loop already. A cluster inside this process goes on while the
-caller computes.
+So the interface works in a notebook, which already runs an event loop. A cluster inside this process continues while
+the caller computes.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _TURN = threading.Lock()
 
 
 class Background:
-    """An event loop in a thread, with the connections that live on it. Both end with the process."""
+    """An event loop in a thread of its own, with the connections that live on it. Both end with the process."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -40,7 +40,7 @@ class Background:
         os.register_at_fork(after_in_child=self._keep_for_ever)
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run the work and wait for it, for this many seconds at most; return its result.
+        """Run the work on the loop, wait for it at most `timeout` seconds, and return its result.
 
         Raises what the work raises; expected failures become `Error`.
         """
@@ -54,7 +54,7 @@ class Background:
             doing.cancel()  # if the caller was interrupted
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start the work; return its future."""
+        """Start the work on the loop; return its future."""
         return asyncio.run_coroutine_threadsafe(self._run_work(work), self._loop)
 
     async def _run_work(self, work: Coroutine[Any, Any, T]) -> T:
@@ -74,9 +74,9 @@ class Background:
         self._thread.join()
 
     def _keep_for_ever(self) -> None:
-        """Keep a reference to the parent's objects in a forked process for ever.
+        """Keep this object alive until the end of a forked process, which inherited it from its parent.
 
-        The fork must not close them, not even at the end of Python.
+        The fork must not close the parent's connections, not even at the end of Python.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 

@@ -45,14 +45,17 @@ def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
 
 def title(function: Callable[..., Any]) -> str:
-    """Return the name of a function as users know it: for a `functools.partial`, that of the function it wraps."""
+    """Return the name of a function as users know it: for a `functools.partial`, the name of the wrapped function."""
     named = getattr(function, "func", function)  # of a functools.partial
     return getattr(named, "__name__", "") or type(named).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a call, as `worker` reports it. at: the time of its end, in seconds since the epoch."""
+    """The outcome of a call, as the worker reports it.
+
+    at: when the call ended, in seconds since the epoch.
+    """
 
     how: str
     text: str
@@ -97,7 +100,7 @@ class Outcome:
 
 
 def outcomes(directory: Path, ranks: int) -> list[Outcome | None]:
-    """Return the outcomes that the ranks wrote into the directory of a call, None for each missing one.
+    """Read the outcomes that the ranks wrote into the directory of a call; None for each missing one.
 
     Raises `Error`.
     """
@@ -105,12 +108,12 @@ def outcomes(directory: Path, ranks: int) -> list[Outcome | None]:
 
 
 def outcome_of(directory: Path, rank: int) -> Outcome | None:
-    """Return the outcome of one rank; None if it is missing. Raises `Error`."""
+    """Read the outcome of one rank; None if it is missing. Raises `Error`."""
     return _read_outcome(directory, rank) if _is_trusted(directory) else None
 
 
 def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int]:
-    """Return the ranks whose calls have returned, without the known ones, whose files are not read. Raises `Error`."""
+    """Return the ranks whose calls have returned, except those in `known`, whose files are not read. Raises `Error`."""
     if not _is_trusted(directory):
         return frozenset()
     head, tail = OUTCOME.split("{rank}")
@@ -135,7 +138,7 @@ def _is_trusted(directory: Path) -> bool:
 
 
 def _has_returned(directory: Path, rank: int) -> bool:
-    """Return whether the last attempt of a call has returned. The result, which may be large, is not read."""
+    """Return whether the last attempt of a rank's call has returned. Does not read the result, which may be large."""
     try:
         with (directory / OUTCOME.format(rank=rank)).open("rb") as file:
             facts, _ = unpacked(file.readline())

@@ -15,7 +15,10 @@ _OWN = "its own"
 
 
 class Connections:
-    """The open sessions. Each is opened once, and held until `close`; all work happens on one loop."""
+    """The open sessions of this process, one for each cluster. A session stays open until `close`.
+
+    All work happens on one event loop.
+    """
 
     def __init__(self) -> None:
         self._opened: dict[object, asyncio.Future[Session]] = {}
@@ -39,7 +42,10 @@ class Connections:
         return await asyncio.shield(self._opened[key])  # a cancelled caller must not cancel the others
 
     def files(self, session: Session) -> tuple[Path, bool]:
-        """Return the directory for a session's files, and whether this is its first use. Raises `UserError`."""
+        """Return the directory for files of a session's jobs, and whether this is its first use in this process.
+
+        Raises `UserError`.
+        """
         if session.files is None:
             home = Home.find(os.environ)
             home.make()
@@ -64,7 +70,10 @@ class Connections:
         self._keepers.append(asyncio.create_task(self._keep(key, way), name="session"))
 
     async def _keep(self, key: object, way: AbstractAsyncContextManager[Session]) -> None:
-        """Hold a session in the task that entered it, which must also be the one that leaves it."""
+        """Open a session and hold it until `close`. The task that opens it must also be the one that closes it.
+
+        key: the cluster of the session.
+        """
         opened = self._opened[key]
         try:
             async with way as session:

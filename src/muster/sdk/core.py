@@ -57,7 +57,7 @@ What = Callable[..., Any] | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A job, and the session that reaches it. uid: tells the job from a later one of the same name."""
+    """A job and the session that reaches it. The UID distinguishes the job from a later job of the same name."""
 
     session: Session
     name: str
@@ -67,7 +67,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Why:
-    """The answer of `muster why` about a job: as text, which is also its `str`, and as data."""
+    """The answer of `muster why` about a job: as text, which `str` returns, and as data."""
 
     text: str
     facts: Mapping[str, Any]
@@ -82,8 +82,8 @@ class Why:
 class Ended:
     """A job that has ended.
 
-    outcomes: the outcomes of its ranks, None for a missing one; None instead of a list if the job made no call.
-    first: the rank of the first outcome.
+    outcomes: the outcomes of its ranks, None for a missing outcome. The whole field is None if the job ran a command.
+    first: the rank of the first outcome in the list.
     """
 
     name: str
@@ -94,11 +94,12 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of a job: a call or a command that all workers run, or independent trials.
+    """The work that a job does: one call or command that all workers run, or independent trials.
 
-    name: the words from which a job name is made.
-    trials: independent calls, one for each worker, instead of `call`.
-    at_once: how many trials run at a time.
+    name: the words from which the name of the job is made.
+    call: the pickled call.
+    trials: the pickled call of each trial, one for each worker, instead of `call`.
+    at_once: how many trials run at a time; None for all.
     """
 
     name: Sequence[str]
@@ -108,20 +109,23 @@ class Work:
     at_once: int | None = None
 
     def make_sweep(self, retries: int) -> Sweep | None:
-        """Return the trials as a sweep; None for a gang. retries: how often a trial is retried after a failure."""
+        """Return the sweep of the trials; None if all workers run the same work.
+
+        retries: how often a trial is retried after a failure.
+        """
         indexes = Array.of(range(len(self.trials)))
         return Sweep(indexes, at_once=self.at_once, retries=retries) if self.trials else None
 
     def files(self) -> dict[str, bytes]:
-        """Return the files with pickled calls for the workers' directory, by name: one file, or one for each trial."""
+        """Return the files to write into the workers' directory, by name: one pickled call, or one for each trial."""
         trials = {worker.CALL_OF.format(rank=rank): call for rank, call in enumerate(self.trials)}
         return trials or {worker.CALL: self.call}
 
 
 def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
-    """Return the work for a function or a command.
+    """Return the work that runs a function or a command.
 
-    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is a single argument.
+    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is no sequence of arguments.
     """
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
@@ -177,9 +181,12 @@ async def submit_workers(
     options: Options,
     sweep: Sweep | None = None,
 ) -> Reference:
-    """Submit workers that make the call in a directory, and return the job.
+    """Submit workers that make the calls in a directory; return the job.
 
-    how: `worker.ONCE`, or `worker.STAY` for workers that stay and make the calls that come over a socket.
+    how: `worker.ONCE` for workers that make one call, or `worker.STAY` for workers that make the calls that arrive over
+    a socket.
+    name: the words from which the name of the job is made.
+    sweep: the trials, if each worker makes a call of its own.
     """
     # -P keeps the directory of the file out of the module search path.
     command = [sys.executable, "-P", worker.__file__, how]
@@ -220,7 +227,10 @@ async def _submit(
 
 
 async def _create(session: Session, gang: Gang, *, named: bool) -> Reference:
-    """Create the job. Raises `UserError` if it can never start in a cluster that cannot change."""
+    """Create the job. Raises `UserError` if the job can never start and the cluster cannot change.
+
+    named: whether the caller chose the name. Otherwise another name is used if the first is taken.
+    """
     job = await submit(session.client, gang, log.warning, named=named)
     reference = Reference(session, gang.name, gang.namespace, job.metadata.uid)
     asks = gang.cpus or gang.memory or gang.gpus or (session.own and gang.most_workers > 1)
@@ -249,14 +259,14 @@ async def _foresee(session: Session, job: JobRecord) -> Verdict:
 
 
 async def find(connections: Connections, name: str, options: Options) -> Reference:
-    """Return an existing job. Raises `ApiError` if there is none."""
+    """Return the reference to an existing job. Raises `ApiError` if there is none."""
     session = await _open_session(connections, options)
     job = await get_job(session.client, name, session.namespace)
     return Reference(session, name, session.namespace, job.metadata.uid)
 
 
 async def record(reference: Reference) -> JobRecord:
-    """Return the record of a job. Raises `ApiError` if it is deleted, `UserError` if another job has its name."""
+    """Read the present record of a job. Raises `ApiError` if it is deleted, `UserError` if another job has its name."""
     job = await get_job(reference.session.client, reference.name, reference.namespace)
     if job.metadata.uid != reference.uid:
         raise UserError(f"the job {reference.name} was deleted, and another job has its name")
@@ -280,7 +290,7 @@ async def ended(reference: Reference) -> Ended:
 
 
 async def made(connections: Connections, work: Work, options: Options) -> Ended:
-    """Submit the work and wait for its end. Cancelling the wait cancels the job."""
+    """Submit the work, and wait until it has ended. If the caller cancels this wait, the job is cancelled, too."""
     reference = await run(connections, work, options)
     try:
         return await ended(reference)
@@ -290,7 +300,7 @@ async def made(connections: Connections, work: Work, options: Options) -> Ended:
 
 
 async def _end_unawaited(ending: Awaitable[object]) -> None:
-    """Await the end of a job that nobody waits for; log its failure, because the caller gets the cancellation."""
+    """Wait until a job is cancelled for which no caller waits any more; log a failure instead of raising it."""
     try:
         await ending
     except (ApiError, TransportError, UserError) as error:
@@ -298,7 +308,7 @@ async def _end_unawaited(ending: Awaitable[object]) -> None:
 
 
 async def trial_ended(reference: Reference, rank: int) -> Ended:
-    """Wait for the end of one trial; return its outcome as that of the only rank."""
+    """Wait for the end of one trial; return its outcome, in the form of a job with only this rank."""
     await any_trial(reference, [rank])
     job = await record(reference)
     directory = call_directory(job)
@@ -337,9 +347,10 @@ async def any_ended(jobs: Collection[Reference], trials: Collection[tuple[Refere
 
 
 async def trials_done(reference: Reference) -> Collection[int]:
-    """Return the ranks of the trials that have ended for good.
+    """Return the ranks of the trials that have ended and will not be retried.
 
-    An outcome is there before the job's status counts it. That of a call that raised may not be the last one.
+    The outcome of a trial is written before the job's status counts the trial. A trial whose call raised may be
+    retried, so its outcome alone does not decide.
     """
     job = await record(reference)
     if job.end is not None:
@@ -363,9 +374,10 @@ async def state(reference: Reference) -> str:
 
 
 async def logs(reference: Reference, rank: int | None, stream: bytes = b"") -> list[str]:
-    """Return the lines printed so far, of one worker or of all, of one stream or of both.
+    """Return the lines printed so far.
 
-    Raises `UserError` if the job has no such rank.
+    rank: the worker whose lines to return; None for all workers.
+    stream: stdout or stderr; b"" for both. Raises `UserError` if the job has no such rank.
     """
     printed_lines: list[str] = []
 
@@ -391,7 +403,7 @@ async def logs(reference: Reference, rank: int | None, stream: bytes = b"") -> l
 
 
 async def follow(reference: Reference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
-    """Call `tell` with lines as they are printed, at the reader's pace; return how the job ended."""
+    """Call `tell` with lines as workers print them, waiting for each call; return how the job ended."""
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
     follower = replace(_make_follower(reference), show=splitter.show, excerpt=_select_rank(job, rank))
@@ -425,7 +437,7 @@ async def why(reference: Reference) -> Why:
 
 
 async def cancel(reference: Reference) -> str:
-    """Cancel a job; return the outcome in a few words."""
+    """Cancel a job; return what happened in a few words."""
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace)
 

@@ -28,7 +28,10 @@ _KEPT_SECONDS = WEEK_SECONDS
 
 
 async def new_directory(connections: Connections, session: Session, queue: str) -> Path:
-    """Create a directory for calls. Raises `UserError` where workers cannot read it, or nodes are simulated."""
+    """Create a directory for calls and outcomes, and remove old directories that no job needs.
+
+    Raises `UserError` if workers cannot read the directory, or if the nodes are simulated.
+    """
     client, queue = session.client, queue or DEFAULT_QUEUE
     if not await is_embedded(client):
         raise UserError(
@@ -54,7 +57,7 @@ async def new_directory(connections: Connections, session: Session, queue: str) 
 
 
 def unused_since(root: Path, moment: float) -> list[Path]:
-    """Return the directories of calls that were last written before this moment."""
+    """Return the directories of calls that were last written before this time."""
     return [path for path in root.iterdir() if _is_unused(path, moment)]
 
 

@@ -2,11 +2,14 @@
 
 
 class Error(Exception):
-    """A request that cannot be carried out; the text says in one line why, and what to do."""
+    """A request cannot be carried out; the text says in one line why, and what to do."""
 
 
 class JobFailedError(Error):
-    """A job that has ended without a result. name: of the job. code: its exit code."""
+    """A job has ended without a result.
+
+    name: the name of the job. code: its exit code.
+    """
 
     def __init__(self, name: str, text: str, code: int = 1) -> None:
         super().__init__(f"{name}: {text}")

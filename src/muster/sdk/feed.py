@@ -11,14 +11,14 @@ MOST_UNTAKEN = 16
 
 
 class Feed(Generic[T]):
-    """A queue of items in order. All its methods run on one loop."""
+    """A queue of items between a producer on the event loop and a reader. All methods run on that loop."""
 
     def __init__(self) -> None:
         self._untaken: asyncio.Queue[Sequence[T] | None] = asyncio.Queue()
         self._taken = asyncio.Event()
 
     async def filled_by(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run the work that fills the feed, and end the feed after it."""
+        """Run the work that adds the items, and mark the end of the feed when the work ends."""
         try:
             await work
         finally:
@@ -29,7 +29,7 @@ class Feed(Generic[T]):
         self._untaken.put_nowait([one])
 
     async def tell(self, several: Sequence[T]) -> None:
-        """Add several items, at the pace of the reader."""
+        """Add several items; wait while the reader is too far behind."""
         self._untaken.put_nowait(several)
         while self._untaken.qsize() > MOST_UNTAKEN:
             self._taken.clear()

@@ -114,7 +114,7 @@ def _check_option(name: str, value: Any) -> Any:
 
 
 def whole(name: str, value: Any) -> int:
-    """Return a whole number. Raises `TypeError`."""
+    """Return the value of the option `name` as a whole number. Raises `TypeError`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}={value!r}: it is a whole number")
     return index(value)
@@ -145,7 +145,7 @@ def _check_meaning(name: str, value: Any) -> Any:
 
 
 def _check_list(name: str, value: Any) -> tuple[str, ...]:
-    """Return the texts of an option that is a text or several. Raises `TypeError`, `Error`."""
+    """Return the value of an option that takes one text or several, as a tuple. Raises `TypeError`, `Error`."""
     if not isinstance(value, str | Sequence):
         raise TypeError(f"{name}={value!r}: it is text, or a list of texts")
     texts = tuple(_format_text(name, one) for one in ([value] if isinstance(value, str) else value))
@@ -175,7 +175,12 @@ def gang_of(
     *,
     on_this_machine: bool,
 ) -> Gang:
-    """Return the gang. title: the words for its name. classes: its priority classes. Raises `UserError`."""
+    """Return the gang that these options describe. Raises `UserError`.
+
+    title: the words from which its name is made.
+    classes: the priority classes of the cluster, by name.
+    on_this_machine: whether the workers run on this machine, so that they can use its directories.
+    """
     if not on_this_machine and not options.get("image"):
         raise UserError("workers of this cluster need an image: name one with image=")
     workers = options.get("workers", 0)

@@ -10,7 +10,7 @@ _SAID = b"[muster: "
 
 
 class Lines:
-    """A splitter that passes on each line once it has ended; with `ranks`, each line begins with its worker's rank.
+    """A splitter of workers' output that passes on each complete line. With `ranks`, the rank is put before the line.
 
     stream: the only stream whose lines are passed on; b"" for both.
     """

@@ -18,7 +18,7 @@ from muster.sdk.worker import address, receive, send, unpacked
 
 
 class Pool:
-    """The connections of workers, and the threads that wait for a free one. Thread-safe."""
+    """The connections to workers that stay, and the threads that wait for a free worker. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -67,9 +67,10 @@ class Pool:
             return Outcome.of(outcome), seat.rank
 
     def end(self, text: str, *, at_once: bool = False) -> None:
-        """Make no more calls, and release free workers. text: the reason, for threads that still wait.
+        """Make no more calls, and release the free workers.
 
-        at_once: also interrupt workers that make a call; the threads that wait for them get an error.
+        text: the reason, which threads that still wait for a worker report.
+        at_once: also interrupt workers that make a call. The threads that wait for these calls get an error.
         """
         with self._changed:
             self._broken = self._broken or text
@@ -89,7 +90,10 @@ class Pool:
         self._socket.close()
 
     def _read_death(self, seat: "_Seat") -> str:
-        """Return how the worker's process died, as its successor reports it; "" if the job has ended."""
+        """Wait for the worker's next process; return how the previous one died, as the next one reports it.
+
+        Return "" if the job has ended instead.
+        """
         seat.close()
         with self._changed:
             self._changed.wait_for(lambda: self._seats[seat.rank] is not seat or self._broken)
@@ -123,7 +127,10 @@ class Pool:
             self._changed.notify_all()
 
     def _hold_lifeline(self, connection: socket.socket) -> None:
-        """Keep a worker's lifeline open; its end tells the worker that no more calls come."""
+        """Keep open the connection by which a worker learns whether calls may still come.
+
+        Its end tells the worker that no more calls come.
+        """
         with self._changed:
             self._lifelines.append(connection)
             if self._broken:
@@ -132,7 +139,10 @@ class Pool:
 
 @dataclass(eq=False, slots=True)
 class _Seat:
-    """A worker that waits for calls. before: how its previous process died."""
+    """The connection to one process of a worker, which makes calls.
+
+    before: how the previous process of that worker died; "" for the first one.
+    """
 
     rank: int
     before: str
@@ -140,7 +150,7 @@ class _Seat:
     stream: BufferedRWPair = field(repr=False)
 
     def break_off(self) -> None:
-        """Wake the thread that waits for the outcome of a call."""
+        """Break the connection, so that the thread that waits for the outcome of a call gets an error."""
         with contextlib.suppress(OSError):  # it was closed before
             self.connection.shutdown(socket.SHUT_RDWR)
 

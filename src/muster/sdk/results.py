@@ -10,9 +10,9 @@ from muster.sdk.worker import RETURNED
 
 
 def result(job: Ended) -> Any:
-    """Return the value of one worker, or the list of several workers' values by rank; None for a command.
+    """Return the value of the only worker, or the list of all workers' values by rank; None for a command.
 
-    Raises the error of the worker that failed first, or `JobFailedError` with what is known of the end.
+    Raises the error of the worker that failed first, or `JobFailedError` with what is known about the end.
     """
     outcomes = job.outcomes
     if outcomes is None:

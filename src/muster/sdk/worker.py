@@ -46,13 +46,13 @@ Now = Callable[[], float]
 _Made = tuple[dict[str, str], bytes]  # the facts about a call, and the pickled result or error
 
 
-def packed(told: dict[str, Any], body: bytes = b"") -> bytes:
-    """Return a message: a line of facts, and the pickled body."""
-    return json.dumps(told).encode() + b"\n" + body
+def packed(facts: dict[str, Any], body: bytes = b"") -> bytes:
+    """Return a message: one line with facts about a call as JSON, then the pickled body."""
+    return json.dumps(facts).encode() + b"\n" + body
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Return the facts and the pickled body of a message."""
+    """Split a message into its facts and its pickled body."""
     end = message.index(b"\n")
     return json.loads(message[:end]), memoryview(message)[end + 1 :]
 
@@ -75,7 +75,7 @@ def receive(stream: BufferedRWPair) -> bytes:
 
 
 def perform(call: bytes, now: Now) -> bytes:
-    """Make a call; return the outcome, which also reports every error."""
+    """Make a pickled call; return its outcome as a message. An error of the call is an outcome, too."""
     facts, body = _make_call(call)
     return packed(facts | {"python": PYTHON, "at": now()}, body)
 
@@ -129,7 +129,10 @@ def _pickle(value: object) -> bytes:
 
 
 def once(directory: Path, rank: str, now: Now) -> int:
-    """Make the call in the directory, and write the outcome there; return the exit code."""
+    """Make the call in the directory, and write its outcome there; return the exit code.
+
+    rank: the rank of this worker. An outcome of an earlier attempt is deleted first.
+    """
     path = directory / OUTCOME.format(rank=rank)
     path.unlink(missing_ok=True)  # the outcome of an earlier attempt
     own = directory / CALL_OF.format(rank=rank)
@@ -148,7 +151,10 @@ def once(directory: Path, rank: str, now: Now) -> int:
 
 
 def stay(directory: Path, rank: str, now: Now) -> int:
-    """Make calls until no more come; return the exit code. A child makes them, so a crash loses only one call."""
+    """Make calls until no more come; return the exit code.
+
+    A child process makes the calls, so that a crash loses only one call. After a crash another child goes on.
+    """
     died = ""
     try:
         lifeline = connected(directory)
@@ -168,7 +174,7 @@ def stay(directory: Path, rank: str, now: Now) -> int:
 
 
 def _wait_for_child(child: int, lifeline: socket.socket) -> int | None:
-    """Wait for a child; return its exit code, or None if the child was ended because the calling program is gone."""
+    """Wait for a child; return its exit code. Kill it, and return None, if the calling program is gone."""
     descriptor = os.pidfd_open(child)
     try:
         ready, _, _ = select.select([descriptor, lifeline.fileno()], [], [])
@@ -186,7 +192,10 @@ def _wait_for_child(child: int, lifeline: socket.socket) -> int | None:
 
 
 def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
-    """Make calls, after reporting how the previous process died."""
+    """Make calls that arrive over the socket, as the child process of a worker; return the exit code.
+
+    died: how the previous child died, which is reported first.
+    """
     try:
         connection = connected(directory)
     except OSError as error:
@@ -200,7 +209,7 @@ def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
 
 
 def connected(directory: Path) -> socket.socket:
-    """Return a connection to the caller's socket. Raises `OSError`."""
+    """Connect to the caller's socket in the directory. Raises `OSError`."""
     connection = socket.socket(socket.AF_UNIX)
     with address(directory) as path:
         connection.connect(path)
@@ -209,7 +218,10 @@ def connected(directory: Path) -> socket.socket:
 
 @contextlib.contextmanager
 def address(directory: Path) -> Iterator[str]:
-    """Yield a short path of the socket, because a socket's path is limited and the directory's may be long."""
+    """Yield a short path to the socket in the directory.
+
+    The kernel limits the length of a socket's path, and the path of the directory may be longer.
+    """
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{SOCKET}"
