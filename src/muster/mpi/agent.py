@@ -1,10 +1,10 @@
-"""Runs the agent of every worker but rank 0: it runs rank 0's commands, and ends when `mpirun` has ended.
+"""Runs the agent of every worker except rank 0: the agent runs rank 0's commands, and ends when `mpirun` has ended.
 
-A worker that is stopped asks rank 0 to end `mpirun`, which ends the worker's processes, too.
+When a worker is stopped, its agent asks rank 0 to end `mpirun`, which ends the processes of all workers.
 
-Rank 0 holds one connection to the agent for as long as `mpirun` runs. Each command comes on a connection of its own:
-the command's output goes back on it, and a closed connection ends its command, as a lost ssh does. A byte that comes
-behind the request is the number of a signal for the command.
+Rank 0 holds one connection to the agent for as long as `mpirun` runs. Each command comes on a connection of its own,
+and its output goes back on that connection. If the connection closes, the command is ended, as when ssh loses its
+connection. Each byte after the request is the number of a signal to send to the command.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Agent:
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self, address: str, port: int, context: ssl.SSLContext) -> int:
-        """Serve until rank 0 sends its farewell or disconnects; return the exit code."""
+        """Serve until rank 0 says that `mpirun` has ended, or disconnects; return the exit code."""
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons leave their parents
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
@@ -75,7 +75,10 @@ class Agent:
         return code
 
     def _on_signal(self, number: int) -> None:
-        """Ask rank 0 to end the whole job. Without a connection to rank 0, or on a second signal, end at once."""
+        """Handle a signal to end this worker: ask rank 0 to end the whole job.
+
+        Without a connection to rank 0, or on a second signal, end at once.
+        """
         if self._held is None or self._signalled:
             self._end(128 + number)
         else:
@@ -110,7 +113,7 @@ class Agent:
                 await writer.wait_closed()
 
     async def _hold(self, reader: asyncio.StreamReader) -> None:
-        """Wait for the farewell of rank 0. If rank 0 disconnects without one, the worker fails."""
+        """Wait until rank 0 says that `mpirun` has ended. If rank 0 disconnects without saying so, the worker fails."""
         try:
             farewell = await reader.read(len(FAREWELL))
         except OSError:
@@ -170,14 +173,14 @@ class Agent:
                 return
 
     async def _wait_for_children(self) -> None:
-        """Wait until no child is left, for at most `_GRACE_SECONDS`."""
+        """Wait, for at most `_GRACE_SECONDS`, until this process has no children left."""
         until = self._clock.monotonic() + _GRACE_SECONDS
         while _children() and self._clock.monotonic() < until:
             await self._clock.sleep(_LOOK_SECONDS)
 
 
 async def _pass_signals(reader: asyncio.StreamReader, pid: int) -> None:
-    """Send a command each signal that rank 0 asks for, until the connection ends."""
+    """Send each signal that rank 0 requests to a command, until the connection ends."""
     with suppress(ConnectionError):
         while number := await reader.read(1):
             _signal_group(pid, signal.Signals(number[0]))
@@ -191,7 +194,7 @@ async def _pump(reader: asyncio.StreamReader, channel: int, writer: asyncio.Stre
 
 
 def _children() -> list[int]:
-    """Return the living children of this process, including adopted orphans."""
+    """Return the living children of this process, including orphans that it has adopted."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [int(pid) for pid in listed if not _is_zombie(pid)]
 

@@ -22,13 +22,13 @@ MOST_OF_A_LINE = 1 << 20  # a daemon of Open MPI gets all host names
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """A command to run, or "" to hold the connection for as long as `mpirun` runs."""
+    """A command to run. An empty command asks the agent to hold the connection for as long as `mpirun` runs."""
 
     command: str = ""
 
 
 class StrangeRequestError(Exception):
-    """A message from the other end that cannot be read as a request."""
+    """The other end sent a message that is no request."""
 
 
 def frame(channel: int, data: bytes = b"") -> bytes:

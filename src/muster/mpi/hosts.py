@@ -7,10 +7,12 @@ _RANK = "{}"
 
 
 class Hosts(Struct, frozen=True):
-    """The hosts of a job.
+    """The workers of a job as hosts.
 
     pattern: the host name of a worker, with {} in the place of its rank.
-    workers: how many there are. slots: how many processes belong on each. port: where their agents listen.
+    workers: the number of workers.
+    slots: how many processes of MPI belong on each worker.
+    port: the port at which the agents listen.
     """
 
     pattern: str
@@ -29,10 +31,10 @@ class Hosts(Struct, frozen=True):
 
 
 def open_mpi_hosts(hosts: Hosts) -> str:
-    """Return the hostfile of Open MPI and PRRTE."""
+    """Return the text of the hostfile for Open MPI and PRRTE."""
     return "".join(f"{name} slots={hosts.slots}\n" for name in hosts.names)
 
 
 def hydra_hosts(hosts: Hosts) -> str:
-    """Return the host file of Hydra, which MPICH and Intel MPI have."""
+    """Return the text of the host file for Hydra, the launcher of MPICH and Intel MPI."""
     return "".join(f"{name}:{hosts.slots}\n" for name in hosts.names)

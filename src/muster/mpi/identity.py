@@ -1,6 +1,6 @@
-"""Makes the identity of a job: one certificate and key that all of its workers have, and no other job's.
+"""Makes the identity of a job: a certificate and its key, which all workers of the job have and no other job has.
 
-Both ends of a connection show it and trust nothing else, so that nobody else starts anything on a worker.
+Both ends of a connection present it and trust nothing else, so that nobody else starts anything on a worker.
 """
 
 import ssl
@@ -20,12 +20,12 @@ def make_identity(now: datetime) -> bytes:
 
 
 def server_context(identity: Path) -> ssl.SSLContext:
-    """Return the context of an agent, which listens. identity: the file that holds the identity."""
+    """Return the TLS context of an agent, which listens. identity: the file that contains the identity."""
     return _trusting(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), identity)
 
 
 def client_context(identity: Path) -> ssl.SSLContext:
-    """Return the context of rank 0, which connects. identity: the file that holds the identity."""
+    """Return the TLS context of rank 0, which connects. identity: the file that contains the identity."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # the identity is the job's, not a host's
     return _trusting(context, identity)

@@ -1,4 +1,4 @@
-"""Runs rank 0: it waits for the agents, runs `mpirun` with the hosts of the job, and says farewell to the agents."""
+"""Runs rank 0: waits for the agents, runs `mpirun` with the hosts of the job, and then tells the agents to end."""
 
 import asyncio
 import shlex
@@ -41,7 +41,7 @@ _PASSED_ON = (
 
 
 def write_files(directory: Path, hosts: Hosts, identity: bytes) -> None:
-    """Write what the remote shell and `mpirun` read. The directory is the user's alone."""
+    """Write the files that the remote shell and `mpirun` read. Only this user may access the directory."""
     key = directory / "identity.pem"
     key.touch(0o600)
     key.write_bytes(identity)
@@ -55,13 +55,16 @@ def write_files(directory: Path, hosts: Hosts, identity: bytes) -> None:
 
 
 def variables(directory: Path, hosts: Hosts, interface: str) -> dict[str, str]:
-    """Return the variables that name these files to `mpirun`."""
+    """Return the environment variables that make `mpirun` use the files in the directory, and this interface.
+
+    interface: the network interface of the pod, or "" if it is not known.
+    """
     shell, open_mpi, hydra = (directory / name for name in ("remote-shell", "open-mpi-hosts", "hydra-hosts"))
     return launcher_variables(shell, open_mpi, hydra, hosts.slots, interface)
 
 
 class Launch:
-    """One run of `mpirun`. `run` is its whole life."""
+    """One run of `mpirun` by rank 0. `run` does everything."""
 
     def __init__(self, hosts: Hosts, context: ssl.SSLContext, clock: Clock) -> None:
         self._hosts = hosts
@@ -74,7 +77,7 @@ class Launch:
         self._ends_it = False  # a worker is gone, and `mpirun` got SIGTERM
 
     async def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Run the command once all agents are there; return its exit code."""
+        """Wait for all agents, then run the command; return its exit code."""
         for number in _PASSED_ON:
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
         reaching = asyncio.create_task(self._reach_agents(), name="reach agents")
@@ -109,7 +112,10 @@ class Launch:
                 _say(f"the job waits for {', '.join(missing[:_NAMED])}{others}")
 
     async def _reach(self, rank: int) -> None:
-        """Connect to an agent until it answers: its worker may start later, and its name may be known even later."""
+        """Connect to the agent of a worker, and try again until it answers.
+
+        The worker may start later than rank 0, and its host name may be known even later.
+        """
         while True:
             with suppress(OSError):  # ssl.SSLError is one
                 host, port = self._hosts.name(rank), self._hosts.port
@@ -124,7 +130,7 @@ class Launch:
             await self._clock.sleep(_RETRY_SECONDS)
 
     async def _watch(self, rank: int, answers: AsyncIterator[tuple[int, bytes]]) -> str:
-        """Return what has become of the worker, once it is stopped or gone."""
+        """Wait until a worker is stopped or its connection is lost; return a sentence that says which."""
         with suppress(OSError):
             async for channel, _ in answers:
                 if channel == ENDING:
@@ -132,7 +138,7 @@ class Launch:
         return f"{self._hosts.name(rank)} has gone"
 
     async def _launch(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Run the command to its end. The end of one worker is the end of all."""
+        """Run the command until it ends; end it when one worker ends. Return its exit code."""
         try:
             self._process = await asyncio.create_subprocess_exec(*command, env=environment)
         except FileNotFoundError:

@@ -14,7 +14,7 @@ _RETRY_SECONDS = 0.5
 
 
 async def address_of(host: str, clock: Clock) -> str:
-    """Return the address of a host; wait until its name is known, which on a cluster takes a while."""
+    """Wait until the name of a host is known, and return its address. On a cluster this takes a while."""
     while True:
         try:
             addresses = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)

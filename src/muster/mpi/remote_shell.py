@@ -1,9 +1,8 @@
-"""Replaces ssh for `mpirun`: `[OPTIONS] HOST COMMAND...`, behind the directory of the job.
+"""Replaces ssh for `mpirun`: `[OPTIONS] HOST COMMAND...`. The first argument is the job's directory.
 
-The program runs by its path, once for each worker, so it imports the standard library alone. It asks the agent of the
-worker to run the command, passes on the command's output, and ends with its exit code. On rank 0 it becomes the
-command.
-The command has no standard input: the daemons of MPI read none.
+`mpirun` runs this file once for each worker, so it imports the standard library alone. It asks the agent of the worker
+to run the command, passes on the command's output, and ends with the command's exit code. On rank 0 it becomes the
+command itself. The command has no standard input, because the daemons of MPI read none.
 """
 
 import json
@@ -26,7 +25,7 @@ _LOST = 255  # ssh's exit code if it cannot connect
 
 
 def parse(words: list[str]) -> tuple[str, str]:
-    """Return the host, and the command as a shell takes it."""
+    """Split the arguments of ssh into the host, and the command as one line for the shell."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _WITH_VALUE else 1
@@ -46,16 +45,17 @@ def find_rank(host: str, names: list[str]) -> int:
 
 
 def export(environment: Mapping[str, str], before: Mapping[str, str]) -> str:
-    """Return shell text that sets the variables that a script has set since it began.
+    """Return shell text that sets the variables that the user's script has set before it called `mpirun`.
 
-    before: the environment of its worker. What belongs to that worker alone has not changed, and is not passed on.
+    before: the environment before the script. Variables that did not change, such as the worker's own, are not passed
+    on.
     """
     changed = {name: value for name, value in environment.items() if before.get(name) != value}
     return "".join(f"export {name}={shlex.quote(value)}; " for name, value in changed.items() if name.isidentifier())
 
 
 def read_environment(directory: Path) -> Mapping[str, str]:
-    """Return the environment of the worker before its script began; that of this process if no script has kept it."""
+    """Return the environment of the worker before its script began; the present one if it was not stored."""
     try:
         environment: dict[str, str] = json.loads((directory / ENVIRONMENT).read_text())
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def read_environment(directory: Path) -> Mapping[str, str]:
 
 
 def connect(directory: Path, address: tuple[str, int]) -> ssl.SSLSocket:
-    """Return a connection to an agent that has the same identity."""
+    """Connect to the agent at this address, which must present the job's identity."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -88,7 +88,7 @@ def run(connection: ssl.SSLSocket, request: dict[str, Any]) -> int:
 
 
 def main(words: list[str]) -> NoReturn:
-    """Run the command on its host."""
+    """Run the command on its host, and exit with its exit code."""
     directory = Path(words[0])
     job = json.loads((directory / "job.json").read_text())
     try:
