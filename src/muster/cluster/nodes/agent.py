@@ -237,7 +237,7 @@ class ProcessNode:
             await cancel(side)
 
     async def stop(self) -> None:
-        """End the pods, unless they are to be left running, and stop.
+        """End the pods, unless they are to keep running, and stop the node.
 
         Pods end as at a shutdown of the machine: they fail with reason Terminated and condition DisruptionTarget. The
         pods of the server's own nodes also report that the whole cluster stops; a guest's cluster continues.
@@ -291,7 +291,10 @@ class ProcessNode:
             orphans.sweep()
 
     async def _apply_fence(self, heartbeat: Heartbeat) -> None:
-        """Ask pods to end that the server may soon start elsewhere; the shims later kill those that do not."""
+        """Check at intervals, and ask each pod to end that the server may soon start on another node.
+
+        The shims later kill the pods that do not end.
+        """
         while True:
             await self._clock.sleep(self._lease_seconds / _FENCE_LOOKS)
             now = self._clock.monotonic()
@@ -304,7 +307,7 @@ class ProcessNode:
                     runner.end(Ending("fenced", now, self._lease_seconds / 2, NODE_LOST_REASON, FENCED_MESSAGE))
 
     async def _find_machine(self) -> Machine:
-        """Find the node's part of the machine; log a warning and offer no GPUs if their driver does not answer."""
+        """Read what the node may use of the machine. If the GPU driver does not answer, log that and offer no GPUs."""
         share = self._share
         if self._played_gpus:
             part = machine.part(machine.discover(self._state), *share)
@@ -382,7 +385,7 @@ class ProcessNode:
         return Cpus(cpus.part(os.sched_getaffinity(0), *self._share))
 
     async def _probe_isolation(self, scratch: Path) -> Isolation:
-        """Return the isolation of the pods. Raises `IsolationError` if it does not keep accounts apart."""
+        """Return the best isolation that works here. Raises `IsolationError` if accounts cannot be kept apart."""
         if self._find_account is None:
             return await isolation.probe(scratch, self._tried)
         isolated = await isolation.probe(scratch, isolation.candidates_of_accounts(), isolation.NOBODY)
@@ -395,7 +398,7 @@ class ProcessNode:
         return isolated
 
     async def _take_stock(self, kit: Kit) -> None:
-        """Resume the pods that ran here before, and end processes that belong to no pod."""
+        """Resume the pods that ran here before, end processes that belong to no pod, and remove leftover files."""
         ours = {pod.metadata.uid: pod for pod in self.pods.all() if pod.spec.node_name == self.node_name}
         records = [record for record in self._earlier_records if not self._log_keeper.recalls(record)]
         self._earlier_records.clear()
@@ -427,7 +430,7 @@ class ProcessNode:
             runner.end(Ending("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
-        """Kill the processes of a pod that no longer exists."""
+        """Kill the processes of a pod that no longer exists. forget: also remove the pod's files."""
         if count := await end_pod(self._storage, record.uid):
             log.info("%s: ended %d containers of pod %s/%s", self.node_name, count, record.namespace, record.name)
         if kit.cgroups is not None:
@@ -469,16 +472,17 @@ class ProcessNode:
         return await self._step_pod(key, self._admit_pod(kit, pod))
 
     def _can_take_pods(self) -> bool:
-        """Return whether a new pod would not be ended at once by the node's fence."""
+        """Return whether the node's fence would leave a new pod its full time."""
         heartbeat = self._heartbeat
         if heartbeat is None or not self._guest:
             return True
         return can_take_pods(heartbeat.silent_seconds(), self._lease_seconds)
 
     async def _reread_pod(self, key: str, pod: Pod) -> Pod | None:
-        """Return a held-back pod from the server; None if the node must not run it. Raises `ApiError`.
+        """Read a pod from the server that waited until the server was reached; None if the node must not run it.
 
-        The server may have replaced the pod while the node was silent, and the watch may not show that yet.
+        The server may have replaced the pod while the node was silent, and the watch may not show that yet. Raises
+        `ApiError`.
         """
         present = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
         self._held_keys.discard(key)
@@ -614,8 +618,8 @@ class ProcessNode:
 def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return the resources that the node offers to pods.
 
-    instead: quantities that replace or extend those of the machine, except GPUs: more than the machine has are not
-    offered, because the node would reject the pods that get them.
+    instead: quantities that replace or extend those of the machine. A quantity of GPUs above the machine's is lowered
+    to it, because the node would reject pods that get more.
     """
     resources: dict[str, Quantity] = {
         "cpu": f"{machine.milli_cpus}m" if machine.milli_cpus % 1000 else str(machine.milli_cpus // 1000),
@@ -633,9 +637,9 @@ def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quan
 
 
 def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
-    """Return the patch of the pod's status.
+    """Return the patch of the pod's status; None if nothing changed.
 
-    If the status is too large for the object, only the pod's end is reported.
+    If the status is too large for the object, the patch contains only the pod's end.
     """
     if not runner.is_oversized:
         return pod_status_patch(runner.pod, plan.status)

@@ -30,7 +30,7 @@ _PIPE_DEFAULTS: Mapping[str, str] = {}
 
 
 class Connection:
-    """The connection of the server to one node. `runners` has the runners of its pods, by key."""
+    """The API server's access to one node. `runners` contains the runners of the node's pods, by key."""
 
     def __init__(self, logs: Logs, past: Past, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._logs = logs

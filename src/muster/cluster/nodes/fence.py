@@ -44,30 +44,30 @@ _LOST = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 
 def patience_of(pod: Pod) -> float | None:
-    """Return how many seconds a pod stays on a node that the server does not hear of; None for ever."""
+    """Return for how many seconds the server leaves a pod on a node that it cannot reach; None for ever."""
     return seconds_tolerated((_LOST,), pod.spec.tolerations)
 
 
 def is_to_end(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
-    """Return whether it is time to ask a pod to end.
+    """Return whether the agent must ask a pod to end now.
 
-    silent_seconds: the time since the last renewal that counts.
+    silent_seconds: the time since the last renewal of the Lease that counts.
     """
     seconds = patience_of(pod)
     return seconds is not None and silent_seconds >= seconds + lease_seconds / 2
 
 
 def can_take_pods(silent_seconds: float, lease_seconds: float) -> bool:
-    """Return whether a pod that arrives now has its full time.
+    """Return whether a pod that arrives now gets its full time, because the last renewal is recent enough.
 
-    No pod is asked to end because of a silence that began before it arrived.
-    silent_seconds: the time since the last renewal that counts.
+    So no pod is asked to end because of a silence that began before the pod arrived.
+    silent_seconds: the time since the last renewal of the Lease that counts.
     """
     return silent_seconds < lease_seconds / 2
 
 
 class Fence:
-    """The file that tells the shims of a node's containers until when the containers may run.
+    """The file from which the shims of a node read until when their containers may run.
 
     Opening it discards times from before the last boot of the machine. Raises OSError.
     """

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time on two clocks: the agent's, in seconds, and the machine's, in nanoseconds since its boot."""
+    """A time on two clocks: the agent's, in seconds, and the machine's boot clock, in nanoseconds."""
 
     monotonic: float
     boot: int
@@ -55,7 +55,7 @@ class Moment:
 
 
 class Heartbeat:
-    """The maintainer of a node's own object and Lease."""
+    """The writer of a node's Node object and Lease."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class Heartbeat:
         raise conflict("nodes", self._name, "it belongs to another machine now")
 
     async def run(self) -> None:
-        """Beat until cancelled. After a failure the next beat comes sooner."""
+        """Renew the Lease and update the Node until cancelled. After a failure, the next try comes sooner."""
         while True:
             pause = self._lease_seconds / _RENEWALS
             try:
@@ -246,10 +246,10 @@ class Heartbeat:
         self._count_renewal(sent)
 
     def _count_renewal(self, sent: Moment) -> None:
-        """Count a renewal, and move the fence, unless the Lease had expired before. Raises OSError.
+        """Count a renewal of the Lease, and move the fence. A renewal after the Lease had expired does not count.
 
-        The server may be replacing the pods at the time of such a late renewal. The node learns of that from its watch
-        before the next renewal, which counts.
+        At the time of such a late renewal, the server may be replacing the pods. The node learns of that from its watch
+        before the next renewal, which counts. Raises OSError.
         """
         self._is_late = sent.seconds_since(self._last_answered) > self._lease_seconds
         self._last_answered = sent
@@ -263,9 +263,9 @@ class Heartbeat:
         return Moment(self._clock.monotonic(), boot_nanoseconds())
 
     async def _take_lease(self, lease: Lease) -> None:
-        """Take over the Lease from an earlier agent, or from one in a restored server's data.
+        """Make this agent the holder of the Lease, after an earlier agent or in the data of a restored server.
 
-        Raises `ApiError` (409) if another agent took it later.
+        Raises `ApiError` (409) if another agent has taken the Lease since this agent did.
         """
         term = lease.spec.lease_transitions or 0
         if self._term is not None and term > self._term:

@@ -10,7 +10,7 @@ Stamps = Mapping[str, tuple[int, int]]
 
 
 def stamp_files(folder: Path) -> Stamps:
-    """Return the inode and the time of the last change of each module below a folder, by its path."""
+    """Return the inode and the change time of each module below a folder, by its path."""
     stamps = {}
     for path in sorted(folder.rglob("*.py")):
         entry = path.stat()
@@ -19,7 +19,7 @@ def stamp_files(folder: Path) -> Stamps:
 
 
 def explain_changed_files(before: Stamps, folder: Path) -> str:
-    """Return what to do if the files are others than before; "" if they are the same."""
+    """Return a sentence for the user if the files have changed since `before`; "" if they have not."""
     try:
         is_same = stamp_files(folder) == before
     except OSError:  # an upgrade is replacing them

@@ -15,7 +15,7 @@ LONGEST_SECONDS = 1.0
 
 
 class PodSlots:
-    """The slots for one kind of work. At most one pod begins the work in an iteration of the event loop.
+    """A limited number of slots for one kind of work. At most one pod begins the work per iteration of the loop.
 
     Invariant: while a pod waits, no slot is free.
     """
@@ -27,7 +27,10 @@ class PodSlots:
 
     @asynccontextmanager
     async def hold(self, pod: Pod, longest_seconds: float | None = LONGEST_SECONDS) -> AsyncIterator[None]:
-        """Hold a slot while the context lasts, but for at most `longest_seconds`; the work may last longer."""
+        """Wait for a slot, and hold it inside the `with` block, but at most for `longest_seconds`.
+
+        After that time the slot is free for others, although the work goes on.
+        """
         await self._take_slot(pod.metadata.namespace, pod.metadata.uid)
         is_lent = True
 

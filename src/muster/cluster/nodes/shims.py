@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class ShimError(Exception):
-    """A shim could not be started; no program of the container ran."""
+    """A shim could not be started. No program of the container has run."""
 
 
 class ClaimedError(Exception):
@@ -102,7 +102,7 @@ class Shim:
         self.send(END)
 
     def note_excess(self, used: int) -> None:
-        """Record that the container is ended because it uses this much memory, in bytes. Raises OSError.
+        """Record for the shim that its container is ended because it uses this many bytes of memory. Raises OSError.
 
         The file must be new, because the owner of the directory may have put a link in its place. The shim runs as that
         owner.
@@ -127,7 +127,7 @@ class Shim:
         return record if record and record.finished else None
 
     def close(self) -> None:
-        """Release the shim; a living shim continues."""
+        """Close the descriptors of the shim; a living shim continues."""
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
@@ -274,7 +274,10 @@ async def _start_reserved(reserve: Reserve, spec: Spec) -> str:
 
 
 def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
-    """Return the shim of a start, or raise the error in its report."""
+    """Return the shim that a start has reported; None if the attempt has ended. Raises `ShimError`, `ClaimedError`.
+
+    verdict: the shim's report.
+    """
     directory = Path(spec["directory"])
     if verdict == "claimed":
         raise ClaimedError(str(directory))
@@ -288,9 +291,9 @@ def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
 
 
 async def _read_verdict(report: int, *, with_pid: bool) -> str:
-    """Return the report on a start that the shim writes.
+    """Read a shim's report on its start; return "" if there is none. Also arrange that the shim is reaped when it ends.
 
-    Return "" if there is none. Arrange that the shim is reaped when it ends.
+    with_pid: whether the report also contains the pid of the shim.
     """
 
     def enough(lines: list[str]) -> bool:

@@ -74,9 +74,9 @@ def _replace_list(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _null_missing(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Return the condition with nulls for fields that it no longer has.
+    """Return the condition `after`, with null for each field that only `before` has.
 
-    Nulls are needed because entries of the list are merged, not replaced.
+    The nulls are needed because a patch merges entries of the list of conditions.
     """
     return {name: None for name in ("reason", "message") if name in before and name not in after} | after
 

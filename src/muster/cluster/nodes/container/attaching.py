@@ -59,7 +59,7 @@ class Joined:
                 buffer = buffer[end:]
 
     async def begin(self) -> None:
-        """Send to the shim whether this client writes, reads, or both."""
+        """Tell the shim whether this client writes, reads, or both."""
         if not self._listens:
             await self._send(DEAF, b"")
         if self._writes:
@@ -134,7 +134,10 @@ class Followed:
 
 @asynccontextmanager
 async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator[Joined]:
-    """Attach to an attempt's shim: to its input, its output, or both. Raises `ApiError` (400) if it has ended."""
+    """Attach a client to the shim of an attempt. Raises `ApiError` (400) if the attempt has ended.
+
+    writes, listens: whether the client writes to the input and reads the output.
+    """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.setblocking(False)
         # The path of a socket is limited to 108 bytes; that of the directory may be longer.
@@ -153,7 +156,7 @@ async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator
 
 @contextmanager
 def _open_socket(directory: int) -> Iterator[int]:
-    """Open the socket of a shim, but no other file in its place. Raises OSError.
+    """Open the path of a shim's socket. Raises OSError for anything else at that path.
 
     The owner of the directory may put a link there, or another user's socket.
     """

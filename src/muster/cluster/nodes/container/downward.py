@@ -27,12 +27,12 @@ _ESCAPES = {
 
 
 class FieldError(Exception):
-    """A reference names something that does not exist; the message is for the user."""
+    """A reference names a field that does not exist; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Facts about a pod that the node knows and the pod's object does not contain, or not yet."""
+    """The node's own information about a pod, which the pod's object does not contain, or not yet."""
 
     pod_ip: str
     host_ip: str

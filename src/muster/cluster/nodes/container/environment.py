@@ -58,7 +58,10 @@ class TooLongError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class AskedToken:
-    """A token of the pod's service account that a volume requests: its audience and its duration."""
+    """A token of the pod's service account that a volume requests.
+
+    It consists of the token's audience and its duration.
+    """
 
     audience: str
     seconds: int
@@ -107,14 +110,14 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Variables, and by source the keys that were left out because they are not valid variable names."""
+    """The variables of a container, and the keys that were left out because they are no valid names, by source."""
 
     variables: dict[str, str]
     skipped: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class _Budget:
-    """The remaining space for the arguments or variables of a program."""
+    """The bytes that are left for the arguments or variables of a program."""
 
     def __init__(self) -> None:
         self._left = MAX_TOTAL
@@ -179,9 +182,11 @@ def references(container: Container) -> Names:
 def environment(
     pod: Pod, container: Container, objects: Objects, around: NodeFacts, defaults: Mapping[str, str]
 ) -> Environment:
-    """Return all variables. Raises `ConfigError`.
+    """Return all variables of a container. Raises `ConfigError`.
 
     The defaults come first, then envFrom, then env; each overrides those before.
+    objects: the objects that the pod names.
+    around: the node's information about the pod.
     """
     variables, budget = dict(defaults), _Budget()
     skipped = []

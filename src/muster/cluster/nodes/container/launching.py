@@ -113,7 +113,7 @@ class Kit:
         return self.host_address if self.guest else self.network.address(pod)
 
     def fence_of(self, pod: Pod) -> tuple[int, float]:
-        """Return the fence's descriptor, and for how many seconds after the Lease the pod may run.
+        """Return the descriptor of the fence's file, and for how many seconds after the Lease's end the pod may run.
 
         The descriptor is -1 if no fence ends the pod.
         """
@@ -130,7 +130,7 @@ class Kit:
         return account
 
     def surroundings(self, pod: Pod) -> NodeFacts:
-        """Return the node's facts about the pod."""
+        """Return the node's own information about the pod."""
         return NodeFacts(self.told_address(pod), self.host_address, self.node_name, self.allocatable)
 
 
@@ -173,7 +173,7 @@ async def _find_bound_volume(client: Client, name: str, namespace: str) -> Persi
 
 
 def _add_bytes(before: int, values: Iterable[str | bytes]) -> int:
-    """Return the sum of `before` and the sizes of these values. Raises `ConfigError`."""
+    """Return `before` plus the sizes of these values. Raises `ConfigError` if the sum is too large."""
     total = before + sum(map(len, values))
     if total > MOST_BYTES:
         raise ConfigError(f"the ConfigMaps and Secrets that the container refers to have more than {MOST_BYTES} bytes")
@@ -255,7 +255,7 @@ def _identity_of(account: Account) -> Identity:
 
 
 def mark(uid: str, container: str) -> str:
-    """Return a mark for the environment of a container's processes, which finds them without a pid namespace."""
+    """Return an environment entry by which the processes of a container are found without a pid namespace."""
     return f"{uid}/{container}"
 
 

@@ -17,7 +17,7 @@ _HOOK_SECONDS = 86400.0
 
 
 class Listener(Protocol):
-    """A receiver of observations of a container."""
+    """A receiver of what the probes and the hook of a container show."""
 
     def started(self, *, ready: bool) -> None:
         """Call when the hook is done and the startup probe has passed."""
@@ -28,7 +28,10 @@ class Listener(Protocol):
         ...
 
     def condemned(self, why: str, grace_seconds: int | None) -> None:
-        """Call when the container must be ended and restarted."""
+        """Call when the container must be ended and restarted, because its hook or a probe failed.
+
+        grace_seconds: the time to end; None for the pod's own grace period.
+        """
         ...
 
     def warn(self, reason: str, message: str) -> None:
@@ -37,7 +40,7 @@ class Listener(Protocol):
 
 
 async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh: bool, ready: bool) -> None:
-    """Run the hook and the probes until cancelled or until the container is condemned.
+    """Run the postStart hook and the probes of a container until cancelled, or until the container must be ended.
 
     fresh: whether the container was just started, so that its hook must run.
     ready: its last known readiness.

@@ -162,7 +162,7 @@ class Reader:
             self._file = None
 
     def _newer_files(self) -> list[_File]:
-        """Return the files that were begun after the open one."""
+        """Return the files that come after the open one."""
         number = self._file.number if self._file is not None else -1
         files = _list_files(self._directory)
         return [file for file in files if file.number > number and file.path not in self._refused]
@@ -210,7 +210,7 @@ class Reader:
 
 
 class Raw:
-    """A format that returns the log unchanged."""
+    """A log format for clients that ask for the log unchanged."""
 
     def __init__(self, since: bytes = b"") -> None:
         self._since = since
@@ -227,7 +227,7 @@ class Raw:
 
 
 class Rendering:
-    """A format that converts the log's own lines to the text that users see, ending each complete line."""
+    """A log format for users: it converts each line of the log to the text that the program wrote, with a line end."""
 
     def __init__(self, since: bytes = b"", *, timestamps: bool = False) -> None:
         self._since = since
@@ -324,7 +324,7 @@ def _walk_back(descriptor: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _loss_notice(directory: Path) -> Iterator[bytes]:
-    """Yield the notice of lost lines that a finished attempt's log itself does not mention."""
+    """Yield a notice of lost lines, if a finished attempt's record counts lost lines that its log does not mention."""
     record = shims.read_record(directory)
     if record is not None and record.untold:
         seconds, nanoseconds = divmod(record.finished, 1_000_000_000)
@@ -333,9 +333,9 @@ def _loss_notice(directory: Path) -> Iterator[bytes]:
 
 
 def _waits_to_run_again(pod: Pod, container: str) -> bool:
-    """Return whether the newest run is over and counts as the previous one (upstream's lastState).
+    """Return whether a container waits between two runs.
 
-    That is so between restarts.
+    Its newest run then counts as the previous one (upstream's lastState).
     """
     status = _find_status(pod, container)
     return status is not None and status.state.waiting is not None and status.last_state.terminated is not None

@@ -13,7 +13,7 @@ STARTUP, LIVENESS, READINESS = "Startup", "Liveness", "Readiness"
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The outcomes of a probe so far: the last outcome, how many times in a row, and the resulting state."""
+    """The result of a probe so far: its last outcome, how many times in a row, and the resulting state."""
 
     last: bool | None = None
     in_a_row: int = 0

@@ -22,7 +22,10 @@ NO_STREAMS: Streams = (-1, -1, -1)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of shims, whose own parents end at once; otherwise init would reap them."""
+    """Make this process the parent of all orphaned descendants (subreaper); otherwise init would reap them.
+
+    Shims are such orphans, because their own parents end at once.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -35,9 +38,9 @@ def check_kernel() -> None:
 
 
 class Orphans:
-    """The reaper of orphans that this process has adopted and that no task waits for.
+    """The reaper of adopted orphans for which no task waits.
 
-    A zombie that a task waits for is reaped within moments, so only zombies that are still there at the next sweep are
+    A task that waits for a process reaps it within moments. So only zombies that are still there at the next sweep are
     reaped here.
     """
 
@@ -45,7 +48,7 @@ class Orphans:
         self._previous_zombies: set[int] = set()
 
     def sweep(self) -> None:
-        """Reap the zombies of the previous sweep, and note the present ones. Call every few seconds."""
+        """Reap the zombies that the previous call saw, and remember the present ones. Call it every few seconds."""
         zombies = {pid for pid, (parent, state) in _list_processes().items() if parent == os.getpid() and state == "Z"}
         for pid in zombies & self._previous_zombies:
             with contextlib.suppress(ChildProcessError):
@@ -65,9 +68,10 @@ def _list_processes() -> dict[int, tuple[int, str]]:
 
 
 def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), streams: Streams = NO_STREAMS) -> int:
-    """Start a program in a session of its own, with an empty environment; return its pidfd.
+    """Start a program in a session of its own, with an empty environment; return its pidfd. Raises OSError.
 
-    The program gets the descriptors of `pass_on` under their own numbers, and `streams`. Raises OSError.
+    pass_on: descriptors that the program inherits under their own numbers.
+    streams: its standard streams.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -156,7 +160,7 @@ async def writable(descriptor: int) -> None:
 
 
 async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> list[str]:
-    """Read lines from a pipe until its end, or until `enough` accepts them, but not much more than `_PIECE` bytes."""
+    """Read lines from a pipe until its end, until `enough` returns true, or until about `_PIECE` bytes were read."""
     os.set_blocking(descriptor, False)
     data = b""
     while True:
@@ -185,7 +189,7 @@ class Output:
         asyncio.get_running_loop().add_reader(descriptor, self._read)
 
     def finish(self) -> bytes:
-        """Return the data received so far, without waiting for processes that still write."""
+        """Stop reading and return the first bytes that were read. Processes that still write are not waited for."""
         if self._read():
             asyncio.get_running_loop().remove_reader(self._descriptor)
         os.close(self._descriptor)

@@ -47,7 +47,7 @@ def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None
 
 
 def dropped(context: SecurityContext) -> list[int]:
-    """Return the numbers of the capabilities to drop. An unknown name is ignored."""
+    """Return the numbers of the capabilities that a container must not have. Unknown names are ignored."""
     capabilities = context.capabilities
     if capabilities is None:
         return []
@@ -66,7 +66,7 @@ def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
 
 
 def lacking(pod: Pod, isolation: Isolation) -> str:
-    """Return which fields of the pod's security contexts are not enforced, as text for an event; "" if all are."""
+    """Return which fields of the pod's security contexts are not enforced here, as text for an event; "" if none."""
     unmet = [*_unmet_by_spec(pod.spec, isolation), *_unmet_by_pod(pod.spec.security_context or PodSecurityContext())]
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         unmet += [f"{what} (container {container.name})" for what in _unmet_by_container(container, isolation)]

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeping:
-    """The keeper of one node's old logs and job directories."""
+    """The owner of the logs of deleted pods, and of the directories of jobs, on one node."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class Keeping:
             informer.on_change(self._job_changed)
 
     def forget(self, uid: str) -> None:
-        """Remove a deleted pod without processes, or keep its logs for its job."""
+        """Remove the files of a deleted pod that has no processes. The logs stay if its job still exists."""
         record = self._storage.of(uid).read()
         if record is not None and not record.gone:
             self._remover.add(self.let_go(record))
 
     def let_go(self, record: PodRecord) -> list[Path]:
-        """Keep the logs of a deleted pod, or remove the pod; return the paths to remove."""
+        """Keep the logs of a deleted pod if its job still exists, else remove its files; return the paths to remove."""
         if self._is_job_live(record):
             try:
                 return self._past.keep(record, self._clock.now().isoformat())
@@ -62,7 +62,7 @@ class Keeping:
         return self._storage.of(record.uid).remove()
 
     def recalls(self, record: PodRecord) -> bool:
-        """Return whether only a pod's logs are left from before a restart; restore them if so."""
+        """Restore the kept logs of a pod that was deleted before a restart; return whether the pod was such a pod."""
         stays = bool(record.gone) and self._is_job_live(record)
         if stays:
             self._past.restore(record)

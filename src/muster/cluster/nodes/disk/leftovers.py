@@ -87,7 +87,7 @@ async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
 
 
 async def forget_absent(client: Client, state: Path, present: Collection[str]) -> None:
-    """End and remove nodes that are not in `present`: containers, directories and Node objects. Raises `ApiError`.
+    """Remove the nodes that are not in `present`: their containers, directories and Node objects. Raises `ApiError`.
 
     Nodes of machines that have joined stay. Pods of removed nodes are then garbage-collected like pods of lost nodes.
     The next start retries failed removals.
@@ -154,7 +154,7 @@ def _find_absent(state: Path, present: Collection[str]) -> list[Path]:
 
 
 async def end_pod(storage: Storage, uid: str) -> int:
-    """Kill the processes of a pod; return how many containers. They do not count as failed afterwards."""
+    """Kill the processes of a pod; return how many containers were killed. They do not count as failed afterwards."""
     place = storage.of(uid)
     if any(
         shims.is_alive(place.attempt(name, number)) for name in place.containers() for number in place.attempts(name)

@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class PastPod:
-    """A deleted pod, and the size of its logs."""
+    """A deleted pod, with the size of its logs in bytes."""
 
     record: PodRecord
     bytes: int
@@ -42,14 +42,17 @@ def surplus(pods: Iterable[PastPod]) -> list[PastPod]:
 
 
 class Past:
-    """The deleted pods of one node, by their UIDs."""
+    """The deleted pods of one node whose logs are kept, by UID."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._pods: dict[str, PastPod] = {}
 
     def keep(self, record: PodRecord, gone: str) -> list[Path]:
-        """Keep the logs of a pod that was deleted at `gone`; return the paths to remove now. Raises OSError."""
+        """Keep the logs of a pod that was deleted at `gone`; return the paths to remove now. Raises OSError.
+
+        These are the pod's volumes, and older logs that exceed the limits.
+        """
         place = self._storage.of(record.uid)
         record = msgspec.structs.replace(record, gone=gone)
         volumes = place.remove_volumes()

@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 20
 
 
 class OddFileError(Exception):
-    """Something that is not the expected file, or cannot be read."""
+    """A path leads to something other than the expected file, or to a file that cannot be read."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def open_file(path: Path) -> int:
 
 
 def _require_own_file(descriptor: int, path: Path) -> None:
-    """Refuse an open file that is no plain file, or not its directory's owner's. Raises `OddFileError`, OSError."""
+    """Raise `OddFileError` unless a file is a plain one that belongs to its directory's owner. Raises OSError."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise OddFileError(f"{path} is not a file")

@@ -161,7 +161,10 @@ def _unlink_file(name: str, directory: int) -> bool:
 
 
 def _open_up(directory: int, mount: bytes) -> None:
-    """Give this user access to a directory, unless another file system is mounted there. Raises OSError."""
+    """Give this user access to a directory. A directory on another mount stays as it is.
+
+    mount: the id of the mount on which the removal takes place.
+    """
     if _read_mount_id(directory) != mount:
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
     mode = os.fstat(directory).st_mode

@@ -26,10 +26,10 @@ _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class States:
-    """The job directories of one machine.
+    """The directories of jobs on one machine.
 
-    They are listed before any node runs, so that no new directory is mistaken for a leftover.
-    shared: whether they belong to several accounts, which traverse the root.
+    They are listed before any node runs, so that no new directory is mistaken for one that an earlier server left.
+    shared: whether the directories belong to several accounts, which must traverse the root.
     """
 
     def __init__(self, root: Path, *, shared: bool = False) -> None:
@@ -38,9 +38,10 @@ class States:
         self._earlier_names = plainfiles.names(root)
 
     def of(self, job: str, owner: Account | None = None) -> Path:
-        """Return the directory of a Job or JobSet, by its UID. owner: the account whose pods it is for, if any.
+        """Return the path of the directory of a Job or JobSet, by its UID.
 
-        Raises OSError for an invalid UID, because a user may put any UID into a pod's owner.
+        owner: the account whose pods use it; None for the node's own user.
+        Raises OSError for an invalid UID, because a user may put any UID into a pod's owner reference.
         """
         if not _UID.fullmatch(job):
             raise OSError(errno.EINVAL, "a job with this uid cannot have a directory", job)
@@ -71,7 +72,10 @@ class States:
         return [moved]
 
     def left_over(self, jobs: Collection[str]) -> list[Path]:
-        """Return the directories from before the server's start that belong to no existing job, for removal."""
+        """Rename the directories, from before the server's start, of jobs that no longer exist.
+
+        Return the paths to remove. jobs: the UIDs of the existing jobs.
+        """
         half = [self._root / name for name in self._earlier_names if name.startswith(".") and _UID.fullmatch(name[1:])]
         strays = [name for name in self._earlier_names if _UID.fullmatch(name) and name not in jobs]
         return [*half, *(path for name in strays for path in self.forget(name))]

@@ -98,7 +98,7 @@ class Storage:
         return [record for record in records if record is not None]
 
     def foreign(self) -> list[Path]:
-        """Return the paths among the pods that are not pods."""
+        """Return the paths in the directory of pods that belong to no pod."""
         return [self._pods / name for name in plainfiles.names(self._pods) if not self._is_pod(name)]
 
     def of(self, uid: str) -> "PodStorage":
@@ -188,7 +188,7 @@ class PodStorage:
         new.rename(file)
 
     def mark_ended(self) -> None:
-        """Record that the pod is asked to end, before it is asked. Raises OSError."""
+        """Record that the pod is asked to end. Call it before asking the pod. Raises OSError."""
         record = self.read()
         if record is not None and record.name:
             self.write(msgspec.structs.replace(record, ended=True))
@@ -214,7 +214,7 @@ class PodStorage:
         return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
     def attempt(self, container: str, number: int) -> Path:
-        """Return the directory of an attempt."""
+        """Return the path of the directory of an attempt."""
         return self.root / "containers" / _check_name(container) / str(number)
 
     def begin(self, container: str, number: int) -> Path:
@@ -225,7 +225,10 @@ class PodStorage:
         return _make_directory(directory)
 
     def hand_over(self, account: Account, container: str, number: int) -> None:
-        """Open the pod's directories to an account, and give it the directory of an attempt. Raises OSError."""
+        """Give an account access to the pod's directories, and make it the owner of the directory of an attempt.
+
+        Raises OSError.
+        """
         for root in (self.root, self._memory):
             if root is not None and _is_directory(root):
                 os.chown(root, -1, account.private_group)
@@ -237,7 +240,7 @@ class PodStorage:
         os.chown(attempt, account.uid, account.gid, follow_symlinks=False)
 
     def remove_old(self, container: str, number: int) -> list[Path]:
-        """Remove the attempts that are too old once attempt `number` begins; return the paths to remove."""
+        """Move the attempts away that are too old once attempt `number` begins; return the paths to remove."""
         old = [other for other in self.attempts(container) if other <= number - KEPT_ATTEMPTS]
         return [self._move_away(self.attempt(container, other)) for other in old]
 
@@ -251,7 +254,7 @@ class PodStorage:
         return total
 
     def remove_volumes(self) -> list[Path]:
-        """Release everything that lives only as long as the pod; return the paths to remove. Logs and records stay."""
+        """Move away what lives only as long as the pod; return the paths to remove. Logs and records stay."""
         has_volumes = _is_directory(self.root) and os.path.lexists(self.root / "volumes")
         moved = [self._move_away(self.root / "volumes")] if has_volumes else []
         if self._memory is not None and os.path.lexists(self._memory):
@@ -259,7 +262,7 @@ class PodStorage:
         return moved
 
     def remove(self) -> list[Path]:
-        """Forget the pod; return the paths to remove."""
+        """Move all files of the pod away; return the paths to remove."""
         moved = self.remove_volumes()
         return [*moved, self._move_away(self.root)] if os.path.lexists(self.root) else moved
 
@@ -285,12 +288,12 @@ class PodStorage:
 
 
 def seed_of(directory: Path) -> int:
-    """Return a number for a directory: always the same, and seldom equal for two directories."""
+    """Return a number that depends only on the path of the directory, and that seldom is equal for two directories."""
     return zlib.crc32(str(directory.resolve()).encode())
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a path to a hidden name beside it, which no node and no pod can have. Raises OSError."""
+    """Rename a path, in the same directory, to a hidden name that no node and no pod can have. Raises OSError."""
     names = (path.with_name(f".{path.name}-set-aside-{number}") for number in itertools.count(1))
     free = next(name for name in names if not os.path.lexists(name))
     path.rename(free)

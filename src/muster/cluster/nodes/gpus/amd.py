@@ -27,7 +27,7 @@ def discover(root: Path) -> list[Gpu]:
 
 
 def problem(gpu: Gpu) -> str:
-    """Return the problem of a GPU; "" if none is known."""
+    """Return what is wrong with a GPU, by the driver's files; "" if nothing is known to be wrong."""
     place = Path(gpu.place)
     if not place.exists():
         return "it is not there any more"

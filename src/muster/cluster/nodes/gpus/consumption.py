@@ -35,11 +35,11 @@ class GpuState(NamedTuple):
 def attribute_use(
     states: Mapping[str, GpuState], held: Mapping[Key, Collection[str]], trees: Mapping[Key, Collection[int]]
 ) -> dict[Key, GpuUse]:
-    """Return the use of each container that has a GPU, or a process on one.
+    """Return the use of each container that has a GPU assigned, or has a process on a GPU.
 
-    states: by the name of the GPU.
-    held: the GPUs of each container.
-    trees: the pids of each container's processes.
+    states: the drivers' reports, by the name of the GPU.
+    held: the names of the GPUs that each container has.
+    trees: the pids of the processes of each container.
     """
     owners = {pid: key for key, pids in trees.items() for pid in pids}
     use = {key: GpuUse() for key, names in held.items() if names}

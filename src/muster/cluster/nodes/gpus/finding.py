@@ -36,9 +36,9 @@ async def discover() -> tuple[Gpu, ...]:
 
 
 class _Watcher(Generic[T]):
-    """A watcher of a node's GPUs.
+    """A caller of slow driver queries, each in a thread of its own.
 
-    At most one query is running, because each query without an answer holds a thread.
+    At most one query is running, because a query without an answer keeps its thread.
     """
 
     def __init__(self, gpus: Sequence[Gpu], state: Path, query: Callable[[Sequence[Gpu], Path], T]) -> None:
@@ -83,7 +83,7 @@ class Usage:
 
 
 def there(root: Path) -> list[Gpu]:
-    """Return all GPUs of the machine whose file system begins at `root`."""
+    """Return all GPUs of the machine, whoever may use them. root: the root of the machine's file system."""
     return [*nvidia.discover(root), *amd.discover(root)]
 
 
@@ -107,7 +107,10 @@ def allowed(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
 
 
 def first_of(gpus: Iterable[Gpu], offered: Mapping[str, int]) -> tuple[Gpu, ...]:
-    """Return of each resource the first GPUs, as many as `offered` says; all GPUs of a resource without an entry."""
+    """Return the GPUs that a node offers: of each resource, the first ones up to the number in `offered`.
+
+    All GPUs of a resource that `offered` does not name are returned.
+    """
     remaining = dict(offered)
     chosen = []
     for gpu in gpus:
@@ -138,7 +141,7 @@ def _has_uuid_prefix(gpu: Gpu, word: str) -> bool:
 
 
 def ill(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
-    """Return the problems of unhealthy GPUs, by name."""
+    """Return what is wrong with each unhealthy GPU, by its name. A file says which simulated GPUs are unhealthy."""
     played_ill = _read_played_ill(state) if any(gpu.played for gpu in gpus) else frozenset()
     problems = nvidia.problems([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
     for gpu in gpus:

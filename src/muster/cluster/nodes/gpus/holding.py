@@ -15,13 +15,13 @@ Wanted = Mapping[str, int]
 
 
 class NoGpusError(Exception):
-    """Raised when too few GPUs are free."""
+    """Too few GPUs are free for a pod."""
 
 
 class Gpus:
-    """The GPUs of a node and the pods that hold them. The pod's record on disk restores its GPUs after a restart.
+    """The GPUs of a node, and which pod has which. After a restart, the record of each pod restores its GPUs.
 
-    ill: the problems of unhealthy GPUs, which no further pod may get, by name.
+    ill: what is wrong with unhealthy GPUs, by name. No further pod gets such a GPU.
     """
 
     def __init__(self, devices: Sequence[Gpu]) -> None:
@@ -51,7 +51,7 @@ class Gpus:
         return self._held[uid]
 
     def restore(self, uid: str, gpus: Mapping[str, Iterable[str]]) -> None:
-        """Assign the GPUs that a pod had before the restart."""
+        """Assign the GPUs that a pod had before a restart of the server."""
         self._held[uid] = {name: tuple(names) for name, names in gpus.items()}
 
     def release(self, uid: str) -> None:
@@ -68,9 +68,9 @@ class Gpus:
         return [self.devices[name] for name in self._held.get(uid, {}).get(container, ()) if name in self.devices]
 
     def hidden_files(self, uid: str, container: str, root: Path) -> list[str]:
-        """Return the device files of all the machine's GPUs that are not the container's, offered by the node or not.
+        """Return the device files of the machine's GPUs that the container must not see: all but its own.
 
-        root: of the file system.
+        root: the root of the file system.
         """
         mine = {gpu.file for gpu in self.of(uid, container)}
         there = (f"/{file.relative_to(root)}" for family in FAMILIES for file in root.glob(family.files))

@@ -36,8 +36,9 @@ class _Process(NamedTuple):
 
 
 class Metered(NamedTuple):
-    """A running container: its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none).
+    """A running container to be measured.
 
+    It has its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none).
     memory_volumes: directories in memory whose files count as the container's memory, if no cgroup counts them.
     """
 
@@ -48,9 +49,9 @@ class Metered(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """The memory of a process in bytes, including its part of shared pages.
+    """The memory of a process in bytes. Pages that several processes share count in part.
 
-    shared: the part that is files in memory.
+    shared: how much of it is files in memory.
     """
 
     memory: int

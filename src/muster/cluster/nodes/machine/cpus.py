@@ -27,14 +27,20 @@ class Demand(NamedTuple):
 
 
 class Cpus:
-    """The CPUs of a node and the pods that hold them. The pod's record on disk restores its CPUs after a restart."""
+    """The CPUs of a node, and which pod has reserved which.
+
+    After a restart of the server, the record of each pod restores its CPUs.
+    """
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = tuple(sorted(numbers))
         self._held: dict[str, Mapping[str, Reserved]] = {}  # by pod uid and container
 
     def take(self, uid: str, demands: Mapping[str, Demand]) -> Mapping[str, Reserved]:
-        """Assign CPUs to a pod's containers, and return them. Returns the CPUs that the pod already has, if any."""
+        """Assign CPUs to the containers of a pod, and return them. A pod that has CPUs keeps them.
+
+        demands: by container.
+        """
         if uid not in self._held and demands:
             loads = self._sum_loads()
             chosen: dict[str, Reserved] = {}
@@ -57,7 +63,7 @@ class Cpus:
     def of(self, uid: str, container: str) -> list[int]:
         """Return the CPUs on which a container may run; empty if it may run on all.
 
-        A CPU that the server itself lost since the assignment does not count.
+        CPUs that were taken from the server itself since the assignment are left out.
         """
         return sorted(set(self._held.get(uid, {}).get(container, ())) & set(self._numbers))
 
@@ -100,7 +106,7 @@ def list_demands(pod: Pod) -> dict[str, Demand]:
 
 
 def part(numbers: Iterable[int], number: int, of: int) -> list[int]:
-    """Return the CPUs of one of several nodes on a machine. Nodes share CPUs if there are too few."""
+    """Return the CPUs of node `number` out of `of` nodes on this machine. Nodes share CPUs if there are too few."""
     ordered = sorted(numbers)
     return ordered[number::of] or [ordered[number % len(ordered)]]
 

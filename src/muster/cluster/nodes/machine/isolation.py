@@ -29,7 +29,10 @@ class IsolationError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The isolation of containers. `problem` says in the system's words why it is not complete."""
+    """A degree of isolation of containers.
+
+    problem: why it is not complete, in the system's words; "" if it is.
+    """
 
     kind: str = "none"  # namespaces | user-namespaces | bubblewrap | none
     own_pids: bool = False
@@ -42,7 +45,7 @@ class Isolation:
         return self.kind != "none" and self.own_pids
 
     def warning(self) -> str:
-        """Return what isolation pods lack, as text for an event."""
+        """Return what incomplete isolation means for pods, as text for an event."""
         if self.kind == "none":
             return (
                 f"This machine does not allow namespaces ({self.problem}): the pod runs with the node's host name, "
@@ -69,8 +72,10 @@ def candidates() -> list[Isolation]:
 
 
 async def probe(directory: Path, tried: list[Isolation] | None = None, identity: Identity | None = None) -> Isolation:
-    """Return the best isolation that works. `directory` must be empty; its contents can be removed afterwards.
+    """Try isolations, the best first, each by starting a container; return the first that works.
 
+    directory: an empty directory. Its contents can be removed afterwards.
+    tried: the isolations to try; None for all.
     identity: the account that the containers run as; None for the node's own user.
     """
     problem = ""

@@ -14,7 +14,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine. CPUs in thousandths, memory and disk in bytes."""
+    """The resources of a machine. CPUs are in thousandths, memory and disk in bytes."""
 
     hostname: str
     milli_cpus: int
@@ -47,7 +47,7 @@ def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
 
 
 def part(machine: Machine, number: int, of: int) -> Machine:
-    """Return one of several equal parts of a machine, for nodes that share it. Each GPU is in one part."""
+    """Return part `number` of a machine that is divided into `of` equal parts. Each GPU is in one part."""
     return replace(
         machine,
         milli_cpus=max(machine.milli_cpus // of, 1),

@@ -42,9 +42,9 @@ def hostname(pod: Pod) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """The pods of one namespace and one controller, which can use the same names.
+    """A set of pods of one namespace that can use the same short names, because they have the same controller.
 
-    owner: the controller's UID, or "".
+    owner: the UID of the controller, or "".
     """
 
     namespace: str
@@ -52,15 +52,15 @@ class Circle:
 
     @classmethod
     def of(cls, pod: Pod) -> "Circle":
-        """Return the circle that the pod belongs to."""
+        """Return the circle of a pod."""
         owner = controller_of(pod.metadata)
         return cls(pod.metadata.namespace, owner.uid if owner else "")
 
 
 def render(pod: Pod, address: str, shared: str) -> str:
-    """Return a pod's hosts file. Each address has one line.
+    """Return the text of a pod's hosts file. Each address has one line.
 
-    The file has the pod's own names, its aliases, and the lines that its circle shares.
+    shared: the lines for all other pods, which the files of the pod's circle have in common.
     """
     start = f"{address}\t"
     others = shared.splitlines(keepends=True)
@@ -73,9 +73,10 @@ def render(pod: Pod, address: str, shared: str) -> str:
 
 
 def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Service], machine: str) -> str:
-    """Return the lines for all other pods.
+    """Return the lines for all other pods, which the hosts files of a circle have in common.
 
-    peers: all pods with addresses. machine: the machine's own file.
+    peers: all pods with addresses.
+    machine: the text of the machine's own hosts file.
     """
     alive = sorted((peer for peer in peers if not is_finished(peer.pod)), key=_order_key)
     names: dict[str, list[str]] = {peer.address: _list_names(peer.pod, circle) for peer in alive}

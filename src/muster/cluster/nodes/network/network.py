@@ -34,10 +34,10 @@ log = logging.getLogger(__name__)
 
 
 class Network:
-    """Addresses and hosts files of pods. Runs under a `Manager`, before the nodes.
+    """The addresses of pods and their hosts files. A `Manager` runs it, before the nodes.
 
     pods: the informer of pods.
-    only_node: the one node whose pods the network sees, if it may not see others.
+    only_node: the one node whose pods the network may see; "" if it sees all.
     apart: whether the hosts files of a namespace omit the names of other namespaces, which belong to other users.
     """
 
@@ -68,7 +68,7 @@ class Network:
         self._services.on_change(self._on_service_changed)
 
     def join(self, node: str, addresses: Mapping[str, str] = NO_ADDRESSES) -> None:
-        """Add the pods of a node, before the manager runs. addresses: those of its earlier pods, by their UIDs."""
+        """Add a node, before the manager runs. addresses: the recorded addresses of its earlier pods, by their UIDs."""
         self._nodes.add(node)
         for uid, address in addresses.items():
             self._addresses.restore(uid, address)

@@ -14,7 +14,7 @@ from muster.api.core.podstatus import ResourceStatus
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """One time, on both clocks."""
+    """The present time on both clocks."""
 
     wall: datetime
     monotonic: float
@@ -36,7 +36,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a container, from its start."""
+    """One run of a container, from its start on. It may have ended."""
 
     number: int  # 0 for the first: the number of restarts
     container_id: str
@@ -57,7 +57,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The reason why a container cannot be created, as upstream's waiting reason, or why a pod cannot be set up."""
+    """The reason why a container cannot be created, or why a pod cannot be set up yet.
+
+    reason, message: those of upstream's waiting state.
+    retry_at: when to try again.
+    """
 
     reason: str
     message: str
@@ -81,7 +85,7 @@ UNKNOWN = ContainerFacts()
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The reason why the node itself ends a pod."""
+    """A decision of the node itself to end a pod, with its reason."""
 
     # gone: the pod's object is deleted. shutdown: the node stops with its cluster. left: the node leaves a running
     # cluster. interrupted: the node was down. rejected: the node never admitted the pod. oversized: the pod's status
@@ -159,7 +163,10 @@ Action = Prepare | Reserve | Start | Stop | Kill
 
 @dataclass(frozen=True, slots=True)
 class PodNote:
-    """A note that causes one event while it stays in the plan. `about` distinguishes repetitions."""
+    """An event for users about a state of the pod. One event is recorded for as long as the note stays in the plan.
+
+    about: distinguishes repetitions.
+    """
 
     type: Literal["Normal", "Warning"]
     reason: str

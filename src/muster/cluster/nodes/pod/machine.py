@@ -70,7 +70,7 @@ class PodPlan:
 
 
 def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
-    """Return the next steps of a pod."""
+    """Return what to do for a pod now, the status to report, and when to decide again."""
     end = end_of(pod, facts, now)
     finished = end is not None or has_finished(pod, facts)
     alive = [container for container in _all_containers(pod) if is_alive(facts.of(container.name))]
@@ -155,7 +155,10 @@ def _kill_at(pod: Pod, end: End | None, attempt: Attempt) -> float:
 
 
 def _list_times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -> Iterator[float]:
-    """Yield all times at which the plan may change without an event."""
+    """Yield the times at which the plan may change although nothing happens.
+
+    finished: whether the pod ends or has ended.
+    """
     if finished:
         for container in _all_containers(pod):
             attempt = facts.of(container.name).attempt

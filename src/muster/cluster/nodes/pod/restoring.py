@@ -72,9 +72,10 @@ def container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> 
 
 
 def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: PodRecord | None) -> bool:
-    """Return whether a restored pod has to end as interrupted. containers: the state of its containers, by name.
+    """Return whether a restored pod has to end, because it was interrupted.
 
-    A pod that no Job replaces continues as its restart policy says. The end of a sidecar does not matter to the pod.
+    A pod that no Job replaces continues as its restart policy says. The end of a sidecar does not matter.
+    containers: the state of the pod's containers, by name.
     """
     if pod.spec.restart_policy != "Never" and job_reference(pod) is None:
         return False
@@ -89,8 +90,8 @@ def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: 
 def is_forgotten(record: PodRecord | None) -> bool:
     """Return whether the server may not know that a pod was interrupted.
 
-    The disk has a record that the pod was asked to end, or no record at all. That is so after a backup was restored,
-    and after a stop whose last writes never reached the server; the disk cannot distinguish them.
+    That is so if the disk has a record that the pod was asked to end, or no record at all. Such a state follows from a
+    restored backup, or from a stop whose last writes never reached the server; the disk cannot distinguish the two.
     """
     return record is None or record.ended
 
@@ -116,7 +117,7 @@ def exit_of(pod: Pod, container: Container, directory: Path, number: int, record
 
 
 def used(pod: Pod, storage: PodStorage) -> Usage:
-    """Return the usage of all attempts of all containers, as far as their shims recorded it."""
+    """Return the total usage of a pod, as far as the shims of its containers recorded it."""
     total = Usage()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         for number in storage.attempts(container.name):

@@ -20,7 +20,7 @@ DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadlin
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a pod, with the time when it is killed. `reason` and `message` are for its status."""
+    """The end of a pod, and when its processes are killed. `reason` and `message` are for its status."""
 
     kill_at: float
     grace_seconds: float
@@ -30,7 +30,10 @@ class End:
 
 
 def end_of(pod: Pod, facts: PodFacts, now: Now) -> End | None:
-    """Return why and when the pod must end before its containers have; of several reasons, the first to kill."""
+    """Return why and when the pod must end although its containers run; None if it need not.
+
+    Of several reasons, the one with the earliest kill counts.
+    """
     grace = grace_seconds(pod)
     ends = []
     if facts.ending is not None:
@@ -121,7 +124,7 @@ def grace_seconds(pod: Pod) -> int:
 
 
 def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
-    """Return when a container must be started (a past time: now); None if it must not."""
+    """Return when a container is due to start; None if it must not start. A time in the past means now."""
     if facts.starting or is_alive(facts):
         return None
     attempt = facts.attempt

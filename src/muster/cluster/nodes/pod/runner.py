@@ -177,7 +177,7 @@ class PodRunner:
 
     @property
     def holds(self) -> bool:
-        """Whether the pod holds resources of the node: it was admitted, and may still have processes."""
+        """Whether the pod has resources of the node: it was admitted, and may still have processes."""
         rejected = self._ending is not None and self._ending.why == "rejected"
         return not (rejected or self._is_released)
 
@@ -187,7 +187,7 @@ class PodRunner:
         return self._ending is not None
 
     def give_back(self) -> None:
-        """Release the pod's resources once it has no processes, before its end is reported."""
+        """Release the pod's GPUs and CPUs once it has no processes. Call it before the pod's end is reported."""
         self._is_released = True
         self._kit.gpus.release(self.uid)
         if self._kit.cpus is not None:
@@ -196,7 +196,7 @@ class PodRunner:
     def accept(self) -> None:
         """Assign the GPUs and the CPUs that the pod requests, and write its record. Raises `NoGpusError`.
 
-        While the disk is full the pod waits, and its status says why.
+        While the disk is full, the pod waits, and its status says why.
         """
         gpu_counts = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
         self._gpus = self._kit.gpus.take(self.uid, gpu_counts) if gpu_counts else {}
@@ -235,7 +235,10 @@ class PodRunner:
         self._has_record = True
 
     def restore(self) -> None:
-        """Find the pod's running containers, and how the others ended. End the pod if it was interrupted."""
+        """Find the pod's running containers after a restart, and how the others ended.
+
+        End the pod if it was interrupted.
+        """
         now, record = self._now(), self._earlier_record if self._has_record else self.storage.read()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
             restored = restoring.container(self.pod, container, self.storage, now)
@@ -308,7 +311,7 @@ class PodRunner:
         self.end(Ending("evicted", self._kit.clock.monotonic(), 0.0, "Evicted", why))
 
     def step(self) -> PodPlan:
-        """Decide the next actions, and start them."""
+        """Decide the next actions, record the events of the plan, and start the actions; return the plan."""
         plan = decide(self.pod, self._make_facts(), self._now())
         for note in sorted(plan.notes - self._reported_notes, key=lambda note: (note.container, note.reason)):
             self._record_event(note.type, note.reason, note.message, note.container)
@@ -318,7 +321,7 @@ class PodRunner:
         return plan
 
     async def begun(self) -> bool:
-        """Wait for starts that take only a moment, to report their result at once; return whether there were any."""
+        """Wait briefly for starts in progress, to report their result at once; return whether there were any."""
         if not self._beginning:
             return False
         await asyncio.wait(self._beginning, timeout=BEGIN_SECONDS)

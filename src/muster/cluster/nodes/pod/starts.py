@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class HeldUpError(Exception):
-    """A container cannot be created at present; `reason` is upstream's."""
+    """A container cannot be created now; `reason` is upstream's waiting reason."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -51,9 +51,9 @@ class Starts:
         self.reserves = Reserves(kit)
 
     async def begin(self, container: Container, number: int) -> Shim | None:
-        """Start one attempt, and wait until it runs. Raises `HeldUpError`, `TooLongError`.
+        """Start one attempt of a container, and wait until it runs. Raises `HeldUpError`, `TooLongError`.
 
-        Returns None if the attempt has ended already.
+        Return None if the attempt has ended already.
         """
         try:
             return await self._launch_in_turn(container, number)

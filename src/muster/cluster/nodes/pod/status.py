@@ -143,7 +143,10 @@ def _may_run(pod: Pod, facts: PodFacts) -> bool:
 
 
 def _make_waiting(pod: Pod, facts: ContainerFacts, of_pod: Trouble | None) -> ContainerStateWaiting:
-    """Return what prevents a container's first start; the kubelet's general reason if it is the pod's fault."""
+    """Return the waiting state of a container that has not started, with its reason.
+
+    of_pod: the trouble of the pod as a whole. The reason is then the kubelet's general one.
+    """
     if facts.trouble is not None:
         return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)
     reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"

@@ -49,13 +49,15 @@ class _Client:
 
 
 class Attachments:
-    """All clients of one container."""
+    """The clients that are attached to one container."""
 
     def __init__(self, directory: int, input: int, *, once: bool, terminal: bool) -> None:
-        """Listen in the directory.
+        """Listen for clients on a socket in the directory.
 
-        input: this process's end of the container's input; with `once` its first end is final. The end of a terminal is
-        the end of its writer's connection; the supervisor then closes the terminal: see `hung_up`.
+        input: this process's end of the container's input.
+        once: whether the first client that ends the input ends it for good.
+        terminal: whether the input is a terminal. The connection of its writer then ends the terminal, which the
+        supervisor closes once `hung_up` is true.
         """
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"/proc/self/fd/{directory}/{SOCKET}")
@@ -82,7 +84,7 @@ class Attachments:
         return polled
 
     def handle(self, descriptor: int, events: int) -> None:
-        """Act on the events of one of the descriptors."""
+        """Handle the events that `poll` returned for one of the watched descriptors."""
         if descriptor == self._listener.fileno():
             self._accept()
         elif descriptor == self._input:
@@ -94,7 +96,7 @@ class Attachments:
                 self._receive(client)
 
     def shower(self, channel: int) -> Callable[[bytes], None]:
-        """Return the function that sends a channel's data to all clients."""
+        """Return a function that sends data to all clients, on this channel."""
 
         def show(data: bytes) -> None:
             for client in [client for client in self._clients.values() if not client.is_deaf]:
@@ -107,7 +109,7 @@ class Attachments:
 
     @property
     def hold_output(self) -> bool:
-        """Whether more output has to wait."""
+        """Whether to leave further output in its pipe, because a client does not read."""
         return any(len(client.unsent) > _BEHIND_BYTES and self._is_awaited(client) for client in self._clients.values())
 
     def _is_awaited(self, client: _Client) -> bool:

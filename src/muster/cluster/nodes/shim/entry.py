@@ -45,7 +45,7 @@ _STDERR = 2
 def main() -> None:
     """Run `start FD`, `inside FD` (the second half of a start, within bubblewrap), `reserve FD`, or `enter FD`."""
     mode, descriptor = sys.argv[1], int(sys.argv[2])
-    spec = told(descriptor)
+    spec = read_message(descriptor)
     if mode == "enter":
         os.close(descriptor)
         enter(spec)
@@ -71,19 +71,19 @@ def main() -> None:
         os._exit(1)
 
 
-def told(descriptor: int) -> Any:
-    """Read the server's message from a descriptor that only this process has."""
+def read_message(descriptor: int) -> Any:
+    """Read the server's message from a descriptor. No other process has that descriptor."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
         return marshal.loads(file.read())  # noqa: S302 - our server wrote it
 
 
 def await_word(reserved: Reserved) -> Spec:
-    """Wait until the server sends the spec. Exit if the server does not need this shim, or has ended."""
+    """Wait until the server sends the spec of the reserved shim. Exit if the server closes it or ends."""
     if not os.read(reserved["word"], 1):
         os._exit(0)
     os.close(reserved["word"])
-    spec: Spec = told(reserved["spec"])
+    spec: Spec = read_message(reserved["spec"])
     os.close(reserved["spec"])
     return spec
 

@@ -34,7 +34,7 @@ class Fence:
         self.is_over()
 
     def is_over(self) -> bool:
-        """Return whether the time has come; if not, set the timer to it."""
+        """Return whether the container must end now. If not, set the timer to the time at which it must."""
         try:
             numbers = os.pread(self._descriptor, 2 * NUMBER_BYTES, 0)
         except OSError:

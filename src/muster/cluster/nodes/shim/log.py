@@ -38,7 +38,7 @@ _LOOK_SECONDS, _LOOK_SELDOM_SECONDS = 0.002, 0.1
 
 
 class Stream:
-    """One output of the container, cut into lines."""
+    """One output stream of the container, which it cuts into lines."""
 
     def __init__(self, name: bytes, show: Callable[[bytes], None] | None = None) -> None:
         self.name = name
@@ -47,7 +47,7 @@ class Stream:
         self._held_since = 0.0  # since when the rest is held back
 
     def cut(self, data: bytes, now: float) -> list[tuple[bytes, bytes]]:
-        """Return what to log of the data and of the held-back rest, as (tag, text).
+        """Return the pieces to log now, as (tag, text): of the rest that was held back, and of the new data.
 
         A text is a part of a line (P), or whole lines (F). now: monotonic seconds.
         """
@@ -76,7 +76,7 @@ class Stream:
         return pieces
 
     def due(self, now: float) -> float | None:
-        """Return in how many seconds the held-back rest is to be logged; None if there is no rest."""
+        """Return after how many seconds the rest that is held back must be logged; None if there is none."""
         return max(self._held_since + HOLD_SECONDS - now, 0.0) if self._rest else None
 
     def end(self) -> list[tuple[bytes, bytes]]:
@@ -148,9 +148,9 @@ class Log:
         self.write(stream.name, stream.end())
 
     def pause(self) -> float:
-        """Return for how many seconds to leave the output in its pipe before the next check; 0 if it can be copied now.
+        """Return 0 if output can be logged now; else for how many seconds to leave it in its pipe before the next call.
 
-        Otherwise more output would overtake a reader.
+        Output has to wait if logging it would delete a file that has a reader.
         """
         if self._size < self._limit or len(self._files) < self._most or self._forget_oldest():
             self._waiting_since = 0.0
@@ -189,7 +189,7 @@ class Log:
         return self.lost - self._mentioned
 
     def tell_losses(self) -> None:
-        """Log that lines are missing here. Raises OSError."""
+        """Write a notice of lost lines into the log. Raises OSError."""
         if self.untold:
             text = f"[muster: {self.untold} lines are missing here: {self.trouble}]\n".encode()
             self._append(self._next_stamp() + b" stderr F " + text)

@@ -30,7 +30,7 @@ _PATH = os.O_PATH | os.O_CLOEXEC
 
 
 def detach_mounts() -> None:
-    """Hide these mounts outside; mounts that the machine makes later still appear inside."""
+    """Hide mounts of this process from the machine. Mounts that the machine makes later still appear here."""
     mount("none", "/", "", MS_REC | MS_SLAVE)
 
 

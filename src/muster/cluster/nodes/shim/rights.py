@@ -39,7 +39,7 @@ _HIDDEN = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
 
 
 def give_up(command: Command) -> None:
-    """Assume the user and the rights of the command. Raises `RefusedError`, OSError."""
+    """Change this process to the user and the rights of the command. Raises `RefusedError`, OSError."""
     if command["writable"] is not None:
         _close_root((*_WRITABLE, *command["writable"]))
     no_new_privileges = command["no_new_privileges"]

@@ -13,7 +13,7 @@ class Identity(TypedDict):
 
 
 class Command(TypedDict):
-    """A program to become."""
+    """The spec of a program to run: its arguments, environment, user and rights."""
 
     identity: Identity | None  # assumed before any other step; None to keep this user
 
@@ -30,7 +30,7 @@ class Command(TypedDict):
 
 
 class Spec(Command):
-    """One attempt of one container."""
+    """The spec of one attempt of one container."""
 
     directory: str  # of the attempt: has `state`, `log`, `log.1`, ...
     isolation: str  # namespaces | user-namespaces | bubblewrap | none
@@ -51,7 +51,7 @@ class Spec(Command):
 
 
 class Reserved(TypedDict):
-    """A shim that is started before its spec is known."""
+    """The spec of a shim that is started before the spec of its container is known."""
 
     isolation: str  # as in the spec to come
     own_pids: bool
@@ -63,7 +63,7 @@ class Reserved(TypedDict):
 
 
 class Entry(Command):
-    """A command to run where a container runs."""
+    """The spec of a command to run inside a running container."""
 
     pidfd: int  # the shim
     namespaces: int  # CLONE_* flags of the namespaces to join; 0 for none

@@ -225,7 +225,11 @@ class Supervisor:
                 _hang_up(streams, log)
 
     def _must_end(self, descriptor: int) -> bool:
-        """Return whether the server has ended that the container may not outlive, or the node's fence has closed."""
+        """Return whether the container must end, because of an event at this descriptor.
+
+        The descriptor is the lifeline of a server that the container must not outlive, or the timer of the node's
+        fence.
+        """
         if descriptor == self._spec["lifeline"]:
             return True
         if self._fence is None or not self._fence.is_over():
@@ -244,7 +248,7 @@ class Supervisor:
         self._reap_children()
 
     def _note_excess(self) -> None:
-        """Record memory as the reason why the server ends the container, if it is."""
+        """If the server ends the container because of its memory, record that as the reason."""
         used = _read_file_in(self._directory, EXCESS)
         if used.isdigit() and self._status is None:  # the container may have written anything there
             self._reason, self._memory = OOM_KILLED, int(used)
@@ -327,7 +331,7 @@ def _make_terminal(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, in
 
 
 def _hang_up(streams: dict[int, Stream], log: Log) -> None:
-    """Close this end of a terminal: the kernel sends SIGHUP to the leader of its session, and its input ends."""
+    """Log what the terminal has to read, and close this end of it. The kernel sends SIGHUP to the session's leader."""
     for descriptor, stream in streams.items():
         log.copy(descriptor, stream)  # once, because reading to the end may take for ever
         log.write(stream.name, stream.end())
@@ -336,7 +340,7 @@ def _hang_up(streams: dict[int, Stream], log: Log) -> None:
 
 
 def report(spec: Spec, line: str) -> None:
-    """Report the result of the start to the server; the end of the pipe says that there is no more."""
+    """Send the result of the start to the server, and close the pipe."""
     try_to(os.write, spec["report"], line.encode() + b"\n")
     try_to(os.close, spec["report"])
 

@@ -121,7 +121,7 @@ def exit_code(status: int) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error as one line for users."""
+    """Return the message of an error in one line, for users."""
     if isinstance(error, RefusedError):
         return str(error)
     if isinstance(error, OSError) and error.errno:

@@ -27,7 +27,10 @@ _PATIENCE_SECONDS = 120.0
 
 
 class Usher:
-    """The usher of one container or command. It moves one process, and ends when none asks in time."""
+    """The server's end of a process that moves one process into the cgroups of a container or command.
+
+    That process ends after one request, or if no request comes in time.
+    """
 
     def __init__(self, door: socket, pid: int) -> None:
         self._door = door
@@ -74,7 +77,7 @@ def start_usher(command: Command) -> Usher | None:
 
 
 def _serve(inside: socket, procs: list[int], uid: int) -> None:
-    """Move the first process that asks, if it belongs to the account."""
+    """Move the first process that asks into the cgroups, if it belongs to the account; answer with the result."""
     inside.settimeout(_PATIENCE_SECONDS)
     data, ancillary, _, _ = inside.recvmsg(_MESSAGE_BYTES, _CREDENTIALS_BYTES * 4)
     if not data:

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class SimulatedNodes(Reconciler):
-    """A set of nodes that are alike. Runs under a `Manager`."""
+    """A set of equal simulated nodes. A `Manager` runs it."""
 
     def __init__(
         self,
@@ -215,9 +215,9 @@ class SimulatedNodes(Reconciler):
         return None
 
     def _seconds_left(self, pod: Pod, stage: Stage) -> float:
-        """Return how many seconds the pod still has in its stage.
+        """Return how many seconds remain until a simulated pod leaves its stage. Enter the stage if it is new.
 
-        After a restart of the server, a run counts from its start.
+        After a restart of the server, the time of a run counts from the start of the containers.
         """
         now = self._clock.monotonic()
         entered = self._entered.get(pod.metadata.uid)
@@ -265,7 +265,7 @@ def _running_since(pod: Pod) -> datetime | None:
 
 
 class SimulatedConnection:
-    """The connection of simulated pods. played: yields the simulated usage of their containers."""
+    """The API server's access to simulated pods. played: yields the simulated usage of their containers."""
 
     def __init__(self, played: Callable[[], Iterable[tuple[tuple[str, str], Reading]]]) -> None:
         self._play_usage = played

@@ -170,7 +170,7 @@ def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> Step:
 
 
 def address_of(uid: str) -> str:
-    """Return the address of a simulated pod: it leads nowhere, and is always the same."""
+    """Return the address of a simulated pod. It depends only on the UID, and nothing answers there."""
     number = zlib.crc32(uid.encode())
     return f"10.{number >> 16 & 0xFF}.{number >> 8 & 0xFF}.{number & 0xFF}"
 

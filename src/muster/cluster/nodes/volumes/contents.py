@@ -55,12 +55,12 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class EmptyDirectory:
-    """A directory that is empty at first and is removed with the pod."""
+    """The content of an emptyDir volume: a directory that is empty at first and is removed with the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostPath:
-    """A path of the machine. `type` says what must be there, or be created."""
+    """The content of a hostPath volume: a path of the machine. `type` says what must be there, or be created."""
 
     path: str
     type: str = ""
@@ -68,14 +68,14 @@ class HostPath:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Files by relative path. All are replaced at once when their sources change."""
+    """The content of a volume of files, by relative path. All files are replaced at once when their sources change."""
 
     files: Mapping[str, File] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A directory of the machine for a bound claim; it outlives the pod."""
+    """The content of a volume whose claim is bound to a directory of the machine. The directory outlives the pod."""
 
     path: str
 
@@ -119,7 +119,12 @@ def asked_tokens(pod: Pod) -> list[AskedToken]:
 
 
 def content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, limit: int = MOST_BYTES) -> Content:
-    """Return the volume's present contents, if its files have at most `limit` bytes. Raises `VolumeError`."""
+    """Return the present content of a volume. Raises `VolumeError`.
+
+    objects: the objects that the pod's volumes name.
+    around: the node's information about the pod.
+    limit: how many bytes the files may have together.
+    """
     if volume.empty_dir is not None:
         return EmptyDirectory()
     if volume.host_path is not None:
@@ -187,9 +192,10 @@ def _make_tree(files: Mapping[str, File], limit: int) -> Tree:
 
 
 def relocated(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a container whose volumes cannot be mounted, with the real paths of its volumes in them.
+    """Return the variables of a container in which paths of its volumes are replaced by the real paths.
 
-    places: by mount path, the real path of the volume (or its subPath) on this machine.
+    It is for a container whose volumes cannot be mounted.
+    places: the real path of each volume (or its subPath) on this machine, by mount path.
     """
     deepest_first = sorted(places, key=len, reverse=True)
 

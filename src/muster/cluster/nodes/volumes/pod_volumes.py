@@ -31,7 +31,10 @@ _LONGEST_PATH = 4096
 
 
 class PodVolumes:
-    """The volumes of one pod. group: owns them, if the pod has an fsGroup and this process may change owners."""
+    """The volumes of one pod.
+
+    group: the group that owns them, if the pod has an fsGroup and this process may change owners.
+    """
 
     def __init__(self, storage: PodStorage, group: int | None) -> None:
         self._storage = storage
