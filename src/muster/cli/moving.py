@@ -1,4 +1,4 @@
-"""The shared parts of `muster takeover` and `muster handback`: the settings, the run, and the list of steps."""
+"""The common parts of `muster takeover` and `muster handback`: the settings, the run, and the list of steps."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def options_in(text: str, source: str, image: str, replicas: int | None, namespace: str) -> "Options":
-    """Return the options to install with a Configuration. namespace: the engine's, if the text names none."""
+    """Return the installation options for a Configuration text.
+
+    source: where the text comes from, for errors.
+    namespace: the namespace of the engine, if the text names none.
+    """
     from muster.api.config import ConfigurationError, load
     from muster.cli.commands.manifests import checked_options
 
@@ -26,7 +30,7 @@ def options_in(text: str, source: str, image: str, replicas: int | None, namespa
 
 
 async def require_no_embedded(client: Any) -> None:
-    """Raise `click.ClickException` for a cluster of `muster up`, which has an engine of its own."""
+    """Raise `click.ClickException` if the cluster is one of `muster up`, which has an engine of its own."""
     from muster.insight.reader.queues import is_embedded
 
     if await is_embedded(client):
@@ -36,7 +40,7 @@ async def require_no_embedded(client: Any) -> None:
 
 
 async def carry_out(move: "Move", plan: "Callable[[ClusterState], list[Step]]", *, dry_run: bool, end: str) -> None:
-    """Do the remaining steps, or list them. end: the sentence for the end of the move."""
+    """Carry out the steps that remain, or list them. end: the sentence to print at the end."""
     from muster.actions.moving.steps import RefusedError
 
     try:

@@ -1,6 +1,6 @@
-"""The options of `muster up` on the command line: those that the user gives, and those that the home remembers.
+"""The options of `muster up` on the command line: those that the user gives, and those that the home stores.
 
-`up`, `restart` and `service install` share them. A wrong value is a usage error, whether given or remembered.
+`up`, `restart` and `service install` share them. A wrong value is a usage error, whether given or stored.
 """
 
 import os
@@ -76,14 +76,14 @@ _DECORATORS = (
 
 @dataclass(frozen=True, slots=True)
 class RequestedOptions:
-    """The options that the user gave. forget: whether to leave out what the home remembers."""
+    """The options that the user gave. forget: whether to ignore the options that the home stores."""
 
     given: Mapping[str, Any]
     forget: bool
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "RequestedOptions":
-        """Remove the shared options from a command's options, and return them."""
+        """Take the shared options out of a command's options, and return them."""
         forget = options.pop("forget")
         given = {field: options.pop(field) for field in ServerOptions.__struct_fields__}
         files = {
@@ -94,10 +94,10 @@ class RequestedOptions:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedOptions:
-    """The options to start a server with, and what they mean.
+    """The options with which a server starts, and the files that they name.
 
-    remembered: those that the user did not give, as words of a command line; "" if all are defaults.
-    configuration, audit_policy: None without a file.
+    remembered: the options that come from the home, as words of a command line; "" if there are none.
+    configuration, audit_policy: the checked content of the files; None without a file.
     """
 
     options: ServerOptions
@@ -116,7 +116,7 @@ def server_options(command: Command) -> Command:
 
 
 def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
-    """Return the requested options, completed by what the home remembers, and checked. Raises `UserError`."""
+    """Complete the requested options by those that the home stores, and check them. Raises `UserError`."""
     former = None if requested.forget else read_options(home)
     options = merge_options(former or ServerOptions(), requested.given)
     not_given = [field for field in ServerOptions.__struct_fields__ if field not in requested.given]
@@ -132,7 +132,7 @@ def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
 
 
 def require_same_options(home: Home, wanted: ServerOptions) -> None:
-    """Refuse options that the running server does not have. Raises `UserError`."""
+    """Raise `UserError` if the running server has other options than these."""
     running = read_options(home)
     if running is None:  # a release that remembers no options has started it
         return

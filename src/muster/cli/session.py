@@ -62,7 +62,10 @@ def _import_aiohttp() -> None:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a command's body; an expected failure becomes one line for the user."""
+    """Run the coroutine of a command in an event loop; return its result.
+
+    An expected failure becomes one line for the user.
+    """
     import asyncio
 
     body = _run_until_signal(main)
@@ -75,9 +78,10 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def ask(main: Coroutine[Any, Any, T]) -> T:
-    """Run the body of a command that asks and answers, as `run` does, but start an event loop only if it needs one.
+    """Run the coroutine of a command that only sends requests.
 
-    The body starts no task and waits for nothing but the answers of the server.
+    Like `run`, but an event loop is started only if one is needed. The coroutine starts no task and waits for nothing
+    but the answers of the server.
     """
     from muster.runtime.eventloop import drive
 
@@ -97,7 +101,7 @@ def ask(main: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _expected_failures() -> Iterator[None]:
-    """Turn an expected failure into one line for the user."""
+    """Replace an expected failure inside the `with` block by one line for the user."""
     from muster.api.status import ApiError
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.transport import TransportError
@@ -118,12 +122,10 @@ def unignored() -> set[signal.Signals]:
 
 
 async def _run_until_signal(main: Coroutine[Any, Any, T]) -> T:
-    """Return the result of the body. A signal that asks the command to end cancels the body.
+    """Run the body and return its result. A signal that asks the command to end cancels the body.
 
-    The process then ends by it.
-
-    asyncio handles Ctrl-C in the same way. An exception raised by the signal handler would end only the task that runs
-    at that moment.
+    The process then exits with the signal's exit code. asyncio handles Ctrl-C in the same way. If the signal handler
+    raised an exception instead, it would end only the task that runs at that moment.
     """
     import asyncio
 

@@ -6,12 +6,12 @@ import click
 
 
 def configuration_of(path: str, *, embedded: bool = False) -> Any:
-    """Return the checked settings in a file. embedded: take the defaults of an embedded cluster."""
+    """Read a Configuration file; return the checked settings. embedded: use the defaults of an embedded cluster."""
     return written_configuration(path, embedded=embedded)[1]
 
 
 def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, Any]:
-    """Return the text of a file, and its settings."""
+    """Read a Configuration file; return its text and the checked settings."""
     from muster.api.config import MAX_BYTES, ConfigurationError, load
 
     try:
@@ -26,7 +26,7 @@ def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, An
 
 
 def read_audit_policy(path: str) -> Any:
-    """Return the checked audit policy in a file."""
+    """Read an audit policy file; return the checked policy."""
     from muster.cluster.apiserver.access.audit_policy import MAX_POLICY_BYTES, PolicyError, parse
 
     try:

@@ -8,7 +8,8 @@ class Error(Exception):
 class JobFailedError(Error):
     """A job has ended without a result.
 
-    name: the name of the job. code: its exit code.
+    name: the name of the job.
+    code: its exit code.
     """
 
     def __init__(self, name: str, text: str, code: int = 1) -> None:

@@ -15,10 +15,10 @@ _INDEPENDENT = frozenset({("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "Job
 
 
 def split_independent(manifests: Iterable[Manifest]) -> Iterator[list[Manifest]]:
-    """Yield the manifests in their order, in groups whose members can be applied at once.
+    """Yield the manifests in their order, in groups whose members can be applied at the same time.
 
-    Jobs that follow each other make a group, unless two of them name the same object. Any other manifest is alone,
-    because what comes after it may need it: a namespace, a queue, a definition of a kind.
+    Consecutive jobs form a group, unless two of them name the same object. Any other manifest is alone, because what
+    comes after it may need it: a namespace, a queue, a definition of a kind.
     """
     group: list[Manifest] = []
     names: set[tuple[object, ...]] = set()
@@ -41,7 +41,7 @@ def split_independent(manifests: Iterable[Manifest]) -> Iterator[list[Manifest]]
 def annotated(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest with a copy of itself in an annotation.
 
-    The next apply reads the copy to find the fields to remove.
+    The next apply reads that copy to find the fields that were removed from the manifest.
     """
     metadata = manifest["metadata"]
     own = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
@@ -51,9 +51,10 @@ def annotated(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def change(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the merge patch from the current object to the manifest.
+    """Return the merge patch that turns the current object into its manifest.
 
-    Fields that only the last manifest has are removed; fields that others set stay.
+    Fields that were in the last applied manifest and are not in this one are removed. Fields that other writers set
+    stay.
     """
     text = (current.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
@@ -81,7 +82,7 @@ def _make_patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str,
 
 
 def _matches(there: Any, wanted: Any) -> bool:
-    """Return whether the current value has all that is wanted, possibly with the server's additions inside a list."""
+    """Return whether the current value contains all that is wanted. Inside a list, the server may have added fields."""
     if isinstance(wanted, dict) and isinstance(there, dict):
         return all(key in there and _matches(there[key], value) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(there, list) and any(isinstance(item, dict) for item in wanted):

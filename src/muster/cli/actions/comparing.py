@@ -21,7 +21,11 @@ _COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "waiting", "evictions"
 
 
 def report_comparing(outcome: Comparing, total: int, folder: Path | None, output: str) -> int:
-    """Print a comparison, and write it into a folder; return the exit code. total: how many simulations were meant."""
+    """Print a comparison, and write it into a folder if one is given; return the exit code.
+
+    total: how many simulations were planned.
+    output: "json", or "" for tables.
+    """
     document = {"comparison": outcome.comparison, "runs": outcome.runs}
     click.echo(dump(msgspec.to_builtins(document), "json") if output == "json" else _make_tables(outcome))
     for line in _list_remarks(outcome, total):
@@ -64,7 +68,7 @@ def _format_estimate(estimate: Estimate, figure: Figure) -> str:
 
 
 def _choose(comparison: Comparison) -> list[Difference]:
-    """Return the differences that are any."""
+    """Return those differences between variants that are not zero."""
     return [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
 
 
@@ -91,7 +95,7 @@ def _format(value: float, figure: Figure) -> str:
 
 
 def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
-    """Yield what the tables do not say."""
+    """Yield remarks that the tables do not contain: an early stop, jobs that could never run, and the assertions."""
     if outcome.stopped:
         yield f"stopped: {len(outcome.runs)} of {total} simulations are done, and only these count"
     if len(outcome.comparison.variants) > 1 and len(outcome.comparison.seeds) < 2:

@@ -29,16 +29,17 @@ def find_running(home: Home, options: ServerOptions) -> bool:
 
 
 def make_export(home: Home) -> str:
-    """Return the line to type so that kubectl finds the cluster."""
+    """Return the shell line that makes kubectl use the cluster."""
     import shlex
 
     return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
 
 
 def start_detached(home: Home, options: ServerOptions) -> None:
-    """Start the server as a process of its own, and wait until it serves or has failed.
+    """Start the server as a process of its own; return once it serves.
 
-    Raises `click.ClickException`, and `UserError` if another server with other options was started first.
+    Raises `click.ClickException` if the start fails, and `UserError` if another server with other options was started
+    first.
     """
     try:
         log = os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

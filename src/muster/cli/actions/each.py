@@ -10,9 +10,9 @@ from muster.cli.terminal.output import say
 
 
 async def attempt(what: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
-    """Return whether the work succeeded; print an error with `what` in front.
+    """Await the work; print an error with `what` before it. Return whether the work succeeded.
 
-    A server that cannot be reached fails all names: its `TransportError` ends the command.
+    If the server cannot be reached, every name would fail. So a `TransportError` is not caught.
     """
     try:
         await work
@@ -26,7 +26,7 @@ async def attempt(what: str, work: Awaitable[object], say: Callable[[str], None]
 
 
 async def each(names: Sequence[str], act: Callable[[str], Awaitable[object]]) -> None:
-    """Act on every name once. Raises `click.exceptions.Exit` with code 1 if any failed."""
+    """Call `act` for each name once, also after failures. Raises `click.exceptions.Exit` with code 1 if any failed."""
     successes = [await attempt(name, act(name)) for name in dict.fromkeys(names)]
     if not all(successes):
         raise click.exceptions.Exit(1)

@@ -12,7 +12,7 @@ from muster.runtime.transport import Request
 
 
 async def entry(client: Client, job: JobRecord, rank: str) -> Pod:
-    """Return the pod of this rank, or of the first rank that runs.
+    """Find the pod of a rank that runs, by default of the first such rank.
 
     Raises `ApiError`, `click.ClickException` if none runs.
     """
@@ -26,7 +26,7 @@ async def entry(client: Client, job: JobRecord, rank: str) -> Pod:
 
 
 def chosen(job: JobRecord, pods: Iterable[Pod], rank: str) -> Pod:
-    """Return the pod that runs as the worker of a rank; "" is the first.
+    """Return the running pod of a rank; for "", that of the first rank that runs.
 
     Raises `LookupError` that names the ranks that run.
     """
@@ -45,17 +45,17 @@ def _is_running(pod: Pod) -> bool:
 
 
 def joining(pod: Pod) -> Request:
-    """Return the request for the terminal of the first container's own process."""
+    """Return the request to attach to the terminal of the first container's own process."""
     meta = pod.metadata
     query = dict.fromkeys(("stdin", "stdout", "tty"), "true") | {"container": pod.spec.containers[0].name}
     return Request("GET", POD.path(meta.namespace, meta.name, "attach"), query)
 
 
 def request(pod: Pod, container: str, command: Iterable[str], *, stdin: bool, tty: bool) -> Request:
-    """Return the request for a command in a container. A terminal merges stdout and stderr."""
+    """Return the request to run a command in a container. With a terminal, stdout and stderr are one stream."""
     meta = pod.metadata
-    asked = {"stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
-    query = {name: "true" for name, wanted in asked.items() if wanted}
+    streams = {"stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
+    query = {name: "true" for name, wanted in streams.items() if wanted}
     query["container"] = container or pod.spec.containers[0].name
     path = POD.path(meta.namespace, meta.name, "exec")
     return Request("GET", path, query, lists={"command": tuple(command)})

@@ -35,10 +35,11 @@ _DIGITS_OF_A_NUMBER = 7
 def gang_from_options(
     arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool
 ) -> Gang:
-    """Return the gang that the command line describes.
+    """Return the gang that the command line of `muster run` describes.
 
-    Raises:
-        click.ClickException: options are invalid or exclude each other.
+    arguments: the user's command.
+    on_this_machine: whether the workers run on this machine, so that they can use its directory and its Muster.
+    Raises `click.ClickException` if options are invalid or exclude each other.
     """
     if not arguments[0]:
         raise click.UsageError("the command is empty: its first word names the program")
@@ -160,7 +161,7 @@ def _find_mpi_call(
 
 
 def sweep_from_options(options: dict[str, Any]) -> Sweep | None:
-    """Return the trials of a sweep, None if the options describe a gang. Raises `click.UsageError`."""
+    """Return the sweep that the options describe; None if they describe no sweep. Raises `click.UsageError`."""
     option_name = next((f"--{name}" for name in ("array", "grid") if options[name]), "")
     if not option_name:
         return None

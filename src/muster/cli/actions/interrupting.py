@@ -10,9 +10,9 @@ from muster.runtime.transport import TransportError
 
 
 class Cancelling:
-    """The reaction to interrupts: the first requests the deletion of the job, the next one leaves at once.
+    """The handler of interrupts while a job is shown: the first one cancels the job, the next one leaves at once.
 
-    A deletion that fails prints one line. The next interrupt then tries again, and leaves if that fails too.
+    If the cancellation fails, a line is printed. The next interrupt then tries again, and leaves if that fails too.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ TOKEN_SECONDS = 15.0
 
 
 class Grant(Protocol):
-    """A service account to create, and its rights."""
+    """A set of rights, and the service account that gets them."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Grant(Protocol):
 
 
 async def confined(client: Client, invitation: Invitation) -> Invitation:
-    """Return the invitation, limited to the namespaces that have queues.
+    """Return the invitation with its namespaces set, by default to the namespaces that have queues.
 
     Raises `ApiError`, `click.ClickException` if no namespace has queues.
     """
@@ -164,7 +164,7 @@ def remarks(invitation: Invitation, server: str, *, embedded: bool) -> list[str]
 
 
 def remarks_on_address(server: str, *, embedded: bool) -> list[str]:
-    """Return the remark that an address means this machine only; an empty list for any other address."""
+    """Return a remark if the address works on this machine only; an empty list for any other address."""
     if not _is_local(server):
         return []
     how = "start with muster up --listen ADDRESS" if embedded else "say by --server URL how they reach this cluster"

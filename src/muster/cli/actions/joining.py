@@ -118,22 +118,22 @@ async def _add_check(client: Client, name: str) -> None:
 
 async def connected(client: Client, name: str, clock: Clock, seconds: float) -> None:
     """Wait until the manager has reached the cluster. Raises `click.ClickException` with the reason if it has not."""
-    said: Condition | None = None
+    condition: Condition | None = None
 
     async def look() -> Condition | None:
-        nonlocal said
+        nonlocal condition
         cluster: MultiKueueCluster = await client.get(MULTI_KUEUE_CLUSTER, name)
-        said = find(cluster.status.conditions, ACTIVE)
-        return said if said is not None and said.status == "True" else None
+        condition = find(cluster.status.conditions, ACTIVE)
+        return condition if condition is not None and condition.status == "True" else None
 
     if await until(look, clock, seconds) is not None:
         say(f"cluster {name} is connected")
         return
-    if said is None:
+    if condition is None:
         raise click.ClickException(
             f"no manager has connected to cluster {name} within {seconds:g} s: does MultiKueue run in the manager?"
         )
     raise click.ClickException(
-        f"cluster {name} is not connected ({said.reason}): {said.message}\n"
+        f"cluster {name} is not connected ({condition.reason}): {condition.message}\n"
         f"The manager goes on trying; see: muster cluster list, or take it back: muster cluster leave {name}"
     )

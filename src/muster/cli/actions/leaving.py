@@ -111,7 +111,10 @@ async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
 
 
 async def _find_kinds(discovery: Discovery, workload: Workload) -> list[Kind[Any]]:
-    """Return the kinds of a workload's owners; a kind that the Configuration names is served by this server."""
+    """Return the kinds of a workload's owners in the worker cluster.
+
+    A kind that the Configuration names is looked up on this server, which serves it, too.
+    """
     named = dict.fromkeys((owner.api_version, owner.kind) for owner in workload.metadata.owner_references)
     mirrors = {one: mirror_of(*one) for one in named}
     return [mirror.kind if mirror is not None else await discovery.kind(*one) for one, mirror in mirrors.items()]

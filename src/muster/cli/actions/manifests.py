@@ -51,7 +51,7 @@ def _read_manifests(name: str) -> list[Manifest | ManifestError]:
 async def apply_one(
     session: Session, kind: Any, manifest: dict[str, Any], *, dry_run: bool
 ) -> tuple[dict[str, Any], str]:
-    """Create or patch an object; return the stored object, and what happened to it in a word."""
+    """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged."""
     from muster.actions.submitting import signed
     from muster.api.status import ApiError
     from muster.runtime.transport import Request

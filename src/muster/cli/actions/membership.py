@@ -49,19 +49,19 @@ def secret_name(cluster: str) -> str:
 
 
 def secret(cluster: str, kubeconfig: str) -> dict[str, Any]:
-    """Return the Secret with the kubeconfig of a cluster."""
+    """Return the Secret to create, with the kubeconfig of a cluster."""
     data = {SECRET_KEY: base64.b64encode(kubeconfig.encode()).decode()}
     return {"metadata": {"name": secret_name(cluster)}, "type": "Opaque", "data": data}
 
 
 def member(cluster: str) -> dict[str, Any]:
-    """Return the MultiKueueCluster that points to the Secret."""
+    """Return the MultiKueueCluster to create, which names the Secret with the kubeconfig."""
     source = {"kubeConfig": {"location": secret_name(cluster), "locationType": SECRET_LOCATION}}
     return {"metadata": {"name": cluster}, "spec": {"clusterSource": source}}
 
 
 def check() -> dict[str, Any]:
-    """Return the AdmissionCheck."""
+    """Return the AdmissionCheck to create."""
     parameters = {"apiGroup": MULTI_KUEUE_CONFIG.group, "kind": MULTI_KUEUE_CONFIG.kind, "name": CHECK}
     return {
         "metadata": {"name": CHECK},
@@ -70,7 +70,7 @@ def check() -> dict[str, Any]:
 
 
 def require_free(name: str, existing: MultiKueueCluster | None) -> None:
-    """Raise `MembershipError` if a cluster of that name exists and is not ours to change."""
+    """Raise `MembershipError` if a cluster of that name exists that this command did not create."""
     if existing is None:
         return
     source = existing.spec.cluster_source.kube_config

@@ -25,12 +25,16 @@ USUAL_FLAVOR = "default-flavor"
 class NewQueue:
     """A ClusterQueue to create, and a LocalQueue of the same name. Quantities are as in Kubernetes.
 
-    namespace: of the LocalQueue; "" for none.
-    quotas, borrowing, lending: by resource; limits only in a cohort.
-    within, reclaim: which workloads its own may preempt, in the queue and among those that borrow its quota.
-    users: the only users, None for everybody. limits: what each user may have, by name.
-    part_of: the ClusterQueue whose quota it has a part of, or "". by_usage: whether past usage orders its LocalQueues.
-    created: when it is created, by which the oldest team of a user is known; the server's stamp has whole seconds.
+    namespace: the namespace of the LocalQueue; "" for no LocalQueue.
+    quotas: the quota by resource.
+    borrowing, lending: the limits by resource; they apply only in a cohort.
+    within, reclaim: which workloads its workloads may preempt: in the queue, and among those that borrow its quota.
+    users: the only users who may use the queue; None for everybody.
+    limits: what each user may have, by the name of the limit.
+    part_of: the ClusterQueue of whose quota it gets a part, or "".
+    by_usage: whether past usage orders its LocalQueues.
+    created: when it is created. A user's oldest team is known by this time, because the server's own stamp has whole
+    seconds.
     """
 
     name: str
@@ -52,7 +56,7 @@ class NewQueue:
 
 
 def documents(queue: NewQueue) -> list[dict[str, Any]]:
-    """Return the manifests in the order in which to create them. The flavor may exist already."""
+    """Return the manifests to create, in order. The ResourceFlavor among them may exist already."""
     made = [
         _make_document(RESOURCE_FLAVOR, queue.flavor, {}),
         _make_document(CLUSTER_QUEUE, queue.name, _make_spec(queue)),

@@ -27,7 +27,10 @@ from muster.runtime.realclock import RealClock
 
 
 async def create_team(target: Target, name: str, options: dict[str, Any]) -> None:
-    """Create a team's queue, and say where its users' jobs go. Raises `ApiError`, `UserError`, `click.UsageError`."""
+    """Create a team's queue, and print where the jobs of its users go.
+
+    Raises `ApiError`, `UserError`, `click.UsageError`.
+    """
     if options["flavor"] or options["cohort"]:
         raise click.UsageError("--share and --users divide the queue of the nodes, whose flavor and cohort they take")
     if options["share"] and options["weight"]:
@@ -58,7 +61,10 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
 
 
 async def check_edit(session: Session, name: str, edit: QueueEdit) -> None:
-    """Check that the users of a change exist, and that the queues have what they divide. Raises `UserError`."""
+    """Check a change of a queue: its users must exist, and the quota that it takes must be available.
+
+    Raises `UserError`.
+    """
     if edit.users or edit.added or edit.limits or edit.without_team is not None:
         await require_known_submitters(session.client)
     await check_users(session, (edit.users or frozenset()) | edit.added)

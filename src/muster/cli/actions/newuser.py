@@ -28,9 +28,10 @@ _SEE_RULES = [
 
 @dataclass(frozen=True, slots=True)
 class NewUser:
-    """A user to add, with its rights.
+    """A user to add to the cluster.
 
-    namespace: where the user's jobs run. queue: the LocalQueue of jobs that name none; "" for the default one.
+    namespace: where the user's jobs run.
+    queue: the LocalQueue of jobs that name none; "" for the default one.
     """
 
     name: str

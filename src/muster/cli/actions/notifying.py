@@ -11,9 +11,9 @@ from muster.cli.terminal.output import say
 
 
 def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
-    """Return the gang without notices that nothing would send, if they come from a script for Slurm.
+    """Return the gang without notices that no component would send, if they come from a script for Slurm.
 
-    embedded: whether the cluster is that of `muster up`. Raises `click.UsageError` if the user asked for the notices.
+    embedded: whether the cluster is that of `muster up`. Raises `click.UsageError` if the user requested such notices.
     """
     if not gang.notify:
         return gang

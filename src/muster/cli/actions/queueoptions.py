@@ -14,7 +14,7 @@ from muster.cli.names.types import quantity
 
 
 def is_team(options: Mapping[str, Any]) -> bool:
-    """Return whether the new queue takes its quota from the one that has all of the nodes."""
+    """Return whether the options describe a team's queue, which gets a part of the quota of all nodes."""
     return bool(options["share"] or options["users"])
 
 
@@ -93,7 +93,10 @@ def read_quotas(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, str]:
-    """Return the quantity, or that word, of each resource. Raises `click.BadParameter`."""
+    """Parse RESOURCE=QUANTITY texts, where `word` may replace the quantity. Raises `click.BadParameter`.
+
+    option: the name of the option, for errors.
+    """
     pairs = {}
     for text in texts:
         resource, given, amount = text.partition("=")
@@ -107,7 +110,10 @@ def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, s
 
 
 def read_users(text: str, option: str) -> frozenset[str] | None:
-    """Return the names with commas between them; None for none. Raises `click.BadParameter`."""
+    """Parse a comma-separated list of users; None for an empty text. Raises `click.BadParameter`.
+
+    option: the name of the option, for errors.
+    """
     if not text:
         return None
     names = [one.strip() for one in text.split(",")]

@@ -25,7 +25,10 @@ _MOST_OF_ANNOTATIONS = 256 << 10
 
 
 def environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
-    """Return the variables from files and from NAME=VALUE pairs, which override those from files."""
+    """Return the variables of the workers: from files, then from NAME=VALUE pairs, which override those from files.
+
+    A NAME without a value is copied from our own environment.
+    """
     variables: dict[str, str] = {}
     for file in files:
         variables |= _read_env_file(file)
@@ -50,7 +53,7 @@ def _read_env_file(file: str) -> dict[str, str]:
 
 
 def secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
-    """Return the Secrets, each whole or with one key."""
+    """Parse references to Secrets: each names a whole Secret, or one key of it."""
     selected = []
     for text in texts:
         name, equals, key = text.partition("=")
@@ -96,7 +99,10 @@ def _parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
-    """Return the signal before the time limit; None for an empty text."""
+    """Parse the signal to send before the time limit; None for an empty text.
+
+    limit: the time limit in seconds; None without a limit.
+    """
     try:
         return limits.soft_signal(text, limit) if text else None
     except ValueError as error:
@@ -112,7 +118,7 @@ def elastic_bounds(text: str) -> Bounds | None:
 
 
 def deferral(begin: str, after: Sequence[str]) -> Deferral:
-    """Return what has to happen before the job starts."""
+    """Parse the options that defer the start of a job: a time, and jobs that must end first."""
     from muster.actions.deferring import parse_begin
     from muster.runtime.realclock import RealClock
 
@@ -128,7 +134,7 @@ def deferral(begin: str, after: Sequence[str]) -> Deferral:
 
 
 def notify(targets: Sequence[str], events: str) -> Wishes:
-    """Return whom the job tells of which events."""
+    """Parse whom to notify, and of which events."""
     try:
         wishes = make_wishes(targets)
     except NotifyError as error:
@@ -155,7 +161,7 @@ def start_timeout(text: str) -> int | None:
 
 
 def run_time(text: str) -> str:
-    """Return how long simulated nodes pretend to run the job, if it is valid."""
+    """Check how long simulated nodes run the job, and return the text."""
     try:
         if text and durations.seconds(text) < 0:
             raise DurationError(f"{text}: a time to run is not below 0")
@@ -181,7 +187,7 @@ def working_directory(text: str, *, on_this_machine: bool) -> str:
 
 
 def state(text: str, *, on_this_machine: bool) -> str:
-    """Return the name of the claim for data that outlives attempts, if it is valid."""
+    """Check the name of the claim for data that outlives attempts, and return it."""
     if text and on_this_machine:
         raise click.BadParameter(
             "process nodes have no claims, and set $MUSTER_STATE without this option", param_hint="--state"

@@ -21,22 +21,23 @@ _RUN_BY = {".py": "python", ".sh": "sh"}
 
 
 def find(words: tuple[str, ...]) -> Script | None:
-    """Return the script that the words name, or that the standard input holds; None if the words are a command.
+    """Read the script that the words name, or that standard input contains; None if the words are a command.
 
     Raises `click.UsageError`.
     """
     try:
         if not words or words[0] == "-":
-            return _read_input(asked=bool(words))
+            return _read_input(is_required=bool(words))
         return _read_file(words[0])
     except ScriptError as error:
         raise click.UsageError(str(error)) from None
 
 
 def take(command: click.Command, ctx: click.Context, script: Script) -> None:
-    """Replace the command with the script, and add the script's options, which those of the command line override.
+    """Change the parameters of the command in `ctx`: the script is run, and the script's options are added.
 
-    A script with `#SBATCH` lines alone becomes a batch, too. Raises `click.UsageError`, which names the line.
+    Options of the command line override those of the script. A script that has only `#SBATCH` lines becomes a Slurm
+    batch. Raises `click.UsageError`, which names the line.
     """
     words: tuple[str, ...] = ctx.params["arguments"]
     try:
@@ -55,7 +56,7 @@ def take(command: click.Command, ctx: click.Context, script: Script) -> None:
 
 
 def _translate(command: click.Command, ctx: click.Context, script: Script, lines: list[Directive]) -> click.Context:
-    """Return the options that sbatch's options stand for, and set the batch that the rest describes."""
+    """Return the options that sbatch's options correspond to, and store the other sbatch options in `ctx`."""
     from muster.slurm.translation import LineError, translate
 
     has_limit = ctx.params["time"] is not None
@@ -70,7 +71,7 @@ def _translate(command: click.Command, ctx: click.Context, script: Script, lines
 
 
 def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]) -> None:
-    """Set one option from the script's lines, of which the last counts, unless the command line sets it."""
+    """Set an option from the script's lines, unless the command line sets it. Of several lines the last counts."""
     name, is_given = parameter.name, _is_given(ctx, parameter)
     if parameter.multiple and not (is_given and name in _INSTEAD):
         before = ctx.params[name] if is_given else ()
@@ -89,7 +90,10 @@ def _is_given(ctx: click.Context, parameter: click.Parameter) -> bool:
 
 
 def _parse_words(command: click.Command, ctx: click.Context, place: str, words: Sequence[str]) -> click.Context:
-    """Return the options that these words give. place: where they stand, for messages."""
+    """Parse the options in a line of the script.
+
+    place: the name of the script and the line, for errors.
+    """
     within = click.Context(command, ctx.parent, ctx.info_name, help_option_names=[])
     try:
         click.Command.parse_args(command, within, list(words))
@@ -103,15 +107,15 @@ def _parse_words(command: click.Command, ctx: click.Context, place: str, words: 
     return within
 
 
-def _read_input(*, asked: bool) -> Script | None:
+def _read_input(*, is_required: bool) -> Script | None:
     from muster.cli.terminal.stdin import can_come
 
-    if not (asked or can_come(_STDIN)):
+    if not (is_required or can_come(_STDIN)):
         return None
     with open(_STDIN, "rb", closefd=False) as opened:
         data = opened.read(scripts.MOST_BYTES + 1)
     if not data.strip():
-        if asked:
+        if is_required:
             raise ScriptError("the script on the standard input is empty")
         return None
     return scripts.read(_BY_INPUT, data, by_input=True)

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
-    """Wait until another server than the process `former` serves, and print where it is.
+    """Wait until systemd has started the server, and print where it is. Raises `click.ClickException`.
 
     Raises `click.ClickException`, also once the server has failed more than once.
     """

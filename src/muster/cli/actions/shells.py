@@ -51,7 +51,7 @@ _END_SECONDS = 10.0
 
 
 def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Gang:
-    """Return the gang of the shell. Raises `click.ClickException` if the options are invalid."""
+    """Return the gang that runs a shell on our terminal. Raises `click.ClickException` if the options are invalid."""
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
     program = list(arguments) or [os.environ.get("SHELL") or "sh" if on_this_machine else "sh"]
@@ -113,8 +113,9 @@ def _separate_first(gang: Gang) -> list[Role]:
 
 
 async def stay(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
-    """Submit the shell and stay in it until it ends; return its exit code. A job that was created then ends.
+    """Submit the shell, and connect it to our terminal until it ends; return its exit code.
 
+    In the end the job is ended, too. named: whether the user chose the name of the job.
     keeps_job: whether the ended job stays, with its output; it is deleted otherwise.
     """
     main = asyncio.current_task()
@@ -199,9 +200,10 @@ async def _end_job(session: Session, gang: Gang, *, delete: bool) -> None:
 
 @dataclass(slots=True)
 class _Shell:
-    """The connection of our terminal with the terminal of rank 0, once rank 0 runs.
+    """The connection between our terminal and the terminal of rank 0.
 
-    joined: whether the connection was made. ended: whether the program on the terminal has ended.
+    joined: whether the connection was made.
+    ended: whether the program on the terminal has ended.
     """
 
     session: Session
@@ -210,7 +212,7 @@ class _Shell:
     _pod: "asyncio.Future[Pod]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Take note of the current state of a pod of the job."""
+        """Handle a change of a pod of the job."""
         if rank != "0":
             return
         self.ended = any(one.state.terminated is not None for one in pod.status.container_statuses)

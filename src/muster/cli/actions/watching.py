@@ -9,7 +9,7 @@ from muster.actions.session import Session, Target
 from muster.actions.watching import Watch
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
-from muster.cli.terminal.screen import Screen, told
+from muster.cli.terminal.screen import Screen, watch_for_exit
 from muster.runtime.ids import Random
 from muster.runtime.realclock import RealClock
 from muster.runtime.tasks import first
@@ -20,9 +20,11 @@ Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 
 
 async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: Picture, *, everywhere: bool) -> None:
-    """Show the picture until the user leaves.
+    """Show a text on the whole terminal until the user leaves; draw it again whenever objects of these kinds change.
 
-    An error before the first picture is raised; a later error is shown as a note below the picture.
+    what: the title.
+    picture: returns the text.
+    An error before the first text is raised; a later error is shown as a note below the text.
     """
     with Screen() as screen:
         async with session.connect(target, screen.note) as connected:
@@ -45,7 +47,7 @@ async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: P
                 screen.draw()
                 watch.look_again()
 
-            with told(resized) as left:
+            with watch_for_exit(resized) as left:
                 await first(watch.run(look), _wait_until_left(left))
     if left.done() and left.result():
         raise SystemExit(128 + left.result())

@@ -123,7 +123,7 @@ async def _require_no_embedded(client: Any) -> None:
 
 
 async def _require_stopped(client: Any, settings: "Configuration", say: Callable[[str], None]) -> None:
-    """Raise `click.ClickException` if pods of the engine run; warn of engines that cannot be seen."""
+    """Raise `click.ClickException` if pods of the engine run. Warn that engines outside of pods cannot be seen."""
     from muster.install.engines import running
     from muster.install.options import NAME
 

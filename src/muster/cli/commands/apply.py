@@ -55,7 +55,10 @@ def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any
 
 
 async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_run: bool) -> int:
-    """Apply as many manifests as possible; return 1 if one failed, else the highest exit code of the awaited jobs."""
+    """Apply all manifests, also after failures.
+
+    Return 1 if one failed, else the highest exit code of the jobs that the command waited for.
+    """
     from muster.cli.actions.applying import split_independent
     from muster.cli.actions.each import attempt
     from muster.cli.commands.wait import follow_all

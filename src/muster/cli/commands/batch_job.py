@@ -28,19 +28,19 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
     from muster.slurm.programs import add_programs, find_programs_first
 
     try:
-        told = msgspec.json.decode(allocation, type=Allocation)
+        allocation_fields = msgspec.json.decode(allocation, type=Allocation)
     except msgspec.MsgspecError as error:
         raise click.UsageError(f"--allocation: {error}") from None
     if shell := os.environ.get("MUSTER_REMOTE_SHELL"):
         Path(shell).with_name(ENVIRONMENT).write_bytes(msgspec.json.encode(dict(os.environ)))
     now = int(RealClock().now().timestamp())
-    environment = variables(told, os.environ, socket.gethostname(), os.getuid(), now) | os.environ
+    environment = variables(allocation_fields, os.environ, socket.gethostname(), os.getuid(), now) | os.environ
     environment |= {
         LEDGER: make_ledger(),
         "MUSTER_PYTHON": sys.executable,
         "PATH": add_programs(environment.get("PATH", os.defpath)),
     }
-    batch, values = told.batch, pattern_values(environment)
+    batch, values = allocation_fields.batch, pattern_values(environment)
     output, errors, source = (file_name(pattern, values) for pattern in (batch.output, batch.error, batch.input))
     if names := [name for name in dict.fromkeys((output, errors)) if name]:
         _say(f"the output of the script is in {' and '.join(names)}")

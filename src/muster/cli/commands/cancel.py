@@ -53,7 +53,7 @@ def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, in
 
 
 def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
-    """Return the selected jobs, if the user agrees."""
+    """Return the jobs that the options select, after asking the user; raise an error if the user does not agree."""
     from muster.cli.terminal.asking import agreed
     from muster.cli.terminal.output import say
 

@@ -97,7 +97,7 @@ def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **optio
 
 
 async def _open_own(target: Target, *, browse: bool) -> None:
-    """Ask the server for a link, and open it."""
+    """Get a sign-in link from the server, and open it in the browser."""
     import msgspec
 
     from muster.runtime.transport import Request
@@ -108,7 +108,7 @@ async def _open_own(target: Target, *, browse: bool) -> None:
 
 
 async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) -> None:
-    """Serve the pages with the rights of this session until the user ends it."""
+    """Serve the pages with the rights of our kubeconfig until the user ends the command."""
     _require_parts()
     from muster.dashboard.app import Dashboard
     from muster.dashboard.embedding import SIMULATIONS
@@ -214,7 +214,7 @@ async def _listen(
 
 
 def _require_parts() -> None:
-    """Refuse an installation without what serves pages. Raises `click.ClickException`."""
+    """Raise `click.ClickException` if the packages that serve pages are not installed."""
     try:
         import_module("muster.dashboard.app")
     except ModuleNotFoundError as missing:

@@ -52,7 +52,10 @@ def command(data: str, yes: bool) -> None:
 
 
 def require_agreement(ending: str) -> None:
-    """Ask the user, if there is a terminal, whether jobs may end. Raises `click.ClickException` if not."""
+    """Ask the user on the terminal whether jobs may end. Raises `click.ClickException` if the user does not agree.
+
+    ending: a phrase that says what ends.
+    """
     from muster.cli.terminal.asking import can_ask
 
     if can_ask() and not click.confirm(f"{ending}; go on?", err=True):
@@ -60,9 +63,9 @@ def require_agreement(ending: str) -> None:
 
 
 def describe_end(home: Home, *, only_terminals: bool = False) -> str:
-    """Return a phrase on the pods and jobs that the server runs, and whose they are.
+    """Return a phrase that says which pods and jobs end with the server, and whose they are.
 
-    only_terminals: whether only the jobs count that end when their terminal closes.
+    only_terminals: count only jobs that end when their terminal closes.
     """
     try:
         labels = run(_label_running_pods(home, only_terminals=only_terminals))
@@ -72,7 +75,7 @@ def describe_end(home: Home, *, only_terminals: bool = False) -> str:
 
 
 def ends(names: Sequence[str], pods: int) -> str:
-    """Return a phrase on the pods and jobs that end with the server."""
+    """Return the phrase that this many pods of these jobs end."""
     from muster.insight.jobs.failures import count_of
 
     if not names:

@@ -65,7 +65,7 @@ def _parse_moment(which: str, text: str | None, now: datetime) -> datetime | Non
 
 
 async def _history(
-    target: Target, patterns: Sequence[str], asked: Mapping[str, Any], output: str, *, everywhere: bool
+    target: Target, patterns: Sequence[str], options: Mapping[str, Any], output: str, *, everywhere: bool
 ) -> None:
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery, row
@@ -75,13 +75,13 @@ async def _history(
         wanted = RunQuery(
             namespace="" if everywhere else session.namespace,
             names=tuple(patterns),
-            owner=asked["user"],
-            queue=asked["queue"],
-            states=asked["states"],
-            since=asked["since"],
-            until=asked["until"],
+            owner=options["user"],
+            queue=options["queue"],
+            states=options["states"],
+            since=options["since"],
+            until=options["until"],
         )
-        runs, is_cut = await history(session.client, wanted, asked["limit"], say)
+        runs, is_cut = await history(session.client, wanted, options["limit"], say)
     _show([row(run) for run in reversed(runs)], output, everywhere=everywhere)
     if is_cut:
         say(f"the newest {len(runs)}; there are more: --limit N, or 0 for all")

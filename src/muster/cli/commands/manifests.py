@@ -116,14 +116,14 @@ def _make_options(
         for warning in settings.warnings:
             click.echo(f"{config}: {warning}", err=True)
     if namespace not in (None, settings.namespace):
-        said = f"{config} says namespace: {settings.namespace}; say the same in both, or in the file alone"
-        raise click.BadParameter(said, param_hint="--namespace")
+        problem = f"{config} says namespace: {settings.namespace}; say the same in both, or in the file alone"
+        raise click.BadParameter(problem, param_hint="--namespace")
     if not settings.namespace or settings.namespace in _TAKEN:
-        said = f"{settings.namespace or 'none'} will not do: the engine needs a namespace of its own"
-        raise click.BadParameter(said, param_hint="--namespace" if namespace else "--config")
+        problem = f"{settings.namespace or 'none'} will not do: the engine needs a namespace of its own"
+        raise click.BadParameter(problem, param_hint="--namespace" if namespace else "--config")
     if cert_manager and settings.internal_cert_management.enable:
-        said = f"{config} has to say internalCertManagement.enable: false, or two programs make the certificates"
-        raise click.BadParameter(said, param_hint="--cert-manager")
+        problem = f"{config} has to say internalCertManagement.enable: false, or two programs make the certificates"
+        raise click.BadParameter(problem, param_hint="--cert-manager")
     return checked_options(text, settings, image, replicas, config or "")
 
 

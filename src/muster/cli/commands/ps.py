@@ -70,8 +70,8 @@ _TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": "", "gp
 def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None, **options: Any) -> None:
     """List jobs with state, pods, queue, position in the queue, reason and age.
 
-    First the jobs that go on, then those that have ended in the last hour, each with the newest last. Jobs that are
-    named, or whose state is, are listed whenever they ended; so are all jobs as json, yaml and name.
+    Unfinished jobs come first, then those that have ended in the last hour, each with the newest last. A job that is
+    named, or selected by its state, is listed whenever it ended. With -o json, yaml or name, all jobs are listed.
     """
     if trials:
         from muster.cli.actions.trials import show_trials
@@ -139,7 +139,7 @@ async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, 
 async def _add_usage(
     session: Session, rows: list[dict[str, Any]], where: str, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Return the rows with what the pods of each job use now."""
+    """Return the rows with the present use of CPU and memory by the pods of each job."""
     from muster.insight.reader.usage import read_usage
     from muster.insight.usage import format_cpus, format_gpus, format_memory, usage_by_job
 
@@ -155,7 +155,7 @@ async def _add_usage(
 
 
 async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
-    """Return the rows with those of the jobs whose objects are deleted."""
+    """Return the rows and, after them, the rows of jobs whose objects are deleted."""
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery
     from muster.insight.reader.history import history
@@ -204,12 +204,12 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
         await show(target, "muster ps", kinds, picture, everywhere=everywhere)
         return
     known: dict[tuple[str, str], dict[str, Any]] = {}
-    told: dict[str, None] = {}
+    printed: dict[str, None] = {}
     has_header = False
 
     def tell(text: str) -> None:
-        if text not in told:
-            told[text] = None
+        if text not in printed:
+            printed[text] = None
             say(text)
 
     async with connect(target) as session:
@@ -237,9 +237,9 @@ def find_earliest_end(only: Mapping[str, Any], output: str, now: datetime) -> da
 
 
 def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict[str, Any]]:
-    """Return the jobs that go on in the order of their submission, then those that have ended in that of their ends.
+    """Return the unfinished jobs in the order of their submission, then the ended jobs in the order of their ends.
 
-    since: leave out the jobs that ended before; None for none.
+    since: leave out jobs that ended before; None for no limit.
     """
     going, ended = _split_by_end(rows)
     recent = [row for row in ended if since is None or row["ended"] is None or row["ended"] >= since]
@@ -248,7 +248,7 @@ def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict
 
 
 def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows of the jobs that go on, and of those that have ended."""
+    """Split the rows into those of unfinished jobs and those of ended jobs."""
     parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for row in rows:
         parts[row["state"] in (*OVER, "Deleted")].append(row)
@@ -265,7 +265,7 @@ def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows that differ from the known ones in more than their age, and update `known`."""
+    """Return the rows that are new, differ in more than the age, or were deleted since; update `known`."""
     now = {(row["namespace"], row["name"]): row for row in rows}
     changed_rows = [row for key, row in now.items() if known.get(key, {}) | _TICKING != row | _TICKING]
     deleted_rows = [row | {"state": "Deleted", "reason": ""} for key, row in known.items() if key not in now]
@@ -277,7 +277,10 @@ def changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[st
 def selected(
     rows: Iterable[dict[str, Any]], jobs: Collection[str], states: Collection[str], queue: str, user: str
 ) -> list[dict[str, Any]]:
-    """Return the rows with one of these names, states, this queue and user; an empty value matches any."""
+    """Return the rows with one of these names, one of these states, this queue and this user.
+
+    An empty value matches any.
+    """
     from muster.api.ours.users import is_user
 
     return [

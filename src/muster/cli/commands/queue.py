@@ -123,9 +123,9 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 def create(name: str, **options: Any) -> None:
     """Create a ClusterQueue NAME with its own quota, and a LocalQueue NAME in the namespace for its jobs.
 
-    With --share or --users, the queue is a team's part of the machine: what it is given, the queue with all of the
-    nodes gives up, and each borrows what the other does not use. What several want, they get by their shares. Jobs of
-    the users land in the queue without naming it.
+    With --share or --users, the queue is a team's part of the machine. Its quota is taken from the queue with all of
+    the nodes. Each of the two borrows what the other does not use, and what several queues want is divided by their
+    shares. Jobs of the users go to this queue without naming it.
 
     Jobs may request only resources of which the queue has a quota.
     """

@@ -30,8 +30,8 @@ from muster.cli.session import data_option
 def command(data: str, yes: bool, **options: Any) -> None:
     """Replace the server by one of the installed version. Jobs go on, and the new server adopts them.
 
-    An option that is not given is as it was. Options are checked before the running server ends. Jobs on a terminal
-    end, and jobs that do not fit on changed nodes.
+    An option that is not given keeps its value. Options are checked before the running server ends. Jobs on a terminal
+    end, and so do jobs that do not fit on changed nodes.
     """
     home = Home.find(os.environ, data)
     requested = RequestedOptions.of(options)
@@ -60,9 +60,10 @@ def command(data: str, yes: bool, **options: Any) -> None:
 
 
 def _describe_end(home: Home, options: ServerOptions, *, forget: bool) -> str:
-    """Return which jobs may end with the running server; "" if all go on. Raises `UserError`.
+    """Return which jobs may end with the running server; "" if all continue. Raises `UserError`.
 
-    Pods end on a node that is gone, jobs on smaller nodes may not fit, and a terminal closes with its server.
+    Pods end on a node that is removed, jobs may not fit on smaller nodes, and a terminal closes with its server.
+    forget: whether the new server ignores the options of the last start.
     """
     keeps_nodes = not forget and _read_running_options(home).nodes == options.nodes
     ending = describe_end(home, only_terminals=keeps_nodes)
@@ -79,7 +80,10 @@ def _read_running_options(home: Home) -> ServerOptions:
 
 
 def _start(home: Home, options: ServerOptions, former: int | None) -> None:
-    """Start the new server; if it fails, say how the user gets the former one back."""
+    """Start the new server. If that fails, print how the user gets the former one back.
+
+    former: the process of the former server; None if none ran.
+    """
     try:
         start_detached(home, options)
     except click.ClickException as error:

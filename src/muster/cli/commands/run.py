@@ -319,7 +319,7 @@ def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
 
 
 async def _hint_at_gpus(session: Session) -> None:
-    """Say, once to each user, that a job without `--gpus` sees no GPU, if the cluster has GPUs."""
+    """Print once per user, if the cluster has GPUs, that a job without `--gpus` sees none."""
     from muster.actions import hints
     from muster.actions.choices import has_gpus
     from muster.actions.home import Home
@@ -341,7 +341,10 @@ async def _stay(
     detach: bool,
     embedded: bool,
 ) -> "Ending":
-    """Report the progress of the job until it ends; leave a detached job, unless it is being cancelled."""
+    """Wait for the submission, then print the progress and output of the job until it ends.
+
+    A detached job is left at once, with a hint how to follow it, unless it is being cancelled.
+    """
     from muster.cli.terminal.output import say
     from muster.insight.jobs.state import OPEN, Ending
     from muster.insight.reader.queues import is_simulated
@@ -412,7 +415,7 @@ async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveL
 
 
 async def _plan_gang(arguments: Sequence[str], options: dict[str, Any], target: Target) -> "Gang":
-    """Return the gang that would be submitted to the cluster; without a cluster, one for a cluster with enough CPUs.
+    """Return the gang that would be submitted. Without a running cluster, assume one with enough CPUs.
 
     Without a cluster a priority means a PriorityClass, which every cluster has.
     """

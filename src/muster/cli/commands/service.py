@@ -150,7 +150,7 @@ def choose_socket(scope: Scope, owner: pwd.struct_passwd, named: str | None) -> 
 
 
 def _find_unit(scope: Scope, owner: pwd.struct_passwd, data: str) -> tuple[Home, Unit]:
-    """Return the named home, by default the owner's, with its unit."""
+    """Return the home that the options name, by default the owner's, and its unit."""
     if scope == "system" and not data:
         data = str(Path(owner.pw_dir) / ".muster")
     home = Home.find(os.environ, data)

@@ -152,7 +152,7 @@ def _make_folder(folder: Path) -> None:
 
 
 class _Progress:
-    """Shows how far a simulation is, a few times a second, and stops it between two moments."""
+    """The progress of a simulation, shown a few times a second. It also stops the simulation on an interrupt."""
 
     def __init__(self, live: "LiveLine", clock: "Clock") -> None:
         self._live = live
@@ -173,7 +173,7 @@ class _Progress:
             self._live.show("", f"{done} of {total} simulations{rest}")
 
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
-        """Stop the simulation after the present moment; another interrupt ends the process at once."""
+        """Stop the simulation after the present moment. Another interrupt ends the process at once."""
         self._interrupted = True
         signal.signal(number, signal.SIG_DFL)
 
@@ -199,7 +199,10 @@ class _Progress:
 
 @contextmanager
 def _deferring_interrupts(progress: _Progress) -> Iterator[None]:
-    """Let an interrupt wait for the end of a moment: within it, the record of the jobs is incomplete."""
+    """Let interrupts stop the simulation only between two moments, inside the `with` block.
+
+    Within a moment, the record of the jobs is incomplete.
+    """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:  # the shell lets a background job ignore interrupts
         yield

@@ -114,7 +114,11 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
 
 
 def _make_nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
-    """Return the table of nodes. used: what pods request, by node; None if pods of others may be there, too."""
+    """Return the table of nodes.
+
+    used: the requests of pods, by node; None if pods that the user may not see could be there, too.
+    resources: the columns.
+    """
     from muster.api.values.quantity import amount
     from muster.insight.nodes import describe_health
     from muster.insight.text import format_table

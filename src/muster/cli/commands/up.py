@@ -49,7 +49,7 @@ _BESIDE = (
 def command(data: str, system: bool, salvage: bool, detach: bool, ready_fd: int | None, **options: Any) -> None:
     """Start an API server, a store, controllers and nodes on this machine, and keep them running.
 
-    An option that is not given is as it was at the last start.
+    An option that is not given keeps its value from the last start.
     """
     if system:
         options["socket"] = options["socket"] or SYSTEM_SOCKET

@@ -73,7 +73,7 @@ async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first
 
 
 async def _wait_for_first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bool]:
-    """Return the results once one of the works has succeeded, or all have ended."""
+    """Run the works until one succeeds or all have ended; cancel the rest, and return the results of the ended ones."""
     from muster.runtime.tasks import cancel
 
     tasks = [asyncio.create_task(work) for work in works]
@@ -89,7 +89,7 @@ async def _wait_for_first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bo
 
 
 async def follow(session: Session, namespace: str, name: str, line: "LiveLine") -> int:
-    """Wait for one job, and report its progress; return its exit code."""
+    """Wait for one job, and print its progress; return its exit code."""
     from muster.actions.following.elsewhere import reaching
     from muster.actions.following.follow import Follower
     from muster.actions.podgroups import find_pods, follow_pods

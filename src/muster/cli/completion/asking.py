@@ -34,8 +34,9 @@ class _List(msgspec.Struct):
 
 
 async def names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
-    """Return the names of the objects in the collection at this path, with these labels.
+    """Read the names of the objects in a collection.
 
+    path: the API path of the collection. labels: a label selector.
     Raises `OSError`, `ValueError` or `TransportError` on failure.
     """
     if config.user.exec is not None or config.user.impersonation is not None or config.cluster.proxy_url:
@@ -47,7 +48,7 @@ async def names(config: ConnectionConfig, path: str, labels: str = "") -> list[s
 
 
 async def _read_locally(config: ConnectionConfig, path: str, query: dict[str, str]) -> bytes:
-    """Return the answer of a server of this machine; empty if the server refuses. Raises `TransportError`."""
+    """Read from a server of this machine, over its local socket; b"" if the server refuses. Raises `TransportError`."""
     from muster.actions.session import make_random
     from muster.runtime.kube.local import LocalTransport
     from muster.runtime.realclock import RealClock
@@ -62,7 +63,7 @@ async def _read_locally(config: ConnectionConfig, path: str, query: dict[str, st
 
 
 async def _read_by_tls(config: ConnectionConfig, path: str, query: dict[str, str]) -> bytes:
-    """Return the answer of a server; empty if the server refuses.
+    """Read from a server over TLS; b"" if the server refuses.
 
     Raises `OSError`, `ValueError` or `TransportError` on failure.
     """

@@ -14,7 +14,7 @@ from muster.runtime.transport import Request
 
 @dataclass(slots=True)
 class Discovery:
-    """The kinds that a server serves, read once for each group version."""
+    """A cache of the kinds that a server serves. Each group version is read once."""
 
     client: Client
     _known: dict[str, dict[str, Kind[dict[str, Any]]]] = field(default_factory=dict)

@@ -23,7 +23,7 @@ BEHIND_A_COLON = "behind a colon comes --role NAME -- COMMAND; for a word of the
 
 
 class RoleOptions(Struct, frozen=True):
-    """A role from the command line. None: the options of the job apply."""
+    """The options of one `--role`. None means that the option of the job applies."""
 
     name: str
     workers: int = 1
@@ -33,7 +33,7 @@ class RoleOptions(Struct, frozen=True):
 
 
 class Segment(Struct, frozen=True):
-    """Roles that run the same command."""
+    """A list of roles that run the same command."""
 
     roles: tuple[RoleOptions, ...]
     command: tuple[str, ...]
@@ -70,7 +70,7 @@ def _parse_number(text: str, of: str, *, least: int) -> int:
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Return the words up to the first colon that precedes a role, and the words after each such colon."""
+    """Split the words at each colon before a role; return the words before the first such colon, then the rest."""
     parts: list[list[str]] = [[]]
     for at, word in enumerate(words):
         following = words[at + 1].partition("=")[0] if at + 1 < len(words) else ""

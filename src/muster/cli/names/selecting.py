@@ -11,9 +11,10 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def selecting(what: str, states: Sequence[str], *, by_state: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds --queue, --state and --user.
+    """Return a decorator that adds the options --queue, --state and --user to a command.
 
-    what: the selected things. by_state: the help of --state.
+    what: what they select, for their help texts.
+    states: the choices of --state. by_state: its help text.
     """
     queue = click.option(
         "-q", "--queue", metavar="Q", default="", help=f"{what} of this LocalQueue.", shell_complete=names.local_queues

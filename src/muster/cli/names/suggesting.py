@@ -11,7 +11,10 @@ from muster.insight.nearest import find_nearest
 
 
 class SuggestingGroup(click.Group):
-    """A group of commands with suggestions. `elsewhere`: the names of its commands in other systems."""
+    """A group of commands that suggests similar names for unknown commands and options.
+
+    elsewhere: names of its commands in other systems, each with the name here.
+    """
 
     elsewhere: Mapping[str, str] = {}
 
@@ -49,7 +52,7 @@ def _suggesting() -> Iterator[None]:
 
 
 def meant(wrong: click.NoSuchOption) -> str:
-    """Return the sentence that there is no such option, with the most similar ones."""
+    """Return the error that there is no such option, with the most similar option if there is one."""
     assert wrong.ctx is not None, "it is an option of a command"
     known = [name for one in wrong.ctx.command.get_params(wrong.ctx) for name in one.opts if name.startswith("--")]
     elsewhere = {word: name for word, name in OPTIONS.items() if name in known}

@@ -133,7 +133,7 @@ def schedule(text: str) -> str:
 
 
 def _read(read: Callable[[str], T], text: str) -> T:
-    """Return what a text means. Raises `click.BadParameter` with the reader's sentence."""
+    """Parse a text with `read`. Raises `click.BadParameter` with the message of its error."""
     try:
         return read(text)
     except ValueError as error:

@@ -9,10 +9,12 @@ _SHOWN = 20
 
 
 def agreed(what: str, things: Sequence[str], *, yes: bool) -> bool:
-    """Return whether the user agrees.
+    """Ask the user whether to go on; return whether the user agrees.
 
-    what: a sentence that says how many things there are. yes: whether the user agreed beforehand with --yes.
-    Raises `click.UsageError` where there is no user to ask.
+    what: a sentence that says how many things are affected.
+    things: their names.
+    yes: whether the user agreed beforehand with --yes.
+    Raises `click.UsageError` if there is no user to ask.
     """
     if yes:
         return True

@@ -33,7 +33,7 @@ class LiveLine:
         self._draw()
 
     def set_row(self, rank: str, stream: bytes, text: str) -> None:
-        """Set the row of a worker's unfinished line, to be drawn with the next output; "" removes the row."""
+        """Set the unfinished line of a worker, to be drawn with the next output; "" removes it."""
         self._rows.pop((rank, stream), None)
         if text:
             self._rows[rank, stream] = text
@@ -45,9 +45,10 @@ class LiveLine:
 
     @contextmanager
     def around(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bytes that print data on this terminal above all rows; b"" if nothing changes.
+        """Yield the bytes to write so that the data appear above all rows; b"" if nothing changes.
 
-        The caller writes the bytes within the context, at the terminal's pace. One caller at a time.
+        The caller writes the bytes inside the `with` block, at the terminal's pace. Only one caller at a time may do
+        so.
         """
         rows = self._compose_rows()
         framed = _erase(self._drawn).encode() + data + _render(rows).encode() if data or rows != self._drawn else b""
@@ -70,7 +71,7 @@ class LiveLine:
         self._draw()
 
     def _draw(self) -> None:
-        """Print the remarks, and draw the rows again if they have changed."""
+        """Print the remarks that were collected, and draw the rows again if they have changed."""
         rows = self._compose_rows()
         if self._is_writing or not (self._remarks or rows != self._drawn):
             return
@@ -82,7 +83,7 @@ class LiveLine:
         self._drawn, self._is_mid_line = rows, False
 
     def _compose_rows(self) -> Sequence[str]:
-        """Return the rows to be on the terminal, at most as many as it has room for."""
+        """Return the rows to show now, at most as many as the terminal has room for."""
         if not self._is_visible:
             return ()
         import shutil  # it loads every compressor
@@ -101,5 +102,5 @@ def _render(rows: Sequence[str]) -> str:
 
 
 def _erase(rows: Sequence[str]) -> str:
-    """Return what erases drawn rows. The cursor is at the end of the last one."""
+    """Return the control characters that erase the drawn rows, with the cursor at the end of the last one."""
     return _ERASE + (_UP + _ERASE) * (len(rows) - 1) if rows else ""

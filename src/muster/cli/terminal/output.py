@@ -56,7 +56,7 @@ def print_documents(documents: Sequence[Any], form: str) -> None:
 
 
 def prefix(rank: str, *, colour: bool) -> str:
-    """Return the prefix of every line of a worker."""
+    """Return the text that precedes every line of a worker, from its rank."""
     text = f"[{rank}] "
     if not colour:
         return text
@@ -65,5 +65,5 @@ def prefix(rank: str, *, colour: bool) -> str:
 
 
 def say(text: str) -> None:
-    """Print progress and remarks on stderr, because stdout carries nothing but data."""
+    """Print a remark on stderr. stdout carries data only."""
     click.echo(text, err=True)

@@ -10,9 +10,10 @@ from muster.insight.jobs.trials import TrialCount
 
 @dataclass(slots=True)
 class Progress:
-    """The lines about the states of one job. `workers` is the most that it may have; a single worker is not counted.
+    """The reporter of one job's states.
 
-    say: prints a line that stays. show: replaces the status text of a job, by name.
+    workers: the most workers that the job may have. A single worker is not counted.
+    say: prints a line that stays. show: replaces the status text of a job, by its name.
     A sweep gets a line with each tenth of its trials.
     """
 
@@ -20,7 +21,7 @@ class Progress:
     workers: int
     say: Callable[[str], None]
     show: Callable[[str, str], None] = lambda _name, _text: None
-    _said: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
     _size: int = 0  # the last reported number of workers
     _standing: str = ""  # the last reported position in the queue
     _tenths: int = -1  # the last reported progress of a sweep
@@ -71,10 +72,10 @@ class Progress:
         """Report the position in the queue. After a requeue all messages may be repeated."""
         if sentence != self._standing:
             self._standing, self._size = sentence, 0
-            self._said.clear()
+            self._reported.clear()
             self.say(f"{self.name}: {sentence}")
 
     def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self.say(text)

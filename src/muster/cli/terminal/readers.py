@@ -1,6 +1,7 @@
-"""Ends a command that waits for more to show once the reader of its output is gone.
+"""Ends a command that waits for something to print, once the reader of its output is gone.
 
-A command that stands for a program, such as `muster run`, ends only when it writes without a reader, as programs do.
+A command that stands for another program, such as `muster run`, ends only when it writes without a reader, as programs
+do.
 """
 
 import asyncio
@@ -18,12 +19,12 @@ T = TypeVar("T")
 
 
 async def while_read(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of the work. Raises `OutputError`, and cancels the work, once stdout has no reader."""
+    """Run the work, and return its result. If stdout loses its reader, cancel the work and raise `OutputError`."""
     return await together(work, _wait_until_unread())
 
 
 async def _wait_until_unread() -> None:
-    """Wait until the reader of a pipe or a socket is gone, and raise what a write would raise."""
+    """Wait until the reader of stdout (a pipe or a socket) is gone; then raise the error that a write would raise."""
     mode = os.fstat(OUT).st_mode
     if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
         return

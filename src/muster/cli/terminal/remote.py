@@ -38,7 +38,7 @@ class Ends:
 
 
 async def hold(conversation: Conversation, ends: Ends, resized: asyncio.Event) -> int:
-    """Pass on all streams until the command ends; return its exit code.
+    """Copy all streams in both directions until the command ends; return its exit code.
 
     resized: an event that is set when the terminal's size changes.
     Raises `ApiError` if the command could not be run, `TransportError` if the connection ends before the command.
@@ -92,7 +92,10 @@ def code_of(outcome: bytes) -> int:
 
 @contextlib.contextmanager
 def raw_terminal(descriptor: int, resized: Callable[[], None]) -> Iterator[None]:
-    """Pass on every key unchanged. resized: called when the size of the terminal changes."""
+    """Set the terminal to raw mode inside the `with` block, so that every key reaches the remote side.
+
+    resized: called when the size of the terminal changes.
+    """
     before, loop = termios.tcgetattr(descriptor), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGWINCH, resized)
     tty.setraw(descriptor, termios.TCSADRAIN)  # keys that were typed already go to the command

@@ -81,8 +81,8 @@ class Screen:
 
 
 @contextmanager
-def told(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]:
-    """Yield a future with the way in which the user leaves: 0 for Ctrl-C or q, else the number of a signal to end.
+def watch_for_exit(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]:
+    """Yield a future that is set when the user leaves: to 0 for Ctrl-C or q, else to the number of the signal.
 
     resized: called when the size of the terminal changes.
     """
@@ -116,7 +116,7 @@ def told(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]:
 
 
 def fitted(title: str, text: str, note: str, height: int) -> Sequence[str]:
-    """Return the lines of a picture of at most this height; the last line counts the lines that are left out."""
+    """Return the lines to draw, at most `height`. If lines are left out, the last one says how many."""
     lines, last = text.split("\n"), [note] if note else []
     room = max(height - 1 - len(last), 1)
     if len(lines) > room:
@@ -125,5 +125,8 @@ def fitted(title: str, text: str, note: str, height: int) -> Sequence[str]:
 
 
 def _plain(line: str, width: int) -> str:
-    """Return the visible part of a line, in which no control character of other users moves the cursor."""
+    """Return the line with control characters replaced, cut to the width.
+
+    So no text of another user can move the cursor.
+    """
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line[:width])

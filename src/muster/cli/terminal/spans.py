@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def format_verdict(verdict: "Verdict") -> str:
-    """Return whether an assertion holds, and what was measured."""
+    """Return a line that says whether an assertion holds, and what was measured."""
     if verdict.value is None:
         value = "no such job"
     else:

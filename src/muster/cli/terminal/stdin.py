@@ -28,7 +28,7 @@ _NULL = os.makedev(1, 3)
 
 
 def can_come(descriptor: int) -> bool:
-    """Return whether the descriptor may provide input. A terminal does not count: it belongs to the user."""
+    """Return whether the descriptor may provide input for a job. A terminal does not: the user keeps it."""
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):
         return os.lseek(descriptor, 0, os.SEEK_CUR) < status.st_size
@@ -62,10 +62,10 @@ async def read(descriptor: int) -> bytes:
 
 @dataclass(slots=True)
 class Feeding:
-    """The attachments to the standard inputs of all running workers.
+    """The connections to the standard inputs of all running workers.
 
     read: returns the next piece of the input; empty at its end.
-    warn: called with remarks on input that does not arrive.
+    warn: called with remarks about input that does not arrive.
     """
 
     tunnels: Tunnels
@@ -77,7 +77,7 @@ class Feeding:
     _given: bool = False  # whether a rank 0 has begun to read the input
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Take note of the current state of a pod of the job."""
+        """Handle a change of a pod of the job: attach to its input once it runs."""
         uid, states = pod.metadata.uid, [status.state for status in pod.status.container_statuses]
         if any(state.terminated is not None for state in states):
             self._ended.add(uid)
@@ -102,10 +102,10 @@ class Feeding:
                 self.warn(f"the standard input did not reach {name}, or not all of it did: {error}")
 
     async def _attach(self, pod: Pod, *, whole: bool) -> bool:
-        """Attach to the pod and send all of the input, or only its end unless `whole`.
+        """Attach to the input of a pod, and send all of our input or, unless `whole`, only its end.
 
         Return False if the connection failed before any input was read, so that the caller can retry. Raises
-        `TransportError` if it failed later, `ApiError` if the server refuses.
+        `TransportError` if the connection failed later, `ApiError` if the server refuses.
         """
         path = POD.path(pod.metadata.namespace, pod.metadata.name, "attach")
         request = Request("GET", path, {"container": pod.spec.containers[0].name, "stdin": "true"})

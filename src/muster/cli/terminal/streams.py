@@ -19,7 +19,7 @@ _IN, OUT, _ERR = 0, 1, 2
 
 
 class OutputError(Exception):
-    """A failure to write output. It is no OSError, so no handler mistakes it for a failure of the work itself."""
+    """Output could not be written. The class is no OSError, so no handler takes it for a failure of the work itself."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"cannot write the output: {cause.strerror}")
@@ -51,7 +51,7 @@ class _Output(_Stream):
 
 
 class _Remarks(_Stream):
-    """A stream that drops what cannot be written."""
+    """A stream for remarks, which drops what cannot be written."""
 
     def write(self, data: Any) -> int:
         try:
@@ -82,7 +82,7 @@ def raw_of(stream: TextIO) -> io.RawIOBase:
 
 
 def give_up_output() -> None:
-    """Discard buffered output, which Python would try to write at exit."""
+    """Discard output that is buffered; otherwise Python would try to write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), OUT)
 
 
