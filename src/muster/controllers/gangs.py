@@ -150,7 +150,10 @@ class GangSource(Protocol[T_contra]):
         return ""
 
     def end(self, carrier: T_contra, started: float) -> End | None:
-        """Return when a gang that started at `started` ends, as far as its carrier says; in seconds since the epoch."""
+        """Return when a gang that started at `started` ends, by its carrier; None if the carrier does not define that.
+
+        Both times are in seconds since the epoch.
+        """
         return end_of(meta_of(carrier), None, started)
 
     def needs(self, carrier: T_contra, pods: Collection[Pod]) -> tuple[Quorum, ...]:  # noqa: ARG002
@@ -200,7 +203,10 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         ...
 
     def size(self, carrier: T, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:  # noqa: ARG002
-        """Return the present and desired size of the gang. bound: its running pods. gated: its pods with gates."""
+        """Return the present and desired size of the gang.
+
+        bound: its running pods. gated: its pods with scheduling gates.
+        """
         wanted, recorded = self.wanted(carrier), held_members(meta_of(carrier))
         return Size(wanted, len(bound), max(len(bound), wanted if recorded is None else recorded))
 
@@ -209,18 +215,22 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         return None
 
     def key(self, pod: Pod) -> str:
-        """Return `namespace/job/uid`."""
+        """Return the key of the pod's gang: `namespace/job/uid`; "" if no carrier of this kind controls the pod."""
         owner = controller_of(pod.metadata)
         if owner is None or not self.kind.is_of(owner):
             return ""
         return f"{pod.metadata.namespace}/{owner.name}/{owner.uid}"
 
     def key_of(self, carrier: T) -> str:
-        """Return `namespace/job/uid`."""
+        """Return the key of the carrier's gang: `namespace/job/uid`."""
         return f"{key_of(carrier)}/{meta_of(carrier).uid}"
 
     def needs(self, carrier: T, pods: Collection[Pod]) -> tuple[Quorum, ...]:
-        """Return no quorum if the pods start together, so that all are needed; else a quorum that needs none."""
+        """Return the quorums that a running gang needs to continue.
+
+        There is no quorum if the pods start together, so that all are needed. Otherwise there is one quorum of 0 pods,
+        so that none is needed.
+        """
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
     def due(self, carrier: T | None, members: Members) -> Due:
@@ -257,7 +267,7 @@ def due_of(unbound: Iterable[Pod], size: Size, place: Callable[[Pod], int] | Non
 
 
 def wave_of(pods: Collection[Pod]) -> tuple[Turn, ...]:
-    """Return the turn of a next wave, which places as many of its pods as fit; none if it has no pods."""
+    """Return a turn that places as many of these pods of a next wave as fit; no turn if there are no pods."""
     quorum = Quorum(frozenset(pod.metadata.uid for pod in pods), 1)
     return (Turn(tuple(by_age(pods)), (quorum,), demand=Demand.WAVE),) if pods else ()
 
@@ -278,10 +288,10 @@ def one_by_one(
 
 
 class Gang(Struct):
-    """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had.
+    """The unfinished pods of one gang, by UID. The priority is the highest that a pod of the gang ever had.
 
-    source: None for a single pod.
-    version: changes whenever one of its pods does.
+    source: the kind of the gang; None for a single pod.
+    version: a number that changes whenever a pod of the gang does.
     """
 
     source: GangSource[Any] | None = None
@@ -348,7 +358,7 @@ def made_by(pod: Pod, moment: datetime) -> bool:
 
 
 def held_members(carrier: ObjectMeta) -> int | None:
-    """Return how many members a gang had when it last started or grew; None if no annotation of Muster's says it."""
+    """Return the size that Muster recorded when a gang last started or grew; None if there is no record."""
     text, slash, uid = carrier.annotations.get(HELD_ANNOTATION, "").partition("/")
     # Muster 0.1.0 wrote the number alone.
     is_ours = (not slash or uid == carrier.uid) and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER

@@ -142,7 +142,7 @@ def _add_to_meaning(message: str) -> str:
 
 
 def describe_suspension(job: ObjectMeta) -> str:
-    """Return why a Job or JobSet, given by its metadata, was suspended while its pods ran."""
+    """Return a sentence that says why a Job or JobSet was suspended while its pods ran. job: its metadata."""
     why = job.annotations.get(STOPPED_ANNOTATION, "")
     if why == DEACTIVATED_MESSAGE:  # by `muster hold`; the engine's own reasons to deactivate follow the message
         return HELD

@@ -48,11 +48,11 @@ class NameTakenError(Exception):
 class Joining:
     """The settings of a process node that joins a cluster.
 
-    name: its name.
+    name: the name of the node.
     home: a directory of its own.
     resources: the resources that it offers instead of the machine's.
-    played_gpus: how many simulated GPUs it offers, instead of the machine's.
-    callers: the authority (PEM) of those who may read logs, at this port; without it no caller may.
+    played_gpus: how many simulated GPUs it offers instead of the machine's.
+    callers: the authority (PEM) of the clients that may read logs at this port; without it no client may.
     lease_seconds: the duration of the node's Lease.
     """
 

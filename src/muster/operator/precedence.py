@@ -27,7 +27,7 @@ def place(configuration: Configuration) -> tuple[str, str]:
 
 
 def is_ours(identity: str) -> bool:
-    """Return whether the identity is that of a replica of Muster, or empty."""
+    """Return whether the identity is empty, or that of a replica of Muster."""
     return not identity or identity.startswith(OURS)
 
 

@@ -136,7 +136,7 @@ def handler(server: VisibilityServer, proxy: FrontProxy) -> Handler:
 
 
 class _Proxies:
-    """The front proxy, by the present content of its ConfigMap."""
+    """The front proxy that the cluster's ConfigMap describes now."""
 
     def __init__(self, manager: Manager) -> None:
         named = f"metadata.name={frontproxy.CONFIG_MAP_NAME}"

@@ -71,7 +71,7 @@ def describe_cycle(
 def _describe_preemption(
     preemption: Preemption, tree: Tree, find_subject: FindSubject, now: datetime
 ) -> Iterator[Decision]:
-    """Yield the record of a preemptor, and those of its victims that are not being evicted already."""
+    """Yield the record of a preemptor, then the record of each victim that is not being evicted already."""
     preemptor = preemption.workload
     yield _describe_preemptor(preemption, tree, find_subject, "Preempting", now)
     by = find_subject(preemptor)

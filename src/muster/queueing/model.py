@@ -130,7 +130,7 @@ class QueueSpec(Struct, frozen=True):
 
 
 class CohortSpec(Struct, frozen=True):
-    """A Cohort. Its quota comes on top of the quota of its members."""
+    """A Cohort. Its own quota is added to the quota of its members."""
 
     name: str
     parent: str = ""

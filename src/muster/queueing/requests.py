@@ -61,9 +61,9 @@ def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
 
 
 def _zero_requests(pod: PodSpec) -> dict[str, int]:
-    """Return 0 for every resource that the pod names.
+    """Return a request of 0 for every resource that the pod names.
 
-    A request for 0 GPUs gets a flavor for them, too, as upstream.
+    So a request for 0 GPUs gets a flavor for GPUs, as upstream.
     """
     containers = (*pod.containers, *pod.init_containers)
     return {

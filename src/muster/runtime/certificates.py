@@ -50,7 +50,7 @@ class Credential(Struct, frozen=True):
 
 
 def read_certificates(pem: bytes) -> tuple[tuple[x509.Certificate, ...], tuple[str, ...]]:
-    """Return the usable certificates in a PEM text, and what is wrong with the others."""
+    """Return the usable certificates in a PEM text, and a sentence for each other one that says what is wrong."""
     usable, problems = [], []
     for block in _BLOCK.findall(pem):
         try:
@@ -77,7 +77,7 @@ def _certificate(pem: bytes) -> x509.Certificate:
 
 
 def credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
-    """Return the credential in two PEM texts. Raises `ValueError` that says what is wrong."""
+    """Parse a certificate and its key from two PEM texts. Raises `ValueError` that says what is wrong."""
     certificate = _certificate(certificate_pem)
     try:
         key = serialization.load_pem_private_key(key_pem, password=None)

@@ -107,7 +107,11 @@ class Client:
         continue_: str = "",
         resource_version: str | None = None,
     ) -> Page[T]:
-        """Return one page of a list; `labels` and `fields` are selectors in their text form."""
+        """Return one page of a list.
+
+        labels, fields: selectors in their text form.
+        continue_: the token of the page before; "" for the first page.
+        """
         page, _ = await self._page(
             kind,
             namespace,

@@ -12,7 +12,7 @@ from muster.runtime.ids import Ids, Random
 
 @dataclass(frozen=True, slots=True)
 class ExternalInputs:
-    """The clock and the sources of random numbers and ids of one process: real ones, or those of a reproducible test.
+    """The clock, random numbers and ids of one process. Tests pass reproducible ones.
 
     zone: the time zone of times of day that name none; None for the zone of the machine.
     """

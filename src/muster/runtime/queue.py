@@ -46,7 +46,7 @@ class QueueObserver(Protocol):
         ...
 
     def finished(self, worked_seconds: float) -> None:
-        """Count a key that a worker is done with."""
+        """Count a key that a worker has finished, and for how many seconds it had the key."""
         ...
 
 

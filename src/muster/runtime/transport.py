@@ -94,7 +94,7 @@ class Transport(Protocol):
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open the body as it comes, in pieces of any size (for watches and logs).
+        """Send the request, and yield the body in pieces as they arrive (for watches and logs).
 
         Raises `ApiError` if the server refuses, `TransportError` if the connection breaks.
         """

@@ -123,9 +123,9 @@ def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int
 
 
 def _is_trusted(directory: Path) -> bool:
-    """Return whether a directory exists and is accessible to this user only. Raises `Error` if others can change it.
+    """Return whether a directory exists and only this user can access it. Raises `Error` if others can change it.
 
-    The job names the directory, and may be another user's. Unpickling a file of another user would run that user's
+    The job names the directory, and the job may be another user's. Unpickling another user's file would run that user's
     code.
     """
     try:

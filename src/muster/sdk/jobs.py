@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Job:
-    """A submitted job, which goes on whatever becomes of this object."""
+    """A submitted job. The job continues whatever happens to this object."""
 
     def __init__(self, reference: Reference) -> None:
         self._reference = reference

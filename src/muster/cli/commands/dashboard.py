@@ -68,8 +68,8 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **options: Any) -> None:
     """Open the dashboard in a browser, signed in as you. The address works once, and for a minute.
 
-    The pages of an embedded cluster are served by it. Those of another cluster are served by this command, on loopback
-    and with the rights of the kubeconfig, until Ctrl-C.
+    An embedded cluster serves its own pages. For another cluster, this command serves them, on loopback and with the
+    rights of the kubeconfig, until Ctrl-C.
 
     From another machine: ssh -L 7443:127.0.0.1:PORT HOST, with the port of the printed address, and open it there with
     7443 instead.

@@ -23,8 +23,8 @@ def command(*, dry_run: bool, namespace: str | None, kubeconfig: str | None) -> 
     """Replace Muster with Kueue's manager again: running jobs go on, and waiting jobs keep their position.
 
     The command stops Muster, gives back what Muster has admitted, and deletes what belongs to Muster alone. It restores
-    Kueue's webhooks as `muster takeover` found them, starts Kueue's manager, and waits until that leads. After an
-    interruption, run it again, and it goes on.
+    Kueue's webhooks as `muster takeover` found them, starts Kueue's manager, and waits until Kueue's manager leads.
+    After an interruption, run the command again: it continues.
     """
     run(_hand_back(Target(kubeconfig or "", namespace or ""), dry_run=dry_run))
 

@@ -23,7 +23,7 @@ _RANK_VARIABLE = "JOB_COMPLETION_INDEX"
 @click.option("--port", required=True, metavar="P", type=click.IntRange(1, 65535), help="Where the agents listen.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- MPIRUN...")
 def command(pattern: str, workers: int, slots: int, port: int, command: tuple[str, ...]) -> None:
-    """Run MPIRUN on rank 0 of a job, and on the other workers what it starts there.
+    """Run MPIRUN on rank 0 of a job; on the other workers, run the processes that MPIRUN starts there.
 
     Muster itself calls this in the workers of: muster run --workers 8 -- mpirun python a.py
     """

@@ -30,7 +30,7 @@ from muster.cli.session import connect, run, target_options
 def command(filename: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Say whether jobs would start now, where, and which jobs they would preempt.
 
-    If not, what is missing. Nothing is written.
+    For a job that would not start, say what is missing. Nothing is written.
     """
     from muster.cli.terminal.output import say
 

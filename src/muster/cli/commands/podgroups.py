@@ -17,10 +17,10 @@ from muster.cli.session import connect, run, target_options
     epilog=examples("muster podgroups list", "muster podgroups describe train"),
 )
 def command() -> None:
-    """List and describe PodGroups, of whatever kind.
+    """List and describe PodGroups of all kinds.
 
     A PodGroup says how many of its pods start together. It is Waiting while too few pods have a node, and Ready once
-    enough have one. It is Broken if it lost too many pods to become Ready again, Failed if its policy gave it up, and
+    enough have one. It is Broken if it lost too many pods to become Ready again, Failed if its policy ended it, and
     Done when enough pods have succeeded.
     """
 
@@ -89,7 +89,7 @@ def _format_cell(value: Any, field: str) -> str:
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
 def describe(name: str, output: str | None, **options: Any) -> None:
-    """Show what the PodGroup NAME requests, how each of its pods does, and its events."""
+    """Show what the PodGroup NAME requests, the state of each of its pods, and its events."""
     run(_describe(Target.of(options), name, output or ""))
 
 

@@ -256,9 +256,9 @@ def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]],
 
 
 def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows with finished jobs last, the newest of them first.
+    """Return the rows of unfinished jobs, then those of finished jobs, of which the newest come first.
 
-    A small screen then cuts off the oldest jobs.
+    So a small screen cuts off the jobs that ended first.
     """
     going, ended = _split_by_end(rows)
     return going + ended[::-1]

@@ -260,7 +260,7 @@ def _make_row(name: str, group: "GroupSummary") -> tuple[str, ...]:
 
 
 def _list_remarks(outcome: "Report") -> list[str]:
-    """Return what the table does not say: jobs that could never run, what was cut short, and the assertions."""
+    """Return remarks that the table does not contain: jobs that could never run, cut-offs, and the assertions."""
     never = [one for one in outcome.waiting if one.never]
     lines = [*outcome.remarks, *(f"{one.name} could never run: {one.why}" for one in never[:_NAMED])]
     if len(never) > _NAMED:

@@ -85,18 +85,18 @@ async def _status(target: Target, home: Home) -> int:
 
 
 def find_installed_release() -> str:
-    """Return the release of this installation; "" if nothing says it.
+    """Return the release of this installation, from the name of the folder with its metadata; "" if there is none.
 
-    The name of the folder with the metadata has it, and to read the metadata itself would take ten times as long.
+    Reading the metadata itself would take ten times as long.
     """
     folders = (folder.name for place in sys.path for folder in Path(place).glob("muster_batch-*.dist-info"))
     return next((name.removeprefix("muster_batch-").removesuffix(".dist-info") for name in folders), "")
 
 
 def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
-    """Return what to do about a server that runs another release than the installed one; "" if it is the same.
+    """Return what to do if the server runs another release than the installed one; "" if it runs the same.
 
-    nodes: the server's own process nodes, which say its release, are among them.
+    nodes: all nodes. The server's own process nodes among them tell its release.
     """
     from muster.api.ours.embedded import NODE_IDENTITY
 

@@ -44,7 +44,7 @@ def command(
     """Replace Kueue's manager with Muster: running jobs go on, and waiting jobs keep their position.
 
     The command stops Kueue's manager, deletes its webhooks, installs Muster with Kueue's settings, and waits until
-    Muster leads. After an interruption, run it again, and it goes on. `muster handback` is the way back.
+    Muster leads. After an interruption, run the command again: it continues. `muster handback` undoes the takeover.
     """
     run(_take_over(Target(kubeconfig or ""), image, replicas, config, ("kueue", *kinds), dry_run=dry_run))
 
@@ -84,7 +84,7 @@ async def _take_over(
 
 
 def _print_gaps(cluster: Any, settings: "Configuration", say: Any) -> None:
-    """Print what Muster would not act on, except what the takeover itself settles."""
+    """Print the settings and objects that Muster would ignore, except those that the takeover itself replaces."""
     from msgspec.structs import replace
 
     from muster.insight.takeover import report, sentence

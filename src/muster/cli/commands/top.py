@@ -26,7 +26,7 @@ Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 def command(watch: bool, job: str | None, **options: Any) -> None:
     """Show what every node has and how much of it is requested, then the quotas, then the jobs that request most.
 
-    Of JOB, show what each of its workers uses, requests and is limited to.
+    With JOB, show for each of its workers what the worker uses and requests, and its limits.
     """
     make_picture = partial(_make_workers_picture, job=job) if job else _make_picture
     target = Target.of(options)

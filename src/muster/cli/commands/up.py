@@ -83,7 +83,7 @@ def _make_warning(outside: str) -> str:
 
 
 def _describe_local(path: str) -> str:
-    """Return a line on what the users of this machine type; "" if the server is for its own user alone."""
+    """Return a line that tells how users of this machine reach the server; "" if it serves only its own user."""
     if not path:
         return ""
     variable = "" if path == SYSTEM_SOCKET else f", with MUSTER_SOCKET={path}"
@@ -91,7 +91,7 @@ def _describe_local(path: str) -> str:
 
 
 def _salvage(home: Home) -> None:
-    """Repair a damaged store, and print what is lost."""
+    """Repair a damaged store, and print which objects are lost."""
     from muster.cli.actions.salvaging import report
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError

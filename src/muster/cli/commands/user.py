@@ -126,9 +126,9 @@ async def _list(target: Target, output: str) -> None:
     "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=names.files
 )
 def queue_(name: str, queue: str | None, kubeconfig: str | None) -> None:
-    """Choose the queue in which jobs of user NAME wait that name none.
+    """Choose the queue for jobs of user NAME that name no queue.
 
-    Without QUEUE, this is the queue of the oldest team that NAME is in.
+    Without QUEUE, it is the queue of the oldest team that NAME is in.
     """
     click.echo(run(_choose_queue(Target(kubeconfig or ""), name, queue or "")))
 

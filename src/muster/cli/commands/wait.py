@@ -34,7 +34,7 @@ TIMED_OUT_CODE = 124
 @click.option("--timeout", metavar="TIME", type=duration, help="Wait no longer, as 90s or 2h; the exit code is 124.")
 @target_options
 def command(jobs: tuple[str, ...], first: bool, timeout: float | None, **options: Any) -> None:
-    """Wait until every JOB has finished. The exit code is the highest of theirs.
+    """Wait until every JOB has finished. The exit code is the highest exit code of the jobs.
 
     A job that does not exist counts as 1.
     """

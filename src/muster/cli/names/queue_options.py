@@ -25,7 +25,7 @@ def quota_options(command: F) -> F:
 
 
 def sharing_options(command: F) -> F:
-    """Add the options about the users of a queue, and about its share beside other queues."""
+    """Add the options about the users of a queue, and about its share in relation to other queues."""
     for option in reversed(
         (
             click.option(

@@ -59,7 +59,7 @@ async def hold(conversation: Conversation, ends: Ends, resized: asyncio.Event) -
 
 
 async def _send_input(conversation: Conversation, read: Callable[[], Awaitable[bytes]]) -> None:
-    """Send the input to its end. If the command is gone, the reader of its output reports that."""
+    """Send all of the input, then its end. A lost connection is ignored: the reader of the output reports it."""
     with contextlib.suppress(TransportError):
         while data := await read():
             await conversation.send(STDIN + data)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class GpuKeeper:
-    """The sampler of GPU use on one node. `runners` has the runners of its pods, by key."""
+    """The sampler of GPU use on one node. `runners` contains the runners of the node's pods, by key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], usage: Usage, clock: Clock) -> None:
         self._runners = runners

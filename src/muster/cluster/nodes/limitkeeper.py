@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class LimitKeeper:
-    """The enforcer of memory limits on one node. `runners` has the runners of its pods, by key."""
+    """The enforcer of memory limits on one node. `runners` contains the runners of the node's pods, by key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._runners = runners

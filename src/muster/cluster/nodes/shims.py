@@ -186,9 +186,10 @@ def _find_holder(directory: Path) -> int:
 
 
 class Reserve:
-    """A shim that is started in advance and waits for its spec, so that the slow part of a start is done early.
+    """A shim that was started early and waits for its spec, so that the slow part of a start is done in advance.
 
-    The shim has run no program and claims nothing. It ends by itself when it is closed, or when this process ends.
+    The shim has run no program and has claimed no attempt. It ends by itself when it is closed, or when this process
+    ends.
     """
 
     def __init__(self, isolation: str, *, own_pids: bool, lifeline: int, fence: int = -1) -> None:
@@ -236,10 +237,11 @@ class Reserve:
 
 
 async def start(spec: Spec, reserve: Reserve | None = None) -> Shim | None:
-    """Start a container; return None if it has ended already or could not be started: the record says which.
+    """Start a container; return its shim. Return None if it has ended already or could not be started.
 
-    reserve: the waiting shim to use; it is used up. `report` of the spec is set here. Raises `ShimError`,
-    `ClaimedError`.
+    In that case the record of the attempt says which.
+    reserve: a waiting shim to use, which cannot be used again.
+    spec: this function sets its field `report`. Raises `ShimError`, `ClaimedError`.
     """
     if reserve is not None:
         verdict = await _start_reserved(reserve, spec)
@@ -368,10 +370,11 @@ async def run_inside(shim: Shim, command: Command, timeout_seconds: float, outpu
 
 
 def kill_marked(mark: bytes) -> int:
-    """Kill the processes that a lost shim has left behind without a pid namespace; return their number.
+    """Kill the processes that a lost shim has left; return their number. mark: the marking variable's value.
 
-    A scan of /proc misses a process that is forked behind it, and a process in the middle of an exec shows no
-    environment. So the search ends with two consecutive scans that find nothing new.
+    Without a pid namespace, only that variable in their environment identifies them. A scan of /proc misses a process
+    that is forked behind it, and a process in the middle of an exec shows no environment. So the search ends with two
+    consecutive scans that find nothing new.
     """
     killed: set[int] = set()
     quiet = 0

@@ -35,7 +35,7 @@ class ShownObjects(Protocol):
 
 
 class AllObjects:
-    """A watcher of all ConfigMaps and Secrets, whatever pods use. Made before the manager runs."""
+    """A watcher of all ConfigMaps and Secrets, whichever of them pods use. It must be made before the manager runs."""
 
     def __init__(self, manager: Manager, on_change: Told) -> None:
         for kind in _KINDS:

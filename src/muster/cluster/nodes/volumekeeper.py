@@ -12,7 +12,7 @@ _LOOK_SECONDS = 10.0
 
 
 class VolumeKeeper:
-    """The enforcer of volume size limits on one node. `runners` has the runners of its pods, by key."""
+    """The enforcer of volume size limits on one node. `runners` contains the runners of the node's pods, by key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._runners = runners

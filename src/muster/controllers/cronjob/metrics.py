@@ -9,7 +9,7 @@ _BUCKETS = tuple(2**exponent for exponent in range(10))
 
 
 class CronJobMetrics:
-    """The metrics of the controller."""
+    """The metrics of the CronJob controller."""
 
     def __init__(self, registry: Registry) -> None:
         self._skew = registry.histogram(
@@ -20,6 +20,6 @@ class CronJobMetrics:
         )
 
     def job_created(self, job: Job, at: datetime) -> None:
-        """Count a new Job for the start at that time."""
+        """Count a Job that was created for the start at this time."""
         created = job.metadata.creation_timestamp or at
         self._skew.observe((created - at).total_seconds())

@@ -70,9 +70,10 @@ class ElasticQuota(Reconciler):
         cache.notifier.on_change(self._usage_changed)
 
     def on_cycle(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
-        """Queue the pending workloads for which elastic workloads may shrink.
+        """Queue the pending workloads of a cycle for which elastic workloads may shrink.
 
-        Those whose victims the cycle spared are queued at once; those that lack quota, after `GATHER_SECONDS`.
+        Workloads whose victims the cycle spared are queued at once. Workloads that lack quota are queued after
+        `GATHER_SECONDS`.
         """
         for decision in outcome.spared:
             self._waiting_for_shrinks.add(decision.workload.key)

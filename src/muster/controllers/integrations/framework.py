@@ -30,12 +30,12 @@ class UnreadableJobError(Exception):
 
 
 class Step(Struct, frozen=True):
-    """One write to the job: a JSON merge patch of the object or of its status subresource.
+    """One write to a job: a JSON merge patch of the object or of its status subresource.
 
-    operations: a JSON patch instead, for values in lists. A merge patch would replace a whole list, and with it the
-    fields of another version of the kind.
+    operations: a JSON patch instead, for values in lists. A merge patch would replace a whole list, and with it fields
+    that only another version of the kind has.
 
-    Steps are written in order, each only if the job has the version that the decision read; after a crash they are
+    Steps are written in order, each only if the job has the version that the decision read. After a crash the steps are
     decided again.
     """
 

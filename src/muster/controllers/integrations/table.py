@@ -54,10 +54,10 @@ def pod_groups(configuration: Configuration) -> PodGroups:
 
 
 def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:
-    """Return the integrations that the Configuration names: as a framework, or by their kind as an external one.
+    """Return the integrations that the Configuration enables, as a framework or as an external kind.
 
-    A kind of another project that has a name in Kueue counts by that name alone: a user who lists its kind as external
-    has another controller for it. Raises `ValueError` if a kind has two integrations.
+    A kind of another project that has a name in Kueue is enabled by that name alone. A user who lists it as an external
+    kind has another controller for it. Raises `ValueError` if a kind has two integrations.
     """
     named, from_outside = configuration.integrations.frameworks, outside(configuration)
     integrations_by_name = {
@@ -83,7 +83,7 @@ def frameworks_without_effect(configuration: Configuration) -> dict[str, str]:
 
 
 def kinds_without_effect(configuration: Configuration) -> list[Kind[Any]]:
-    """Return the kinds of Kueue's frameworks whose objects do not wait, whatever queue they name; pods are left out."""
+    """Return the kinds of Kueue's frameworks whose objects never wait, although they may name a queue; without pods."""
     elsewhere, followed = outside(configuration), {one.kind.resource for one in chosen(INTEGRATIONS, configuration)}
     followed |= {one.kind.resource for one in select_serving(configuration)}
     others = [Kind(*frameworks.FRAMEWORKS[name], _plural(name), dict) for name in sorted(frameworks.UNHANDLED)]
@@ -100,6 +100,6 @@ def _plural(name: str) -> str:
 
 
 def outside(configuration: Configuration) -> frozenset[frameworks.GroupVersionKind]:
-    """Return the external kinds that the Configuration names, whoever integrates them."""
+    """Return the external kinds that the Configuration names, including kinds that no integration here handles."""
     names = configuration.integrations.external_frameworks
     return frozenset(kind for name in names if (kind := frameworks.parse(name)) is not None)

@@ -19,7 +19,7 @@ _SYNC_BUCKETS = tuple(0.004 * 2**power for power in range(15))
 
 
 class JobMetrics:
-    """The metrics of the controller."""
+    """The metrics of the Job controller."""
 
     def __init__(self, registry: Registry) -> None:
         by_sync = ("completion_mode", "result", "action")
@@ -84,7 +84,7 @@ class JobMetrics:
                 self._jobs.labels(mode, result, end.reason).inc()
 
     def judged(self, actions: Iterable[str]) -> None:
-        """Count the podFailurePolicy's actions on failed pods, each of which is judged once."""
+        """Count the actions of podFailurePolicies on failed pods. The controller reports each failed pod once."""
         for action, count in Counter(actions).items():
             self._judged.labels(action).inc(count)
 

@@ -11,7 +11,7 @@ _BUCKETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 
 class JobSetMetrics:
-    """The metrics of the controller."""
+    """The metrics of the JobSet controller."""
 
     def __init__(self, registry: Registry) -> None:
         whose = ("jobset_name", "namespace")

@@ -16,10 +16,11 @@ log = logging.getLogger(__name__)
 
 
 class Upstream:
-    """The Lease of JobSet's own controller. Only this process's clock measures the time since its renewal.
+    """The Lease of JobSet's own controller. The time since its renewal is measured only by this process's clock.
 
-    namespace: the one in which it is installed. Other namespaces do not count, because users may create Leases there.
-    freed: called when the Lease is released; its expiry is only detected when `works` is called again.
+    namespace: where that controller is installed. Leases in other namespaces do not count, because users may create
+    them.
+    freed: called when the Lease is released. Its expiry is only noticed when `works` is called again.
     """
 
     def __init__(self, manager: Manager, namespace: str, freed: Callable[[], None]) -> None:

@@ -58,11 +58,11 @@ class Writer:
         return _count_refusals(jobs, await self._writes.each(delete, jobs), refused)
 
     async def serve(self, jobset: JobSet, service: Service) -> list[Refusal]:
-        """Create the Service; an existing one of that name is used, whoever created it."""
+        """Create the Service. If a Service of that name exists, use it, whoever created it."""
         return await self._make(jobset, SERVICE, [service], "HeadlessServiceCreationFailed")
 
     async def claim(self, jobset: JobSet, claims: Sequence[PersistentVolumeClaim]) -> list[Refusal]:
-        """Create claims on storage; existing ones are used."""
+        """Create the volume claims. If a claim exists, use it."""
         return await self._make(jobset, PERSISTENT_VOLUME_CLAIM, claims, "PVCCreationFailed")
 
     async def change(self, changes: Sequence[Change], expected: Expectations, refused: Counter[str]) -> list[Refusal]:

@@ -50,7 +50,10 @@ class PodGroups(GangSource[Any]):
         return self._kinds
 
     def key(self, pod: Pod) -> str:
-        """Return `namespace/group/way`. The way in which a pod names its group determines the kinds of the group."""
+        """Return the key of the pod's gang: `namespace/group/way`; "" if the pod names no PodGroup.
+
+        `way` is the way in which the pod names its group, which determines the kinds of the group.
+        """
         reference = reference_of(pod, self._ways)
         if reference is None:
             return ""
@@ -60,12 +63,12 @@ class PodGroups(GangSource[Any]):
         return f"{meta.namespace}/{reference.name}/{reference.by}"
 
     def key_of(self, carrier: Any) -> str:
-        """Return `namespace/group/way`."""
+        """Return the key of the PodGroup's gang: `namespace/group/way`."""
         group = read(carrier)
         return f"{group.namespace}/{group.name}/{group.by}"
 
     def needs(self, carrier: Any, pods: Collection[Pod]) -> tuple[Quorum, ...]:
-        """Return the quorums of its minimum, and of each task."""
+        """Return the quorums that a running PodGroup needs to continue: its minimum, and the minimum of each task."""
         group = read(carrier)
         tasks = [
             _quorum((pod for pod in pods if pod.metadata.annotations.get(TASK_SPEC_ANNOTATION) == task), least)
@@ -126,7 +129,7 @@ def _due(group: PodGroup, members: Members, *, started: bool) -> Due:
 
 
 def _joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> Due:
-    """Return the pods that join a running group: first and together those it needs, then those above its minimum."""
+    """Return the turns for pods that join a running group: the needed pods together, then the others."""
     pods, topology = by_age(members.unbound), _topology(group)
     needed = fewest([pod.metadata.uid for pod in pods], quorums)
     repair = tuple(pod for pod in pods if pod.metadata.uid in needed)

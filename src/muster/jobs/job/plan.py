@@ -19,8 +19,9 @@ class Creation(Struct, frozen=True):
     """A pod to create.
 
     index: its completion index; None in a NonIndexed Job.
-    failures, ignored_failures: counts of the earlier pods of its index; None and 0 without a back-off limit per index.
-    interruptions: the count of interruptions of the earlier pods of its index; 0 without such a limit.
+    failures, ignored_failures: how many earlier pods of the index failed; None and 0 without a back-off limit per
+    index.
+    interruptions: how many earlier pods of the index were interrupted; 0 without such a limit.
     """
 
     index: int | None = None

@@ -24,14 +24,15 @@ NO_BACKOFF_LIMIT = 2**31 - 1
 class Terms(Struct, frozen=True):
     """The fields of a JobSpec that the algorithm reads.
 
-    completions: how many successes are needed; None for a work queue (one success and all pods ended). Always set for
-    an Indexed Job.
-    replace_only_failed: a pod being deleted is replaced only after it has ended (podReplacementPolicy Failed).
-    restarts_in_place: containers restart inside their pod (restartPolicy OnFailure).
-    is_of_jobset: a JobSet created the Job, and counts the suspensions of all its Jobs.
-    restarts_whole: the Job's JobSet restarts all pods when one is interrupted.
-    cancelled: the indexes that a user cancelled. They need a limit per index, because only then an index may end by
-    itself.
+    completions: how many successes are needed; None for a work queue, which needs one success and the end of all pods.
+    An Indexed Job always has a number.
+    replace_only_failed: whether a pod that is being deleted is replaced only after it has ended (podReplacementPolicy
+    Failed).
+    restarts_in_place: whether containers restart inside their pod (restartPolicy OnFailure).
+    is_of_jobset: whether a JobSet created the Job. The JobSet then counts the suspensions of all its Jobs.
+    restarts_whole: whether the Job's JobSet restarts all pods when one pod is interrupted.
+    cancelled: the indexes that a user cancelled. They require a back-off limit per index, because only then an index
+    may end by itself.
     """
 
     indexed: bool

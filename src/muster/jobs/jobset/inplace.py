@@ -43,9 +43,9 @@ NO_PODS = InPlaceStanding({})
 
 
 def attempt_of(pod: Pod) -> PodAttempt:
-    """Return the attempt that a pod's agent has written, and the pod's restarts.
+    """Return the attempt that a pod's agent has recorded, and the pod's restarts.
 
-    A failed pod has the attempt None, because it may still exist beside its replacement.
+    A failed pod has the attempt None, because its replacement may exist at the same time.
     """
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     restarts = max((status.restart_count for status in statuses), default=0)

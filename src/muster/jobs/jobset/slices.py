@@ -25,10 +25,10 @@ class Rest(NamedTuple):
 def take_slice(
     things: Iterable[T], name_of: Callable[[T], str], refused: Mapping[str, int]
 ) -> tuple[tuple[T, ...], Rest]:
-    """Return the first `MAX_JOBS` items, and the rest.
+    """Return the first `MAX_JOBS` items in the order of the slices, and information on the remaining ones.
 
     name_of: returns the name of the Job that an item concerns.
-    refused: how often in a row the server refused a Job, by name.
+    refused: how many times in a row the server refused a Job, by name.
     """
     new: list[T] = []
     tried: list[T] = []

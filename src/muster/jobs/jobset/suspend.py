@@ -87,9 +87,9 @@ def _overwrite_template(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTem
 
 
 def _has_no_pods(job: Job) -> bool:
-    """Return whether the Job has no pods and none is about to be created.
+    """Return whether the Job has no pods and is not about to create any.
 
-    The condition proves it, because a Job says that it is resumed before it creates pods. A missing start time proves
-    less: it is cleared on a Job whose last pods could not be deleted yet.
+    The condition Suspended proves it, because a Job says that it is resumed before it creates pods. A missing start
+    time proves less: it is also cleared while the last pods could not be deleted yet.
     """
     return is_true(job.status.conditions, SUSPENDED) and job.status.active == 0

@@ -103,7 +103,7 @@ def _act_below_minimum(
 
 
 def backoff(policy: kep.PodGroupPolicy, restarts: int) -> timedelta:
-    """Return how long a group waits for its next restart, after so many restarts."""
+    """Return how long a group waits for its next restart, after this number of restarts."""
     first = timedelta(seconds=policy.backoff_seconds or 0)
     doublings = min(restarts, LONGEST_BACKOFF.seconds.bit_length())
     return max(first, min(first * (1 << doublings), LONGEST_BACKOFF))

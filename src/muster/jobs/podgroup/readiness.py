@@ -4,9 +4,11 @@ from msgspec import Struct
 
 
 class Tally(Struct, frozen=True):
-    """The counts of pods of a group, or of one of its tasks.
+    """The number of pods of a group, or of one of its tasks, by state.
 
-    allocated: pods with a node that have not ended. pending: pods without a node. succeeded: pods that have succeeded.
+    allocated: pods with a node that have not ended.
+    pending: pods without a node.
+    succeeded: pods that have succeeded.
     """
 
     allocated: int = 0

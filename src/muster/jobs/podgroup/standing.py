@@ -23,7 +23,10 @@ class Stage(StrEnum):
 
 
 class Standing(Struct, frozen=True):
-    """The state of a group. reason, message: why it cannot be scheduled; "" if nothing prevents it."""
+    """The state of a group.
+
+    reason, message: why it cannot be scheduled; "" if nothing prevents it.
+    """
 
     stage: Stage
     census: Census

@@ -138,7 +138,10 @@ def _compute_common(job: Job) -> _Common:
 
 
 def hosts(job: Job) -> Mapping[str, str]:
-    """Return the data of the ConfigMap: for each task a file of its host names, and the values of its variables."""
+    """Return the data of the ConfigMap for the plugin `svc`.
+
+    It contains a file with the host names of each task, and a file for each environment variable.
+    """
     data: dict[str, str] = {}
     for task in job.spec.tasks:
         names = _list_host_names(job, task)

@@ -68,7 +68,10 @@ def in_phase(job: Job, status: JobStatus, phase: str, now: datetime, reason: str
 
 
 def next_phase(job: Job, status: JobStatus) -> tuple[str, str]:
-    """Return the phase of a pending or running Job, by the counts of its pods, and a reason for its end."""
+    """Return the phase that a pending or running Job should have, by the counts of its pods.
+
+    Also return the reason, if that phase is an end.
+    """
     spec = job.spec
     if status.state.phase == PENDING:
         return (RUNNING if status.running + status.succeeded + status.failed >= spec.min_available else PENDING), ""

@@ -61,7 +61,7 @@ def is_growing(workload: Workload) -> bool:
 
 
 def slice_name(workload: Workload) -> str:
-    """Return the name that all pods of an elastic job carry: that of its first Workload."""
+    """Return the name that all pods of an elastic job have in a label: the name of the job's first Workload."""
     return workload.metadata.annotations.get(WORKLOAD_SLICE_NAME) or workload.metadata.name
 
 

@@ -422,9 +422,10 @@ class Queues:
             )
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """Count the workloads of a ClusterQueue that are to be tried, and the rest (metric `pending_workloads`).
+        """Count the pending workloads of a ClusterQueue: those that are to be tried, and the others.
 
-        Workloads of a stopped LocalQueue do not count as pending.
+        These are the values of the metric `pending_workloads`. Workloads of a stopped LocalQueue do not count as
+        pending.
         """
         self._flush()
         pending = self._pending.get(queue)
@@ -461,7 +462,10 @@ class Queues:
         )
 
     def classes(self, queue: str) -> tuple[int, int]:
-        """Count the classes of workloads to be tried, and the rest (metric `pending_scheduling_hashes`)."""
+        """Count the equivalence classes of a ClusterQueue: those that are to be tried, and the others.
+
+        These are the values of the metric `pending_scheduling_hashes`.
+        """
         self._flush()
         pending = self._pending.get(queue)
         return pending.classes if pending is not None else (0, 0)
@@ -543,7 +547,7 @@ class Queues:
         )
 
     def _update_head(self, pending: PendingQueue) -> None:
-        """Update whether the head of a pending queue is to be tried, and what a parked head claims or waits for."""
+        """Record whether the head of a ClusterQueue has to be tried, and the claims and blockers of a parked head."""
         head = pending.head()
         if pending.parked is not None and (head is None or head.key != pending.parked.place.key):
             pending.parked = None

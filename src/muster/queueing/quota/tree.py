@@ -264,7 +264,10 @@ def _compute_local(node: Node) -> None:
 
 
 class Tree:
-    """All ClusterQueues and Cohorts. A Cohort that others only name exists too, without quota of its own."""
+    """All ClusterQueues and Cohorts, with their quotas and usage.
+
+    A Cohort that exists only as a name in other objects is part of the tree, without quota of its own.
+    """
 
     def __init__(self) -> None:
         self.unready: dict[str, WorkloadInfo] = {}  # workloads that hold quota and whose pods are not ready, by key

@@ -52,7 +52,7 @@ _MOST_SEARCHES = 256
 
 
 class Oracle(Protocol):
-    """A function that tells whether preemption could free an amount of one flavor and resource."""
+    """A function that says whether preemption could free an amount of one flavor and resource."""
 
     def __call__(self, fr: FlavorResource, amount: int) -> How:
         """Return NO_CANDIDATES, PREEMPT or RECLAIM, and the level once the victims have left."""
@@ -73,13 +73,14 @@ def assign(
 ) -> Assignment:
     """Assign flavors to all podsets of a workload in the ClusterQueue `node`.
 
-    The assignment ends with the first podsets that no flavor suits; later ones are not tried.
+    The assignment ends with the first podsets that no flavor suits; later podsets are not tried.
 
-    counts: the sizes of the podsets, if not their own.
-    start: the last flavor that was tried; the search goes on after it.
+    oracle: says whether preemption could free an amount.
+    counts: the number of pods of each podset; None for the podsets' own numbers.
+    start: the last flavors that were tried; the search goes on after them.
     pinned: the only flavor that a resource of a podset may get; empty or None is any.
     fair: whether fair sharing is on.
-    ignore_undeclared: resources that the ClusterQueue does not cover need no quota (`quotaCheckStrategy`).
+    ignore_undeclared: whether resources that the ClusterQueue does not cover need no quota (`quotaCheckStrategy`).
     nodes: the labels of the cluster's nodes; None if they are not known.
     """
     podsets = workload.podsets
@@ -90,10 +91,10 @@ def assign(
 
 
 def level_of(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return the level of borrowing that an amount needs, and whether it could be reclaimed from others.
+    """Return the level of borrowing that an amount needs, and whether preemption could reclaim the amount from others.
 
     The level is the height of the lowest subtree with enough quota left (0: the ClusterQueue itself), or of the whole
-    tree if none has. The amount can be reclaimed if that subtree is not the whole tree.
+    tree if none has enough. The amount can be reclaimed if that subtree is not the whole tree.
     """
     if node.parent is None or not node.borrows(fr, amount):
         return 0, node.parent is not None

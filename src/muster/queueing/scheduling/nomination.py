@@ -239,7 +239,7 @@ def _is_preemption_off(node: Node) -> bool:
 
 
 def may_improve(node: Node, assignment: Assignment) -> bool:
-    """Return whether a flavor that was passed over might be taken later in the cycle; see `Nomination`.
+    """Return whether a flavor that was passed over may become the better choice later in the cycle.
 
     While usage grows a flavor only gets worse, with one exception: a workload to preempt may appear in it.
     """

@@ -154,7 +154,7 @@ class Ledger:
     def room(self, flavor: FlavorSpec, shape: Shape, beside: Shape | None = None) -> Room:
         """Return how many pods of a shape fit in each lowest domain of a flavor.
 
-        beside: the shape of one further pod that must fit there first. A domain without room for it counts -1.
+        beside: the shape of another pod that must also fit in the domain. A domain without room for that pod counts -1.
         """
         field = self.field(flavor)
         if field.by_node:

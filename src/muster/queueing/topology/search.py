@@ -72,11 +72,11 @@ class DomainChoice(Struct, frozen=True):
 
 
 class _Rooms(Struct, eq=False):
-    """The room of each domain of a level, by number: first how many pods it can take, later how many it is given.
+    """The room of each domain of one level. The search first counts how many pods fit, and later how many are given.
 
-    pods, slices: without the leader.
-    pods_led, slices_led: beside the leader.
-    leaders: how many leaders, 0 or 1.
+    pods, slices: the numbers if the leader is elsewhere.
+    pods_led, slices_led: the numbers if the leader is in the same domain.
+    leaders: how many leaders fit, 0 or 1.
     """
 
     pods: Ints
@@ -87,10 +87,10 @@ class _Rooms(Struct, eq=False):
 
 
 def find(levels: Sequence[Level], room: Ints, ask: Ask, *, led: Ints | None = None) -> DomainChoice | Short:
-    """Choose domains for all pods. The requested domain level is in `levels`.
+    """Choose domains for all pods. The requested domain level must be in `levels`.
 
-    room: how many pods each lowest domain takes.
-    led: how many pods each takes beside the leader; -1 if it has no room for the leader.
+    room: how many pods fit in each lowest domain.
+    led: how many pods fit in each of them if it also takes the leader; -1 if it has no room for the leader.
     """
     return _Search(levels, room, ask, room if led is None else led).run()
 

@@ -42,7 +42,7 @@ class Family(Struct, frozen=True):
 
     @classmethod
     def of(cls, parent: Workload, children: Sequence[Workload], queue: ClusterQueueSpec) -> Self:
-        """Sort the Workloads that the parent owns by the flavors of its ClusterQueue."""
+        """Make the family of a parent: sort the Workloads that it owns by the flavors of its ClusterQueue."""
         flavors, policy = flavors_of(queue), queue.concurrent_admission_policy
         by_flavor: dict[str, Workload] = {}
         for child in sorted(children, key=lambda one: (not holds(one), one.metadata.name)):
@@ -160,7 +160,7 @@ def spec_of(parent: Workload, *, active: bool) -> WorkloadSpec:
 
 
 def _name_variant(parent: ObjectMeta, flavor: str) -> str:
-    """Return the name as Kueue forms it: that of the parent without its hash, the flavor, and a hash of its own."""
+    """Return the name of a variant, as Kueue forms it: the parent's name without its hash, the flavor, a new hash."""
     stem = parent.name.rpartition("-")[0] or parent.name
     digest = workload_name(WORKLOAD.kind, WORKLOAD.group, parent.name, parent.uid, flavor).rpartition("-")[2]
     room = 253 - 1 - len(digest)

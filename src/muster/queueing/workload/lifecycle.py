@@ -83,14 +83,15 @@ _UNGATED: Final = PendingReason(PENDING_EVALUATION, "AdmissionGatedBy cleared, w
 
 
 class QueueingContext(Struct, frozen=True):
-    """The state, beside the workload, that the decision depends on.
+    """The state of the cluster on which the decision about a workload depends.
 
-    local: its LocalQueue.
-    queue: the ClusterQueue of the LocalQueue, or the one whose quota it holds.
+    local: the LocalQueue of the workload.
+    queue: the ClusterQueue of the LocalQueue, or the ClusterQueue whose quota the workload holds.
     checks: the checks of the ClusterQueue (`checks.of_queue`).
-    waiting: the settings for how long its pods may take to be ready (`readiness.settings_for`); None: no limit.
-    kept: how long to keep it after its end, in ns; None: as long as its job.
-    role: its role in ClusterQueues that try several flavors at once (`api.managed.variants`).
+    waiting: the limits for how long the workload's pods may take to be ready (`readiness.settings_for`); None: no
+    limit.
+    kept: for how many ns to keep the workload after its end; None: as long as its job.
+    role: the workload's role in ClusterQueues that try several flavors at once (`api.managed.variants`).
     """
 
     local: QueueState
@@ -129,7 +130,7 @@ class LifecyclePlan(Struct, frozen=True):
 
 
 def decide(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Decide everything that has to be done about the workload now."""
+    """Return everything to write for the workload now, and when to decide again."""
     plan = _decide(workload, around, now)
     if _is_awaiting_job(workload):
         plan = _release_without_job(plan, workload, around, now)

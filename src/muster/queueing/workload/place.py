@@ -40,9 +40,9 @@ Place = Holds | Waits | None
 
 
 def place_of(workload: Workload) -> Place:
-    """Return whether a Workload holds quota or waits; None if it has finished, is being deleted, or is on hold.
+    """Return the state of a Workload: it holds quota, or it waits for quota.
 
-    The rule is upstream's `workload.IsAdmissible`.
+    Return None if it has finished, is being deleted, or is on hold. The rule is upstream's `workload.IsAdmissible`.
     """
     conditions, admission = workload.status.conditions, workload.status.admission
     leaving = workload.metadata.deletion_timestamp is not None and admission is None

@@ -95,7 +95,10 @@ class Correlator:
         self._buckets: _Recent[_Bucket] = _Recent()
 
     def correlate(self, event: Occurrence, now: datetime) -> Sighting | None:
-        """Return what to write, or None if this source has written enough about this object."""
+        """Count an occurrence; return the write that it requires.
+
+        Return None if the source has written as many events about the object as it may.
+        """
         key, message = self._combine(event, now)
         sighting = self._sightings.get(key)
         if sighting is None:

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Recorder(Protocol):
-    """A way to record what happened to an object."""
+    """A recorder of occurrences for one component, which become Events of objects."""
 
     def event(
         self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class CredentialError(TransportError):
-    """A login without a credential: says where it was sought, and why it failed."""
+    """A login gave no credential. The message says where it was sought, and why that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Proof of who we are: a header, a client certificate, both, or neither."""
+    """The proof of our identity for a server: a header, a client certificate, both, or neither."""
 
     authorization: str = field(default="", repr=False)
     certificate: ClientCertificate | None = None

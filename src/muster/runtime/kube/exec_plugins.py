@@ -129,7 +129,10 @@ def credential_source(
 
 
 def may_ask(plugin: ExecConfig, *, terminal: bool) -> bool:
-    """Return whether the plugin gets our terminal. Raises `CredentialError` if it insists on one and there is none."""
+    """Return whether the plugin may ask the user on our terminal.
+
+    Raises `CredentialError` if the plugin requires a terminal and there is none.
+    """
     if plugin.interactive_mode == "Always" and not terminal:
         raise CredentialError(
             f"exec plugin {plugin.command!r}: asks questions (interactiveMode: Always), "
@@ -139,7 +142,7 @@ def may_ask(plugin: ExecConfig, *, terminal: bool) -> bool:
 
 
 def request_info(plugin: ExecConfig, cluster: ClusterConfig, *, interactive: bool) -> str:
-    """Return the value of KUBERNETES_EXEC_INFO: what the plugin may know."""
+    """Return the value of KUBERNETES_EXEC_INFO: the information that a plugin gets."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         about = {
@@ -272,7 +275,7 @@ async def _read_tail(stream: asyncio.StreamReader) -> bytes:
 
 
 async def _end_process(process: asyncio.subprocess.Process, *, group: bool) -> None:
-    """Kill a plugin that has not ended by itself, and its children if it has a session of its own."""
+    """Kill a plugin that still runs. group: also kill its children, because it leads a session of its own."""
     if process.returncode is not None:
         return
     try:

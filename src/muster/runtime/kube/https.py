@@ -104,7 +104,7 @@ class HttpsTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open the body as it comes.
+        """Send the request, and yield the body in pieces as they arrive.
 
         Raises `ApiError` if the server refuses, `TransportError` if the connection breaks.
         """

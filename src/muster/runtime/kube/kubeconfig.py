@@ -93,10 +93,11 @@ class ConnectionConfig:
 
 
 def require_inline(config: ConnectionConfig) -> None:
-    """Refuse a kubeconfig that another user wrote (a Secret) if it would read files, run programs or skip checks.
+    """Raise `InsecureKubeconfigError` if a kubeconfig would read files, run programs or skip checks.
 
-    The list is that of Kueue's MultiKueue, plus proxies: a proxy is reached without TLS and may be any program within
-    our network. The server decides whom the user may impersonate. Raises `InsecureKubeconfigError`.
+    Call it for a kubeconfig that another user wrote, as in a Secret. The list is that of Kueue's MultiKueue, plus
+    proxies: a proxy is reached without TLS and may be any program within our network. The server decides whom the user
+    may impersonate.
     """
     cluster, user, overruled = config.cluster, config.user, config.overruled_files
     authority = cluster.certificate_authority_file or "certificate-authority" in overruled

@@ -32,7 +32,7 @@ class AccountError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A Unix account, as the system's databases describe it. groups: all of its groups, the primary one too."""
+    """A Unix account, from the databases of this system. groups: all of its groups, including the primary one."""
 
     name: str
     uid: int

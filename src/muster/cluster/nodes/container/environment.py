@@ -85,7 +85,7 @@ NOTHING = Objects({}, {})
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of the ConfigMaps, Secrets and claims that something refers to."""
+    """The names of the ConfigMaps, Secrets and claims to which a container or a volume refers."""
 
     config_maps: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
@@ -132,9 +132,10 @@ class _Budget:
 
 
 def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: int = MAX_STRING) -> str:
-    """Replace `$(NAME)` by the variable's value. `$$` becomes a dollar; an unknown name stays as it is.
+    """Replace each `$(NAME)` in a text by the variable's value. `$$` becomes a dollar; an unknown name stays as it is.
 
-    Raises `TooLongError`, with `what` as the name of the text, before there are more characters than the limit.
+    what: the name of the text, for errors.
+    limit: the most characters of the result. Raises `TooLongError`, before it allocates more.
     """
     parts = []
     position = length = 0

@@ -20,11 +20,11 @@ class Listener(Protocol):
     """A receiver of what the probes and the hook of a container show."""
 
     def started(self, *, ready: bool) -> None:
-        """Call when the hook is done and the startup probe has passed."""
+        """Call when the hook has ended and the startup probe has passed. ready: whether the container is ready then."""
         ...
 
     def readiness(self, *, ready: bool) -> None:
-        """Call when the result of the readiness probe changes."""
+        """Call when the result of the readiness probe has changed."""
         ...
 
     def condemned(self, why: str, grace_seconds: int | None) -> None:

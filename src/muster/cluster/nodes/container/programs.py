@@ -31,7 +31,7 @@ _END_OF_INPUT = b"\x04"  # Control-D, which a terminal takes for the end of inpu
 
 
 class Executed:
-    """A running command, with this process's ends of its streams."""
+    """A running command in a container, with this process's ends of the command's streams."""
 
     def __init__(self, pidfd: int, shim: int, report: int, outputs: dict[int, int], input: int, *, tty: bool) -> None:
         self._pidfd = pidfd

@@ -53,7 +53,7 @@ class Remover:
         await self._controller.run()
 
     async def stop(self) -> None:
-        """Remove what can be removed soon, and leave the rest."""
+        """Remove the paths for which a few seconds suffice. The next start of the node removes the others."""
         waiting = asyncio.ensure_future(self._idle.wait())
         patience = asyncio.ensure_future(self._clock.sleep(_PATIENCE_SECONDS))
         await asyncio.wait([waiting, patience], return_when=asyncio.FIRST_COMPLETED)

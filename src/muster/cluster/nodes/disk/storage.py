@@ -145,7 +145,10 @@ class Storage:
 
 
 class PodStorage:
-    """The storage of one pod. mode: the mode of the node's directories, if they must be made again."""
+    """The directory of one pod.
+
+    mode: the mode with which the node's directories are made again if they were removed.
+    """
 
     def __init__(self, root: Path, memory: Path | None, removed: Path, mode: int = 0o700) -> None:
         self.root = root
@@ -205,7 +208,7 @@ class PodStorage:
         return place
 
     def containers(self) -> list[str]:
-        """Return the containers of which an attempt was begun."""
+        """Return the names of the containers for which an attempt was begun."""
         return [name for name in plainfiles.names(self.root / "containers") if _is_name(name)]
 
     def attempts(self, container: str) -> list[int]:
@@ -301,7 +304,10 @@ def set_aside(path: Path) -> Path:
 
 
 def _make_private(directory: Path, mode: int = 0o700) -> Path:
-    """Return the directory, made if missing. This user must own it; it gets the mode. Raises PermissionError."""
+    """Make the directory if it is missing, give it the mode, and return it.
+
+    Raises PermissionError if it belongs to another user.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():

@@ -113,7 +113,7 @@ class Gpus:
         return [family for family in FAMILIES if family.resource in resources]
 
     def lacking(self) -> dict[str, int]:
-        """Return how many GPUs of each resource no pod may get because they are unhealthy."""
+        """Return how many GPUs of each resource are unhealthy, so that no pod may get them."""
         counts: dict[str, int] = {}
         for name in self.ill:
             if name in self.devices:

@@ -98,7 +98,10 @@ class Cgroups:
 
 
 def limits(container: Container) -> dict[str, str]:
-    """Return a container's limits as files of its cgroup: the CPU weight from its request, caps from its limits."""
+    """Return a container's limits as the files of its cgroup, with their content.
+
+    The CPU weight follows its request; the maxima follow its limits.
+    """
     files = {}
     if quota := _find_quota(container):
         files["cpu.max"] = f"{quota} {_PERIOD}"
@@ -113,7 +116,7 @@ def limits(container: Container) -> dict[str, str]:
 
 
 def old_limits(container: Container, controllers: Iterable[str]) -> dict[str, str]:
-    """Return a container's limits as files of its cgroup in a hierarchy of v1, in the order in which to write them."""
+    """Return a container's limits as the files of its cgroup in v1, with their content, in the order to write them."""
     files = {}
     if "memory" in controllers and (memory := memory_limit(container)):
         files["memory.limit_in_bytes"] = str(memory)

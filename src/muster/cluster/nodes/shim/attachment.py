@@ -116,7 +116,7 @@ class Attachments:
         return self._hangs_up and client.is_writer
 
     def close(self) -> None:
-        """Give the clients a moment to read the rest, once the container has ended."""
+        """Close the connections, after the clients had a moment to read the remaining output of the ended container."""
         while behind := [client for client in self._clients.values() if client.unsent]:
             poll = select.poll()
             for client in behind:

@@ -39,11 +39,11 @@ _TIOCSCTTY = 0x540E  # without importing termios
 def become(
     spec: Spec, cgroup_procs: Sequence[int], usher: Usher | None, streams: tuple[int, int, int], failure: int
 ) -> NoReturn:
-    """Turn the forked child into the container's process, or write the reason to `failure` and exit.
+    """Turn the forked child into the container's process. On failure, write the reason to `failure` and exit.
 
-    cgroup_procs: the files by which to join the container's cgroups.
-    usher: joins them for an account.
-    streams: the process's standard streams; an input of -1 has ended.
+    cgroup_procs: the files through which a process joins the container's cgroups.
+    usher: joins the cgroups for a process of an account; None if this process may do so itself.
+    streams: the process's standard streams; -1 for an input that is at its end.
     """
     try:
         os.setsid()

@@ -101,7 +101,7 @@ def _open_beneath(root: str, path: str) -> int:
 
 
 def _open_children(directory: str) -> list[tuple[str, int]]:
-    """Open the entries of a directory; leave out what disappears meanwhile."""
+    """Open the entries of a directory. Entries that disappear during the call are left out."""
     children = []
     for name in os.listdir(directory):
         try:
@@ -132,7 +132,7 @@ def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
 
 
 def _bind(source: int, target: str) -> None:
-    """Bind-mount what a descriptor refers to at another path, with all mounts below it."""
+    """Mount the file or directory of a descriptor at another path, with all mounts below it."""
     mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
 
 

@@ -62,8 +62,8 @@ class SimulatedNodes(Reconciler):
     ) -> None:
         """Make the nodes.
 
-        version: the server's, which the nodes report as theirs.
-        devices: the count on each node, by driver.
+        version: the version of the server, which the nodes report as their own.
+        devices: how many devices each node has, by driver.
         registers: whether the nodes create their objects; otherwise other programs create and delete them.
         """
         self.name = f"simulated-nodes-{names[0]}"

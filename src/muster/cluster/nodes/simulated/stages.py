@@ -148,7 +148,10 @@ def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
 
 
 def _back_off_seconds(pod: Pod, ran_seconds: float) -> float:
-    """Return how long containers that were restarted before would have waited for this run (see `pod/rules.py`)."""
+    """Return how long the containers of a restarted pod would have waited before their present run.
+
+    The rules are those of `pod/rules.py`. ran_seconds: how long their last run took.
+    """
     restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
     if restarts < 2 or ran_seconds >= BACKOFF_RESET_SECONDS:
         return 0.0

@@ -44,7 +44,7 @@ class Tree(Protocol):
     """The file system of this machine, as planning needs it."""
 
     def real(self, path: str) -> str:
-        """Return the path with all links resolved, as far as it exists."""
+        """Return the path with all links resolved. The part of the path that does not exist is kept."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -60,7 +60,7 @@ class Machine:
     """The real file system."""
 
     def real(self, path: str) -> str:
-        """Return the path with all links resolved, as far as it exists."""
+        """Return the path with all links resolved. The part of the path that does not exist is kept."""
         return os.path.realpath(path)
 
     def exists(self, path: str) -> bool:

@@ -49,7 +49,7 @@ _INDEX_LABEL: Final = "workload.codeflare.dev.appwrapper/tas-pod-index-label"
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """The pods of a contained object: the path of their template, their number, and the label of their ranks."""
+    """A group of equal pods in a contained object: the path of the template, the count, and the label of the ranks."""
 
     path: Path
     count: int
@@ -58,7 +58,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class AppWrapperIntegration(ExternalIntegration):
-    """AppWrappers; the objects in them have no Workload of their own."""
+    """The integration of AppWrappers. The objects in an AppWrapper have no Workload of their own."""
 
     def __init__(self) -> None:
         super().__init__(APP_WRAPPER)
@@ -110,7 +110,7 @@ def _component_of(place: Place) -> int:
 
 
 def component_places(job: ExternalJob) -> Iterator[Place]:
-    """Yield the podsets of all objects in an AppWrapper, numbered. Raises `UnreadableJobError`."""
+    """Yield the podsets of all objects in an AppWrapper, with numbers as names. Raises `UnreadableJobError`."""
     total = 0
     for number, component in enumerate(list_at(job.spec, "components")):
         at: Path = ("spec", "components", number)
@@ -221,7 +221,10 @@ def _container(one: Container) -> Container:
 
 
 def _with_info(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
-    """Return the template with the labels that an admission stored beside it, which show that it is admitted."""
+    """Return the template with the labels that an admission stored for it, which show that it is admitted.
+
+    info: the stored values.
+    """
     labels = {key: text for key, text in mapping_at(info, "labels").items() if isinstance(text, str)}
     if not labels:
         return template

@@ -32,7 +32,7 @@ from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
 class ExternalIntegration(Integration[ExternalJob]):
-    """The integration of one kind; a cluster need not serve the kind."""
+    """The integration of one kind of another project. A cluster need not serve the kind."""
 
     optional = True
 
@@ -54,15 +54,15 @@ class ExternalIntegration(Integration[ExternalJob]):
         return tuple(self.shape.places(job))
 
     def is_managed(self, job: ExternalJob) -> bool:
-        """Return whether the job queues.
+        """Return whether the engine queues the job.
 
-        The kind's own controller or MultiKueue must run it, and it must have pods to start.
+        The kind's own controller or MultiKueue must run the job, and the job must have pods to start.
         """
         named = text_at({"spec": job.spec}, *self.shape.managed_by)
         return named in ("", self.shape.controller, MULTI_KUEUE_CONTROLLER) and self.shape.runs_by_itself(job)
 
     def podsets(self, job: ExternalJob) -> tuple[PodSet, ...]:
-        """Return the podsets of its pod templates, with Kueue's names. Raises `UnreadableJobError`."""
+        """Return the podsets for the pod templates of the job, with Kueue's names. Raises `UnreadableJobError`."""
         return tuple(place.podset for place in self.places(job))
 
     def is_suspended(self, job: ExternalJob) -> bool:
@@ -70,22 +70,22 @@ class ExternalIntegration(Integration[ExternalJob]):
         return value_at({"spec": job.spec}, self.shape.suspend) is True
 
     def lacks_injection(self, job: ExternalJob) -> bool:
-        """Return whether the pods lack the label of admitted jobs' pods."""
+        """Return whether the pod templates lack the label that admission adds."""
         with suppress(UnreadableJobError):
             marked = (POD_SET_LABEL in place.template.metadata.labels for place in self.places(job))
             return not self.is_suspended(job) and not all(marked)
         return False
 
     def is_active(self, job: ExternalJob) -> bool:
-        """Return whether the job has pods, by its status."""
+        """Return whether the status of the job says that it has pods."""
         return self.shape.is_active(job)
 
     def is_ready(self, job: ExternalJob) -> bool:
-        """Return whether all pods are ready, by its status."""
+        """Return whether the status of the job says that all of its pods are ready."""
         return self.shape.is_ready(job)
 
     def end(self, job: ExternalJob) -> End | None:
-        """Return how the job ended, by its status."""
+        """Return how the job ended, by its status; None if it has not ended."""
         return self.shape.end(job)
 
     def reclaimable(self, job: ExternalJob) -> tuple[ReclaimablePod, ...]:  # noqa: ARG002  (most kinds replace pods)
@@ -105,17 +105,17 @@ class ExternalIntegration(Integration[ExternalJob]):
         return ""
 
     def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the patch that injects the values of admission and resumes the job in one write."""
+        """Return the one write that injects the values of admission into the job and resumes it."""
         pairs = zip(self.places(job), infos, strict=True)
         edits = [edit for place, info in pairs for edit in self._edits_to_inject(place, info)]
         return [Step(operations=(*edits, {"op": "add", "path": pointer(self.shape.suspend), "value": False}))]
 
     def stop(self, job: ExternalJob, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all jobs of a kind stop alike)
-        """Return the patch that suspends the job."""
+        """Return the write that suspends the job."""
         return [Step(patch_at(self.shape.suspend, True))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the patch that removes the injected values from the job's templates; empty if there are none."""
+        """Return the write that removes the injected values from the job's templates; none if there are none."""
         pairs = zip(self.places(job), original, strict=True)
         edits = [edit for place, podset in pairs for edit in _edits(place, restoring(place.template, podset.template))]
         return [Step(operations=tuple(edits))] if edits else []

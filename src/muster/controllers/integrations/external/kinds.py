@@ -15,13 +15,13 @@ from muster.controllers.integrations.external.shape import Shape
 
 
 def kind_of(name: str, plural: str) -> Kind[ExternalJob]:
-    """Return the kind that Kueue calls by this name."""
+    """Return the kind with Kueue's name for it, such as `ray.io/rayjob`. plural: the plural name in API paths."""
     group, version, kind = FRAMEWORKS[name]
     return Kind(group, version, kind, plural, ExternalJob)
 
 
 def _kubeflow(name: str, field: str, *roles: str, controller: str = "kubeflow.org/training-operator") -> Shape:
-    """Return a kind with a `runPolicy` and a map of roles."""
+    """Return the description of a kind of Kubeflow, which has a `runPolicy` and a map of roles."""
     return Shape(
         kind=kind_of(name, f"{name.partition('/')[2]}s"),
         name=name,

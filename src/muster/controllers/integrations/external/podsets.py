@@ -30,12 +30,12 @@ SUBMITTER: Final = "submitter"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One podset of a job.
+    """A podset of a job, with the place of its pod template.
 
-    path: the path of its pod template.
+    path: the path of the template.
     ranked_by: the pod label with the rank.
     groups: if pods form groups with ranks of their own, the pod label with the group's index, and the number of groups.
-    written: whether the job contains the template; otherwise the kind's controller uses a default one, and injected
+    written: whether the job contains the template. Otherwise the kind's controller uses a default one, and injected
     values are written to the path.
     """
 
@@ -59,9 +59,9 @@ PlacesOf = Callable[[ExternalJob], Iterator[Place]]
 
 
 def replica_specs(field: str, *roles: str) -> PlacesOf:
-    """Return the reader of a map of roles in `spec`, as in Kubeflow's kinds.
+    """Return a reader of the podsets in a map of roles in `spec`, as in Kubeflow's kinds.
 
-    `roles` are the first roles, in order.
+    field: the name of the map. roles: the roles that come first, in this order.
     """
 
     def places(job: ExternalJob) -> Iterator[Place]:

@@ -13,17 +13,17 @@ from muster.controllers.integrations.external.standing import EndOf, IsSo
 
 
 class Shape(Struct, frozen=True):
-    """One kind.
+    """The description of one kind of another project, for `ExternalIntegration`.
 
     suspend: the path of the field that suspends a job.
     managed_by: the path of the field that names a job's controller.
     controller: the name of the kind's own controller.
-    places: returns the podsets.
-    end, is_active, is_ready: as in `Integration`.
-    started_at: the path of its start time.
-    priority_class: the path of the field with the PriorityClass, if it is not that of the pods.
+    places: returns the podsets of a job.
+    end, is_active, is_ready: return what the methods of `Integration` with these names return.
+    started_at: the path of the job's start time.
+    priority_class: the path of the field with the PriorityClass, if it is not in the pod templates.
     rules: returns the errors in a job that queues.
-    runs_by_itself: whether the job has pods of its own; a RayJob on an existing cluster does not.
+    runs_by_itself: returns whether the job has pods of its own; a RayJob on an existing cluster has none.
     """
 
     kind: Kind[ExternalJob]

@@ -28,7 +28,7 @@ _JOBSETS: Final = JobSetIntegration()
 
 
 class TrainJobIntegration(ExternalIntegration):
-    """TrainJobs whose runtime is a JobSet; that JobSet has no Workload of its own."""
+    """The integration of TrainJobs whose runtime is a JobSet. The JobSet has no Workload of its own."""
 
     parts = (_JOBSETS,)
     is_told_by_parts = True
@@ -37,25 +37,28 @@ class TrainJobIntegration(ExternalIntegration):
         super().__init__(TRAIN_JOB)
 
     def beside(self, job: ExternalJob, parts: Sequence[Any]) -> ExternalJob:
-        """Return the TrainJob with the JobSet of its name, from which its pods and their state are read."""
+        """Return the TrainJob with the JobSet of the same name attached, from which its pods are read."""
         own = tuple(one for one in parts if one.metadata.name == job.metadata.name)
         return msgspec.structs.replace(job, parts=own)
 
     def podsets(self, job: ExternalJob) -> tuple[PodSet, ...]:
-        """Return the podsets of its JobSet; none before the JobSet exists."""
+        """Return the podsets of the TrainJob's JobSet; none before the JobSet exists."""
         return tuple(podset for part in job.parts for podset in _JOBSETS.podsets(part))
 
     def priority_class(self, job: ExternalJob) -> str:
-        """Return the first class that pods of its JobSet name."""
+        """Return the PriorityClass of the first pods in the TrainJob's JobSet that name one."""
         return next(filter(None, (_JOBSETS.priority_class(part) for part in job.parts)), "")
 
     def lacks_injection(self, job: ExternalJob) -> bool:
-        """Return whether the patch of its admission is missing; false if the definition has no such patches."""
+        """Return whether the TrainJob lacks the patch with which admission injects values.
+
+        Return False if the definition of the kind has no such patches.
+        """
         own = _own_patch(job)
         return not self.is_suspended(job) and own is not None and not list_at(own, *_PATCHES, "replicatedJobs")
 
     def reclaimable(self, job: ExternalJob) -> tuple[ReclaimablePod, ...]:
-        """Return the pods of Jobs that have succeeded."""
+        """Return how many pods belong to Jobs that have succeeded, by podset."""
         done = standing.train_jobs(job, "succeeded")
         sizes = {podset.name: podset.count for podset in self.podsets(job)}
         succeeded_pods = ((role, done.get(role.name, 0)) for part in job.parts for role in part.spec.replicated_jobs)
@@ -66,15 +69,18 @@ class TrainJobIntegration(ExternalIntegration):
         )
 
     def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the writes that patch the runtime and then resume the TrainJob.
+        """Return the writes that first patch the TrainJob's runtime and then resume the TrainJob.
 
-        Its controller accepts the patch only while the TrainJob is suspended.
+        TrainJob's controller accepts the patch only while the TrainJob is suspended.
         """
         patched = [_replicated_job(info) for info in infos]
         return [_step(job, patched), Step(patch_at(self.shape.suspend, False))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
-        """Return the write that removes the patch; the TrainJob's controller then updates the JobSet."""
+        """Return the write that empties the engine's patch of the runtime.
+
+        TrainJob's controller then updates the JobSet.
+        """
         own = _own_patch(job)
         return [_step(job, [])] if own is not None and list_at(own, *_PATCHES, "replicatedJobs") else []
 
@@ -119,7 +125,7 @@ def _patch(replicated_jobs: list[Json]) -> Json:
 
 
 def _step(job: ExternalJob, replicated_jobs: list[Json]) -> Step:
-    """Return the write of the engine's runtime patch, which keeps those of other managers."""
+    """Return the write that replaces the engine's patch of the runtime, and keeps the patches of other managers."""
     patches, own = list_at(job.spec, "runtimePatches"), _patch(replicated_jobs)
     if not patches:
         return Step(operations=({"op": "add", "path": "/spec/runtimePatches", "value": [own]},))

@@ -54,7 +54,7 @@ class JobGangs(OwnedGangs[Job]):
         return pods_at_once(carrier.spec)
 
     def end(self, carrier: Job, started: float) -> End | None:
-        """Return when a Job that started then ends, by its expected duration or its limits; None if it has neither."""
+        """Return when a Job that starts at `started` ends: by its expected duration or its limits, else None."""
         return end_of(carrier.metadata, carrier.spec.active_deadline_seconds, started)
 
     def members(self, carrier: Job, pods: Iterable[Pod]) -> list[Pod]:

@@ -40,7 +40,7 @@ _OWN_LABELS = (LEGACY_JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UI
 
 
 class JobIntegration(Integration[Job]):
-    """Jobs with one podset, `main`."""
+    """The integration of Jobs. A Job has one podset, `main`."""
 
     kind: Kind[Job] = JOB
     name = "batch/job"

@@ -42,8 +42,8 @@ class _Job(Struct):
 class JobSetGangs(GangSource[JobSet]):
     """The gangs of JobSets whose pods have the gang annotation.
 
-    The pods of other JobSets are in the gangs of their Jobs. A JobSet's status has the number of succeeded Jobs, not of
-    pods, so their Jobs are read for that.
+    The pods of other JobSets are in the gangs of their Jobs. The number of succeeded pods is read from the Jobs,
+    because the status of a JobSet counts only Jobs.
     """
 
     kinds: tuple[Kind[Any], ...] = (JOB_SET,)
@@ -51,7 +51,7 @@ class JobSetGangs(GangSource[JobSet]):
     counts_others = True
 
     def key(self, pod: Pod) -> str:
-        """Return `namespace/jobset/uid`."""
+        """Return the key of the pod's gang: `namespace/jobset/uid`; "" if the pod is in no such gang."""
         if pod.metadata.annotations.get(GANG_ANNOTATION) != WHOLE:
             return ""
         owner, labels = controller_of(pod.metadata), pod.metadata.labels
@@ -61,17 +61,17 @@ class JobSetGangs(GangSource[JobSet]):
         return f"{pod.metadata.namespace}/{name}/{uid}" if name and uid else ""
 
     def key_of(self, carrier: JobSet) -> str:
-        """Return `namespace/jobset/uid`."""
+        """Return the key of the JobSet's gang: `namespace/jobset/uid`."""
         return f"{key_of(carrier)}/{meta_of(carrier).uid}"
 
     def members(self, carrier: JobSet, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods of the newest attempt."""
+        """Return the pods of the newest attempt of the JobSet."""
         pods = list(pods)
         newest = _newest_attempt(carrier, pods)
         return [pod for pod in pods if _attempt(pod) >= newest]
 
     def due(self, carrier: JobSet | None, members: Members) -> Due:
-        """Return, for each stage whose Jobs have all their pods, its unbound pods together."""
+        """Return the unbound pods of each stage whose Jobs have all their pods, to be placed together."""
         if carrier is None:
             return Due()
         jobs = _jobs(members, _newest_attempt(carrier, members.unbound))
@@ -87,9 +87,9 @@ class JobSetGangs(GangSource[JobSet]):
 
 
 def _turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> Iterator[Turn]:
-    """Yield the turns of one stage; none if it has nothing to place, or lacks pods.
+    """Yield the turns of one stage; none if no pod is to be placed, or if pods are not created yet.
 
-    The lost pods of a running stage are replaced Job by Job. The next waves of its Jobs do not wait for other pods.
+    Lost pods of a running stage are replaced Job by Job. The next waves of a Job do not wait for other pods.
     """
     known = {role.name: jobs.get(role.name, {}) for role in stage}
     runs = any(job.bound for jobs_of_role in known.values() for job in jobs_of_role.values())
@@ -107,7 +107,7 @@ def _turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[
 
 
 def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> bool:
-    """Return whether all pods exist that should run side by side; those of succeeded Jobs may be deleted."""
+    """Return whether all pods of a role exist that should run at once. Pods of succeeded Jobs may be deleted."""
     if not all(job.is_there(role) for job in jobs.values()):
         return False
     ended = sum(not job.unbound and not job.bound for job in jobs.values())

@@ -26,7 +26,7 @@ from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
 class JobSetIntegration(Integration[JobSet]):
-    """JobSets; the Jobs that they create have no Workload of their own."""
+    """The integration of JobSets. The Jobs that a JobSet creates have no Workload of their own."""
 
     kind: Kind[JobSet] = JOB_SET
     name = "jobset.x-k8s.io/jobset"
@@ -41,7 +41,7 @@ class JobSetIntegration(Integration[JobSet]):
         return managed_by(job) in (names.CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
     def podsets(self, job: JobSet) -> tuple[PodSet, ...]:
-        """Return the podsets of its replicated jobs, in their order and with their names."""
+        """Return a podset for each replicated job of the JobSet, in order and with its name."""
         return tuple(map(_podset, job.spec.replicated_jobs))
 
     def is_suspended(self, job: JobSet) -> bool:

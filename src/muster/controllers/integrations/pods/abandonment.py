@@ -55,7 +55,7 @@ def given_back(status: WorkloadStatus, number: int, timeout: timedelta, now: dat
 
 
 def _goes_on(group: PodGroup) -> bool:
-    """Return whether a pod runs or may start."""
+    """Return whether a pod of the group runs or may still start."""
     return not _SEE.is_suspended(group) or _SEE.is_active(group) or any(map(_is_pending, group.pods))
 
 
@@ -64,7 +64,7 @@ def _is_pending(pod: Pod) -> bool:
 
 
 def _last_end(group: PodGroup) -> datetime:
-    """Return when the last pod ended, as far as its status tells."""
+    """Return when the last pod of the group ended, by the status of the pods."""
     conditions = (find_condition(pod, "ContainersReady") for pod in group.members)
     moments = [one.last_transition_time for one in conditions if one is not None and one.last_transition_time]
     moments += [pod.metadata.deletion_timestamp for pod in group.members if pod.metadata.deletion_timestamp]

@@ -15,7 +15,7 @@ class PodGroupGangs(GangSource[None]):
     counts_others = True
 
     def key(self, pod: Pod) -> str:
-        """Return `namespace/group/pods`."""
+        """Return the key of the pod's gang: `namespace/group/pods`; "" if the pod is in no such group."""
         return f"{pod.metadata.namespace}/{group_name(pod.metadata)}/pods" if _size(pod) else ""
 
     def due(self, carrier: None, members: Members) -> Due:  # noqa: ARG002  (there is none)

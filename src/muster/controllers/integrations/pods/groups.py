@@ -61,7 +61,7 @@ class PodGroup:
 
     @property
     def first(self) -> Pod:
-        """The pod whose metadata stands for the whole group."""
+        """The first pod. Its metadata is used for the whole group."""
         return self.pods[0] if self.pods else self.members[0]
 
     @property
@@ -294,12 +294,15 @@ def _is_fast(pod: Pod) -> bool:
 
 
 def _has_succeeded(pod: Pod) -> bool:
-    """Return whether the pod has succeeded, even if it was being ended meanwhile."""
+    """Return whether the pod has succeeded, even if the engine was ending it at that time."""
     return pod.status.phase == "Succeeded"
 
 
 def _may_run(pod: Pod) -> bool:
-    """Return whether the pod runs, will run, or has succeeded; a pod that was deleted while unbound never runs."""
+    """Return whether the pod runs, may run later, or has succeeded.
+
+    A pod that was deleted before it was bound never runs.
+    """
     if is_finished(pod):
         return _has_succeeded(pod)
     return bool(pod.spec.node_name) or not is_deleting(pod)

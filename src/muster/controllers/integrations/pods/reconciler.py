@@ -260,9 +260,9 @@ class PodReconciler(Reconciler):
         return workload
 
     def _selectors(self, group: PodGroup, workload: Workload) -> dict[str, dict[str, str]]:
-        """Return the topology domains of waiting pods, as node selectors.
+        """Return, by UID, the node selectors that put the waiting pods of a group into their topology domains.
 
-        This controller writes those of gated pods when it opens their gates; the ungater writes the others.
+        The selectors of gated pods are written when this controller opens the gates. The ungater writes the others.
         """
         (only, *_) = workload.spec.pod_sets
         unfinished = [pod for pod in group.pods if not is_finished(pod)]

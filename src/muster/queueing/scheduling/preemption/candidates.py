@@ -69,9 +69,9 @@ class Request(Struct, frozen=True):
     protected: AbstractSet[str] = frozenset()
 
     def limit(self, policy: PreemptionPolicy) -> float:
-        """Return the priority that candidates must be below.
+        """Return the priority below which a workload may be a candidate under the policy.
 
-        LowerOrNewerEqualPriority has a further condition: see `candidates`.
+        Under LowerOrNewerEqualPriority, candidates of equal priority must also be newer; `candidates` checks that.
         """
         limits: dict[PreemptionPolicy, float] = {
             "Never": -inf,
@@ -84,8 +84,10 @@ class Request(Struct, frozen=True):
     def candidates(
         self, queue: Node, policy: PreemptionPolicy, *, evicted: bool, limit: float = inf
     ) -> Iterator[WorkloadInfo]:
-        """Yield the workloads that may be preempted in the ClusterQueue under the policy, in order.
+        """Yield the workloads of the ClusterQueue that may be preempted under the policy, in order.
 
+        evicted: yield those that are evicted already, otherwise the others.
+        limit: the priority that they must be below.
         Among equal priorities, "newer" compares the time that orders the queue, which an eviction moves.
         """
         holders = queue.held.below(min(limit, self.limit(policy)), evicted=evicted)
@@ -110,7 +112,7 @@ class Request(Struct, frozen=True):
         return cohort.borrowers(self.contested)
 
     def order(self, candidate: WorkloadInfo) -> tuple[bool, bool, Rank]:
-        """Return the sort key of candidates: those of other ClusterQueues come before those of the workload's own."""
+        """Return the sort key of a candidate. Candidates of other ClusterQueues come before those of its own."""
         return not candidate.evicted, candidate.queue == self.workload.queue, rank(candidate)
 
 

@@ -47,10 +47,11 @@ _SearchKey = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResour
 
 
 class Preemptor:
-    """The searches for victims for one workload in the present state, each made once and cached.
+    """The searches for victims for one workload in the present state. Each search is made once and cached.
 
     fair: the settings of fair sharing; None: it is off.
-    past, protected: see `Request`.
+    past: the past usage of LocalQueues, which orders candidates.
+    protected: the keys of workloads that may not be preempted for it.
     """
 
     def __init__(
@@ -76,7 +77,8 @@ class Preemptor:
         Workloads that hold contested quota come first. If their nodes do not suit the pods, all workloads that hold
         requested resources, or topology domains, are candidates.
 
-        has_places: see `Request`.
+        has_places: returns whether topology domains have room for the pods in the present state; None: no flavor has a
+        topology.
         """
         contested = frozenset(
             FlavorResource(choice.flavor, resource)

@@ -323,9 +323,9 @@ class _Search:
         return True
 
     def _refuse(self, queue: Node, streams: Mapping[Node, _CandidateStream]) -> None:
-        """Keep the protected candidates beside the own side for the second strategy, if its result may still differ.
+        """Keep protected candidates of other sides for the second strategy, if its result may still differ.
 
-        It differs only if the own side's share shrinks by candidates of the own side that were refused.
+        It differs only if the preemptor's own share shrinks, because candidates of its own side were refused.
         """
         mine, _ = self._find_sides(queue)
         if mine is self._own or mine.parent is None:
