@@ -46,10 +46,10 @@ DEFERRABLE: tuple[Kind[Any], ...] = (JOB, JOB_SET)
 
 
 class DeferralController(Reconciler):
-    """The reconciler of deferred jobs. A key `namespace/name` means the jobs of that name, of each kind.
+    """The reconciler of deferred jobs. A key `namespace/name` stands for all jobs of that name, of each kind.
 
     kinds: the kinds of `DEFERRABLE` that the engine may change.
-    settings: which jobs queue, so that their queue resumes them.
+    settings: say which jobs queue. A queue resumes such a job once its deferral ends.
     """
 
     name = "deferral-controller"
@@ -134,11 +134,11 @@ class DeferralController(Reconciler):
         return decide(deferral, met, standings, circle, created=created, now=now)
 
     def _find_standing(self, key: str) -> Standing:
-        return _judge(job for informer in self._informers.values() if (job := informer.get(key)) is not None)
+        return _find_state(job for informer in self._informers.values() if (job := informer.get(key)) is not None)
 
     async def _ask_for_standing(self, name: str, namespace: str) -> Standing:
         jobs = [await self._client.find(kind, name, namespace) for kind in self._informers]
-        return _judge(job for job in jobs if job is not None)
+        return _find_state(job for job in jobs if job is not None)
 
     def _list_older_waiting(self, key: str, created: datetime) -> Iterator[str]:
         """Yield the names of the jobs that depend on the job `key` and were created no later than `created`."""
@@ -172,7 +172,7 @@ class DeferralController(Reconciler):
             await self._client.patch_object(JOB, job, patch, type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
-def _judge(jobs: Iterable[Job | JobSet]) -> Standing:
+def _find_state(jobs: Iterable[Job | JobSet]) -> Standing:
     """Return the state of the jobs with one name. Usually there is one; the first one counts."""
     job = next(iter(jobs), None)
     if job is None:

@@ -110,7 +110,7 @@ class Interruption(Struct, frozen=True):
 
 
 def interruption_of(pod: Pod) -> Interruption | None:
-    """Return how the platform ended a pod; None if the pod runs, has succeeded, or failed by itself."""
+    """Return how the platform ended a pod. Return None for a pod that runs, has succeeded, or failed by itself."""
     if pod.status.phase == "Succeeded" or not (pod.status.phase == "Failed" or is_deleting(pod)):
         return None
     if ended_with_cluster(pod):

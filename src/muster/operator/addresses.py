@@ -8,7 +8,10 @@ class BadAddressError(ValueError):
 
 
 def address(text: str) -> tuple[str, int]:
-    """Return the host ("" for all) and port of `:8081`, `127.0.0.1:8081` or `[::1]:8081`. Raises `BadAddressError`."""
+    """Parse a listen address: `:8081`, `127.0.0.1:8081` or `[::1]:8081`. Raises `BadAddressError`.
+
+    Return the host ("" for all) and the port.
+    """
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise BadAddressError(f"{text!r} is no address to serve at, such as :8081 or 127.0.0.1:8081")

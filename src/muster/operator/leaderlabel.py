@@ -66,7 +66,7 @@ class LeaderLabel:
                 self._changed.set()
 
     async def stop(self) -> None:
-        """Ask `run` to end soon."""
+        """End `run` soon."""
         self._stopping.set()
         self._changed.set()
 

@@ -89,7 +89,7 @@ def _question(access: Access, version: str) -> SubjectAccessReviewSpec:
 
 
 class VisibilityServer:
-    """The visibility API for authenticated users."""
+    """The handler of requests to the visibility API, for authenticated users."""
 
     def __init__(self, pending: PendingWorkloads, authorize: Authorizer) -> None:
         self._registry = Registry(VISIBILITY)

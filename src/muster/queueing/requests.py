@@ -38,7 +38,7 @@ class ResourceRules(Struct, frozen=True):
 
     @classmethod
     def of(cls, resources: Resources) -> Self:
-        """Return the rules of a Configuration. Raises `QuantityError`."""
+        """Convert the rules of a Configuration. Raises `QuantityError`."""
         transformations = {
             rule.input: Transformation(
                 {resource: parse(quantity) for resource, quantity in rule.outputs.items()},

@@ -109,7 +109,7 @@ def due(held: Held, names: Iterable[str], now: datetime) -> Due:
         held.signer is None or not _begun(held.signer.certificate, now) or renewal_of(held.signer.certificate) <= now
     )
     server = held.server
-    if server is None or not _serves(server.certificate, held.authorities, names, now):
+    if server is None or not _is_accepted(server.certificate, held.authorities, names, now):
         return Due(authority, server=True)
     if authority or held.signer is None or now < _settled_at(held.signer.certificate):
         return Due(authority)  # the serving certificate is valid, and not every server knows the newest authority
@@ -157,7 +157,7 @@ def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
     return _begun(certificate, now) and now < certificate.not_valid_after_utc
 
 
-def _serves(
+def _is_accepted(
     certificate: x509.Certificate, authorities: Iterable[x509.Certificate], names: Iterable[str], now: datetime
 ) -> bool:
     """Return whether clients accept the certificate now for all of these host names.

@@ -84,7 +84,7 @@ class Certificates:
             await first(self._changed.wait(), self._clock.sleep(wait))
 
     async def stop(self) -> None:
-        """Ask `run` to end soon."""
+        """End `run` soon."""
         self._stopping = True
         self._changed.set()
 

@@ -71,7 +71,7 @@ class CronJobController(Reconciler):
         is_news = self._latest.is_news(key, new)
         if old is None or new is None:
             self._changed.pop(key, None)
-        elif _when(old) != _when(new):
+        elif _schedule_of(old) != _schedule_of(new):
             self._changed[key] = self._clock.now()
         if is_news:
             self._controller.queue.add(key)
@@ -142,13 +142,13 @@ class CronJobController(Reconciler):
             self._latest.wrote(await self._writer.store(cron_job, status))
 
 
-def _when(cron_job: CronJob) -> tuple[str, str | None]:
+def _schedule_of(cron_job: CronJob) -> tuple[str, str | None]:
     """Return the fields of a CronJob that define when it starts Jobs."""
     return cron_job.spec.schedule, cron_job.spec.time_zone
 
 
 def _uid_of_cron_job(job: Job) -> tuple[str, ...]:
-    """Return a Job's values in the index `_BY_CRON_JOB`."""
+    """Return the key of a Job in the index `_BY_CRON_JOB`: the CronJob that controls it. Nothing for other Jobs."""
     owner = controller_of(job.metadata)
     is_owned = owner is not None and CRON_JOB.is_of(owner)
     return (owner_key(job.metadata.namespace, owner.uid),) if owner is not None and is_owned else ()

@@ -118,14 +118,14 @@ class Sizes:
         Raises `ApiError` (Conflict) if a Job has changed meanwhile.
         """
         jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}
-        views = [self._view(key, job, gangs[key], capacity, asking) for key, job in jobs.items()]
+        views = [self._describe_job(key, job, gangs[key], capacity, asking) for key, job in jobs.items()]
         elastic = [view for view in views if view is not None]
         refused = False
         for change in resize(capacity, leaving, waiting, elastic, grow=grow):
             refused |= not await self._write(jobs[change.key], change)
         return refused
 
-    def _view(self, key: str, job: Job, gang: Gang, capacity: Capacity, asking: Asking) -> Elastic | None:
+    def _describe_job(self, key: str, job: Job, gang: Gang, capacity: Capacity, asking: Asking) -> Elastic | None:
         """Return the input of the decision about a Job; None if this controller may not resize it."""
         if self._refused.get(key) == job.metadata.generation:
             return None

@@ -97,7 +97,7 @@ class ElasticQuota(Reconciler):
             self._waited_in_vain.discard(decision.workload.key)
             return False
         holders = [self._cache.tree.holder(victim.workload.key) for victim in decision.victims]
-        return all(one is not None and not one.evicted for one in holders) and bool(self._sizes(decision.workload))
+        return all(one is not None and not one.evicted for one in holders) and bool(self._find_sizes(decision.workload))
 
     def _usage_changed(self, cluster_queue: str, local_queue: str) -> None:  # noqa: ARG002  (a listener's)
         """Queue a pass over the caps, because there may be more quota for the capped Jobs."""
@@ -109,8 +109,8 @@ class ElasticQuota(Reconciler):
         self._cache.settle_quotas()
         if key == _CAPS:
             await self._raise_caps()
-        elif (growth := self._waiting(key)) is not None and growth.growth_of:
-            await self._withdraw(growth)
+        elif (growth := self._find_pending(key)) is not None and growth.growth_of:
+            await self._shrink_to_quota(growth)
         else:
             await self._make_room(key)
         return None
@@ -120,8 +120,8 @@ class ElasticQuota(Reconciler):
     async def _make_room(self, key: str) -> None:
         """Shrink Jobs so that the pending workload with this key can start. Its own Job may be one of them."""
         cache, instead = self._cache, key in self._waiting_for_shrinks
-        waiting = self._waiting(key, instead=instead)
-        sizes = self._sizes(waiting) if waiting is not None else {}
+        waiting = self._find_pending(key, instead=instead)
+        sizes = self._find_sizes(waiting) if waiting is not None else {}
         helped = False
         for resized, size in sizes.items():
             why = f"quota for {size} is free" if resized == key else f"to make room for {key}"
@@ -132,7 +132,7 @@ class ElasticQuota(Reconciler):
             cache.queues.retry(waiting.queue)
             cache.notifier.wake()
 
-    def _waiting(self, key: str, *, instead: bool = False) -> Claim | None:
+    def _find_pending(self, key: str, *, instead: bool = False) -> Claim | None:
         """Return the pending workload with this key, if it waits because quota is short; otherwise None.
 
         instead: also return a workload that waits for any other reason, such as evictions.
@@ -143,14 +143,18 @@ class ElasticQuota(Reconciler):
             return None
         return position.workload if note.reason in _SHORT or instead else None
 
-    def _sizes(self, waiting: Claim) -> Mapping[str, int]:
+    def _find_sizes(self, waiting: Claim) -> Mapping[str, int]:
         """Return smaller sizes of elastic workloads with which the pending one fits."""
         obj = self._workloads.get(waiting.key)
         job = self._job_of(obj) if obj is not None else None
         least = self._find_least(job) if job is not None else None
         if job is not None and self._is_refused(job):
             least = None
-        holders = [one for workload in self._workloads.by(_ELASTIC, "") if (one := self._view(workload)) is not None]
+        holders = [
+            one
+            for workload in self._workloads.by(_ELASTIC, "")
+            if (one := self._describe_workload(workload)) is not None
+        ]
         return smaller(self._cache.tree, waiting, least, holders, self._fits)
 
     def _fits(self, claim: Claim) -> bool:
@@ -159,7 +163,7 @@ class ElasticQuota(Reconciler):
 
     # Limiting growth to quota.
 
-    async def _withdraw(self, growth: Claim) -> None:
+    async def _shrink_to_quota(self, growth: Claim) -> None:
         """Shrink a running Job that was grown beyond its quota to the size for which there is quota.
 
         growth: the pending workload that asks for the additional pods.
@@ -198,7 +202,7 @@ class ElasticQuota(Reconciler):
         bounds, size = elastic_bounds(job), _count_granted(workload)
         if bounds is None or not size or (job.spec.completions or 0) > size:  # its pending request is decided first
             return
-        allowed = size + self._room(claim, workload, bounds.most - size)
+        allowed = size + self._count_affordable_pods(claim, workload, bounds.most - size)
         if allowed <= cap:
             return
         annotations = {CAP_ANNOTATION: str(allowed) if allowed < bounds.most else None}
@@ -209,7 +213,7 @@ class ElasticQuota(Reconciler):
                 raise
             self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Still capped at {cap}: {error}")
 
-    def _room(self, claim: Claim, workload: Workload, most: int) -> int:
+    def _count_affordable_pods(self, claim: Claim, workload: Workload, most: int) -> int:
         """Return how many more pods of a running workload there is quota for."""
         admission = workload.status.admission
         if most <= 0 or admission is None or len(claim.podsets) != 1:
@@ -226,7 +230,7 @@ class ElasticQuota(Reconciler):
 
     # Jobs and their Workloads.
 
-    def _view(self, workload: Workload) -> Elastic | None:
+    def _describe_workload(self, workload: Workload) -> Elastic | None:
         """Return a workload with quota as input for `sizing`; None if the workload must not shrink."""
         claim, job = self._cache.tree.holder(key_of(workload)), self._job_of(workload)
         admission = workload.status.admission

@@ -101,7 +101,7 @@ class Integration(Observable[T], Protocol[T]):
         ...
 
     def is_managed(self, job: T) -> bool:
-        """Return whether the engine may start and stop the job: not if it names another controller."""
+        """Return whether the engine may start and stop the job. It may not if the job names another controller."""
         ...
 
     def start(self, job: T, infos: Sequence[PodSetInfo]) -> Sequence[Step]:

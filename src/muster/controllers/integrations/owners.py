@@ -40,7 +40,7 @@ class Owners:
 
     def workloads_of(self, kind: Kind[Any], namespace: str, name: str) -> list[Workload]:
         """Return the Workloads that the job of this kind and name owns, the oldest first. The job may be deleted."""
-        workloads = self.workloads.by(_BY_OWNER, _tie(kind.api_version, kind.kind, namespace, name))
+        workloads = self.workloads.by(_BY_OWNER, _make_tie(kind.api_version, kind.kind, namespace, name))
         return sorted(workloads, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 
     def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
@@ -62,7 +62,7 @@ class Owners:
 
     def may_run(self, ancestor: OwnerReference, namespace: str) -> bool:
         """Return whether an owner's Workload is admitted and not finished. ancestor: the topmost job that queues."""
-        tie = _tie(ancestor.api_version, ancestor.kind, namespace, ancestor.name)
+        tie = _make_tie(ancestor.api_version, ancestor.kind, namespace, ancestor.name)
         return any(
             is_true(workload.status.conditions, ADMITTED) and not is_true(workload.status.conditions, FINISHED)
             for workload in self.workloads.by(_BY_OWNER, tie)
@@ -82,10 +82,10 @@ class Owners:
 
 def _owner(workload: Workload) -> Iterable[str]:
     owner = controller_of(workload.metadata)
-    return () if owner is None else (_tie(owner.api_version, owner.kind, workload.metadata.namespace, owner.name),)
+    return () if owner is None else (_make_tie(owner.api_version, owner.kind, workload.metadata.namespace, owner.name),)
 
 
-def _tie(api_version: str, kind: str, namespace: str, name: str) -> str:
+def _make_tie(api_version: str, kind: str, namespace: str, name: str) -> str:
     """Return a key that identifies an object in every version of its API.
 
     The key contains the API group, because several groups have a kind Job.

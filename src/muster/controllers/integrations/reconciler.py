@@ -208,7 +208,7 @@ class JobReconciler(Reconciler, Generic[T]):
             if not mine:
                 return None
             # The job can still end or be evicted: its Workload has the podsets with which it was started.
-            is_readable, facts = False, self._observer.facts(job, list_granted_podsets(_holder(mine)))
+            is_readable, facts = False, self._observer.facts(job, list_granted_podsets(_find_holder(mine)))
         if not facts.podsets and facts.end is None and self._integration.is_told_by_parts:
             return None  # its controller has not created its parts yet
         facts = replace(facts, composed=bool(self._parts))
@@ -299,7 +299,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return await self._client.patch_object(self._kind, job, step.patch, subresource=step.subresource)
 
 
-def _holder(workloads: Sequence[Workload]) -> Workload:
+def _find_holder(workloads: Sequence[Workload]) -> Workload:
     """Return the youngest Workload that holds quota; if none holds quota, the first."""
     return next((one for one in reversed(workloads) if is_true(one.status.conditions, QUOTA_RESERVED)), workloads[0])
 

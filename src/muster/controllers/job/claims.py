@@ -24,7 +24,7 @@ MANUAL = "job-manual-selector"  # Jobs with a selector set by the user, by names
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:
-    """Return a pod's values in the index BY_CONTROLLER: the key of its Job, if a Job controls it."""
+    """Return the key of a pod in the index BY_CONTROLLER: the Job that controls it. Nothing for other pods."""
     owner = job_reference(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner else ()
 
@@ -47,7 +47,10 @@ def manual(job: Job) -> tuple[str, ...]:
 
 
 def matcher(job: Job) -> LabelMatcher | None:
-    """Return the Job's selector; None if it has none or an invalid one, so that no pod is adopted or released."""
+    """Return the selector of the Job; None if it has none or an invalid one.
+
+    Without a selector, no pod is adopted or released.
+    """
     try:
         return label_matcher(job.spec.selector) if job.spec.selector is not None else None
     except SelectorError:

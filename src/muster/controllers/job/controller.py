@@ -114,7 +114,7 @@ class JobController(Reconciler):
             self._metrics.managed_elsewhere(managed_by(job))
         if new is None or finish(new) is not None:
             self._orphans.job_ended(job, deleted=new is None)
-        if old is None or new is None or _wish(old) != _wish(new):
+        if old is None or new is None or _spec_version(old) != _spec_version(new):
             self._controller.queue.add(key)
             return
         memory = self._memory_of(key, job.metadata.uid)
@@ -285,7 +285,7 @@ class JobController(Reconciler):
         return report.outcome, report.errors
 
 
-def _wish(job: Job) -> tuple[int, bool]:
+def _spec_version(job: Job) -> tuple[int, bool]:
     """Return a value that changes when a user changes the Job's spec or deletes it."""
     return job.metadata.generation, job.metadata.deletion_timestamp is None
 

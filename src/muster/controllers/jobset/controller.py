@@ -353,10 +353,10 @@ def _gathering(memory: _Memory) -> float:
 
 
 def _only_counts_differ(old: JobSet, new: JobSet) -> bool:
-    return _wish(old) == _wish(new) and without_counts(old.status) == without_counts(new.status)
+    return _spec_version(old) == _spec_version(new) and without_counts(old.status) == without_counts(new.status)
 
 
-def _wish(jobset: JobSet) -> tuple[object, ...]:
+def _spec_version(jobset: JobSet) -> tuple[object, ...]:
     """Return a value that changes when a user changes the JobSet."""
     meta = jobset.metadata
     return meta.generation, meta.deletion_timestamp is None, meta.annotations

@@ -66,7 +66,7 @@ class Starting:
         manager.informer(POD).on_change(self._pod_changed)
 
     def standing(self, jobset: JobSet) -> GroupStanding:
-        """Return the observed state of the present epoch."""
+        """Return the observed state of the JobSet's group in its present epoch: which pods have started."""
         meta = jobset.metadata
         group = self._groups.get((meta.namespace, meta.uid, epoch_of(jobset)))
         started_indexes = {job: frozenset(indexes) for job, indexes in group.jobs.items()} if group is not None else {}

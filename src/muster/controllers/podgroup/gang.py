@@ -88,7 +88,7 @@ class PodGroups(GangSource[Any]):
             return Due(lacking=reference.problem)
         if carrier is None:
             return Due(lacking=f'PodGroup "{reference.name}" not found')
-        return _due(read(carrier), members, started=_has_started(meta_of(carrier), members))
+        return _find_due(read(carrier), members, started=_has_started(meta_of(carrier), members))
 
 
 def _has_started(carrier: ObjectMeta, members: Members) -> bool:
@@ -96,7 +96,7 @@ def _has_started(carrier: ObjectMeta, members: Members) -> bool:
     return held_members(carrier) is not None and not find_unfinished_start(carrier, members.bound, members.unbound)
 
 
-def _due(group: PodGroup, members: Members, *, started: bool) -> Due:
+def _find_due(group: PodGroup, members: Members, *, started: bool) -> Due:
     """Return the turns of a group to place now.
 
     started: whether the whole group ran before, so that replacements are placed as soon as they are created.
@@ -122,13 +122,13 @@ def _due(group: PodGroup, members: Members, *, started: bool) -> Due:
         if lacking:
             quorums.append(_quorum(of_task.unbound, lacking))
     if runs:
-        return _joining(group, members, quorums)
+        return _find_joining(group, members, quorums)
     if not quorums:
         return one_by_one(members.unbound, surplus=bool(group.min_members), topology=_topology(group))
     return Due((Turn(tuple(by_age(members.unbound)), tuple(quorums), _topology(group)),))
 
 
-def _joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> Due:
+def _find_joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> Due:
     """Return the turns for pods that join a running group: the needed pods together, then the others."""
     pods, topology = by_age(members.unbound), _topology(group)
     needed = fewest([pod.metadata.uid for pod in pods], quorums)

@@ -138,13 +138,13 @@ class VolcanoJobController(Reconciler):
 
 
 def _uid_of_job(pod: Pod) -> tuple[str, ...]:
-    """Return a pod's values in the index `_BY_JOB`."""
+    """Return the key of a pod in the index `_BY_JOB`: the Job of Volcano's that controls it. Nothing for other pods."""
     owner = _job_of(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner is not None else ()
 
 
 def _job_of(pod: Pod) -> OwnerReference | None:
-    """Return the pod's controller, if it is a Job of Volcano's."""
+    """Return the owner reference of the Job of Volcano's that controls the pod; None if no such Job does."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and VOLCANO_JOB.is_of(owner) else None
 

@@ -310,7 +310,12 @@ class _Reprieve:
         *,
         by_room: bool,
     ) -> None:
-        """Start from a placement. `away`: the pods treated as gone. `by_room`: only room matters to the gang."""
+        """Start from a placement of the gang without any of the candidates.
+
+        taken: the room that is taken by others.
+        away: the pods that are treated as gone.
+        by_room: whether only free room matters to the gang, and not which pods run where.
+        """
         self.kept: set[_Bundle] = set()
         self._away = away
         self._by_room = by_room

@@ -175,7 +175,7 @@ class _Decision(Struct, frozen=True):
         return self.tally.succeeded >= self.terms.completions
 
     def _write_end(self, status: JobStatus, verdict: Verdict, *, last: bool) -> tuple[JobStatus, tuple[Note, ...]]:
-        """Return the status with the interim condition, and with the terminal one if `last`."""
+        """Return the status with the interim condition of the verdict; if `last`, also with the terminal condition."""
         uncounted = status.uncounted_terminated_pods
         new_conditions = status.conditions
         if not is_true(new_conditions, verdict.interim):

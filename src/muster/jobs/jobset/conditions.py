@@ -67,20 +67,20 @@ class Record(Struct, frozen=True):
         return record.not_restarting("JobSetFailed", "jobset failed").ended(names.FAILED)
 
     def suspended(self) -> Self:
-        """Return the record with the condition that the JobSet is suspended."""
+        """Return the record with the condition Suspended set to True, and Restarting set to False if it is there."""
         message = "jobset is suspended"
         return self.set(names.SUSPENDED, "SuspendedJobs", message).not_restarting("JobSetSuspended", message)
 
     def resumed(self) -> Self:
-        """Return the record with the condition that the JobSet is resumed."""
+        """Return the record with the condition Suspended set to False."""
         return self.set(names.SUSPENDED, "ResumeJobs", "jobset is resumed", true=False)
 
     def all_ready(self) -> Self:
-        """Return the record with the condition that all Jobs are ready or have succeeded."""
+        """Return the record with the condition Restarting set to False, because all Jobs are ready or succeeded."""
         return self.not_restarting("JobsReady", "all jobs are ready")
 
     def restarting(self, reason: str, message: str) -> Self:
-        """Return the record with the condition that says all child Jobs are being recreated."""
+        """Return the record with the condition that says that all child Jobs are being recreated."""
         return self.set(names.RESTARTING, reason, message, warns=True)
 
     def interrupted(self, message: str, *, by_suspension: bool = False) -> Self:
@@ -93,17 +93,20 @@ class Record(Struct, frozen=True):
         return self.set(names.RESTARTING, reason, message, true=False)
 
     def starting_in_order(self) -> Self:
-        """Return the record with the condition that roles start in order, and some have not started yet."""
+        """Return the record with the condition that says that roles start in order, and some have not started yet."""
         message = "in order startup policy is in progress"
         return self.set(names.STARTUP_IN_PROGRESS, "InOrderStartupPolicyInProgress", message)
 
     def started_in_order(self) -> Self:
-        """Return the record with the condition that all roles have started in order."""
+        """Return the record with the condition that says that all roles have started in order."""
         message = "in order startup policy has completed"
         return self.set(names.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", message)
 
     def starting(self, plan: StartPlan) -> Self:
-        """Return the record with the condition of the group's start, which is added even as False."""
+        """Return the record with the plan for the group's start: its condition, its status and its events.
+
+        The condition is added even if it is False.
+        """
         status, new = self.status, plan.condition
         if new is not None:
             conditions = tuple(new if each.type == new.type else each for each in status.conditions)

@@ -148,7 +148,7 @@ def meets(rule: FailurePolicyRule, member: Member) -> bool:
 
 
 def first(failed: Sequence[Member]) -> Member:
-    """Return the Job that failed first."""
+    """Return the Job that failed before all others."""
     return min(failed, key=_find_failure_time)
 
 

@@ -20,9 +20,9 @@ class Startup(Struct, frozen=True):
 
 
 def startup(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
-    """Return which roles may start now.
+    """Return which roles may start now, by the counts in the status.
 
-    A suspended JobSet gets all its Jobs except those that depend on others.
+    records: the counts of each role's Jobs. A suspended JobSet gets all its Jobs except those that depend on others.
     """
     by_name = {record.name: record for record in records}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}

@@ -119,7 +119,10 @@ def _find_reclaim_limits(node: Node, waiting: WorkloadInfo) -> _ReclaimLimits:
 def _shrink(
     tree: Tree, waiting: WorkloadInfo, candidates: Sequence[Elastic], fits: Callable[[WorkloadInfo], bool]
 ) -> Mapping[str, int]:
-    """Shrink candidates until the waiting workload fits; then grow the most important ones back as far as possible."""
+    """Shrink candidates until the waiting workload fits; then grow them back as far as possible.
+
+    The candidates of the highest priority grow back first. Return the new sizes.
+    """
     reclaim = _find_reclaim_limits(tree.queues[waiting.queue], waiting)
     sizes: dict[str, int] = {}
     least: dict[str, int] = {}

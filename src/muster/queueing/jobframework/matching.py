@@ -36,7 +36,10 @@ def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
 
 
 def fits(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether the Workload has the job's podsets and execution time limit; an elastic job fits in any size."""
+    """Return whether the Workload has the podsets and the execution time limit of the job.
+
+    The sizes of an elastic job may differ.
+    """
     spec, reserved = workload.spec, workload.status.admission
     if spec.maximum_execution_time_seconds != job.maximum_execution_time_seconds:
         return False

@@ -73,9 +73,9 @@ class Queues:
     # Changes in the cluster.
 
     def set_queue(self, spec: QueueSpec, *, active: bool = True) -> None:
-        """Add or change a ClusterQueue. The caller calls `flush` to wake the workloads that this could help.
+        """Add or change a ClusterQueue. Then the caller must call `flush` to wake the workloads that this could help.
 
-        active: whether the queue can admit at all (its flavors and checks exist); a stopped one cannot either.
+        active: whether the queue can admit workloads: it is not stopped, and its flavors and checks exist.
         """
         pending = self._ensure_queue(spec.name)
         same = pending.spec is not None and replace(pending.spec, stop=spec.stop) == spec

@@ -399,7 +399,10 @@ class Tree:
             self._attach(self.cohorts[name], parent)
 
     def _update_ancestors(self, node: Node, before: _Share) -> None:
-        """Update the ancestors of a node that counted as `before`, without visiting its siblings."""
+        """Update the ancestors of a node whose part changed, without visiting its siblings.
+
+        before: the part of the node that its parent counted so far.
+        """
         while (parent := node.parent) is not None:
             counted, after = _share_of(parent), _share_of(node)
             if before.lent.keys() <= after.lent.keys():

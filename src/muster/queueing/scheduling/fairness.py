@@ -101,7 +101,7 @@ class Shares:
         self._lendable: dict[tuple[Node, str], int] = {}
 
     def of(self, node: Node) -> Share:
-        """Return the share of the node."""
+        """Return the share of the node, from the cache if it is there."""
         cached = self._known.get(node)
         if cached is None:
             cached = self._known[node] = self.now(node)
@@ -148,9 +148,9 @@ class Shares:
 
 
 class Contender(Struct, frozen=True, eq=False):
-    """The head of a ClusterQueue, with the usage that it would have.
+    """The head of a ClusterQueue in the tournament, with the usage that it would have.
 
-    preemptor: whether it waits for its victims to leave.
+    preemptor: whether the head waits for its victims to terminate.
     """
 
     queue: Node

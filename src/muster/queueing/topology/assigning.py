@@ -31,9 +31,9 @@ ANYWHERE = TopologyRequest("unconstrained")
 def placed(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> Assignment:
-    """Return the assignment with topology domains for its pods, or with the mode in which it might get them.
+    """Return the assignment with topology domains for its pods.
 
-    The ledger is unchanged.
+    If domains have no room, the mode says whether preemption could make room. The ledger is unchanged.
     """
     if not needs_places(assignment, flavors):
         return assignment

@@ -62,10 +62,10 @@ _GONE_FLAVOR: Final = 'flavor "{}" no longer in ClusterQueue'
 
 
 class Change(Struct, frozen=True):
-    """A change to write to one Workload.
+    """A change to write to one Workload: to its spec, its status or its annotations.
 
     annotations: annotations to set, or (None) to remove.
-    why: the reason, for messages, if the Workload is activated or deactivated.
+    why: the reason for messages, if the change activates or deactivates the Workload.
     """
 
     workload: Workload

@@ -105,11 +105,11 @@ class QueueingContext(Struct, frozen=True):
 class LifecyclePlan(Struct, frozen=True):
     """The writes for a workload, in this order.
 
-    status: the status to write, if it differs.
-    deactivate: set spec.active to false.
-    finalize: remove our finalizer.
-    delete: delete the workload, because the time to keep it is over.
-    notes: events, recorded after the other writes.
+    status: the status to write if it differs from the stored one.
+    deactivate: whether to set spec.active to false.
+    finalize: whether to remove our finalizer.
+    delete: whether to delete the workload, because the time to keep it is over.
+    notes: the events to record after the other writes.
     wake_at: when to decide again even if nothing changes.
     """
 

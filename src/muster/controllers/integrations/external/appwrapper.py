@@ -67,7 +67,7 @@ class AppWrapperIntegration(ExternalIntegration):
         """Return the one write that resumes the AppWrapper and stores the injected values beside each object in it."""
         beside: dict[int, list[Json]] = {}
         for place, info in zip(self.places(job), infos, strict=True):
-            beside.setdefault(_component_of(place), []).append(_info(info))
+            beside.setdefault(_component_of(place), []).append(_format_info(info))
         edits = [
             {"op": "add", "path": pointer(("spec", "components", number, "podSetInfos")), "value": value}
             for number, value in beside.items()
@@ -130,7 +130,7 @@ def _read_declared(component: Any, at: Path) -> list[_Part]:
     podsets = []
     for number, one in enumerate(list_at(component, "podSets")):
         count = count_at(one, "replicas")
-        podsets.append(_Part(_steps(text_at(one, "path"), (*at, "podSets", number, "path")), count, _ranks(one)))
+        podsets.append(_Part(_parse_path(text_at(one, "path"), (*at, "podSets", number, "path")), count, _ranks(one)))
     return podsets
 
 
@@ -138,7 +138,7 @@ def _ranks(declared: Any) -> str | None:
     return text_at(declared, "annotations", _INDEX_LABEL) or None
 
 
-def _steps(text: str, at: Path) -> Path:
+def _parse_path(text: str, at: Path) -> Path:
     """Parse a path such as `template.spec.template`. Raises `UnreadableJobError`."""
     rest = text.removeprefix("template")
     steps = [int(index) if index else key for key, index in _STEP.findall(rest)]
@@ -232,7 +232,7 @@ def _with_info(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
     return msgspec.structs.replace(template, metadata=metadata)
 
 
-def _info(info: PodSetInfo) -> Json:
+def _format_info(info: PodSetInfo) -> Json:
     """Return the injected values in the form of an AppWrapper."""
     injected: Json = {
         "labels": dict(info.labels),

@@ -64,7 +64,7 @@ class JobIntegration(Integration[Job]):
                 name=MAIN_POD_SET,
                 template=template,
                 count=pods_at_once(job.spec),
-                min_count=_least(job),
+                min_count=_find_minimum(job),
                 topology_request=request,
             ),
         )
@@ -141,7 +141,7 @@ class JobIntegration(Integration[Job]):
         return admission.rules(job, old)
 
     def changes(self, new: Job, old: Job) -> Errors:
-        """Return the forbidden changes under partial admission."""
+        """Return the changes that partial admission forbids while the Job runs."""
         return admission.changes(new, old)
 
 
@@ -155,7 +155,7 @@ def _may_have_begun(job: Job) -> bool:
     return changed or job.status.start_time is not None
 
 
-def _least(job: Job) -> int | None:
+def _find_minimum(job: Job) -> int | None:
     """Return the minimum number of pods with which the Job starts (partial admission); None without a minimum.
 
     An elastic Job has None, because it is resized in another way.
@@ -170,6 +170,6 @@ def _least(job: Job) -> int | None:
 
 def _make_size_patch(job: Job, count: int) -> dict[str, Any]:
     """Return the patch that gives a Job with partial admission this size; empty for other Jobs."""
-    if _least(job) is None or count == pods_at_once(job.spec):
+    if _find_minimum(job) is None or count == pods_at_once(job.spec):
         return {}
     return {"parallelism": count} | ({"completions": count} if admission.is_together(job) else {})

@@ -74,19 +74,19 @@ class JobSetGangs(GangSource[JobSet]):
         """Return the unbound pods of each stage whose Jobs have all their pods, to be placed together."""
         if carrier is None:
             return Due()
-        jobs = _jobs(members, _newest_attempt(carrier, members.unbound))
+        jobs = _collect_jobs(members, _newest_attempt(carrier, members.unbound))
         turns: list[Turn] = []
         seen: set[str] = set()
         for role, stage in stages(carrier).items():
             if role not in seen:
                 seen.update(one.name for one in stage)
-                turns += _turns(carrier, stage, jobs)
+                turns += _list_turns(carrier, stage, jobs)
         turns.sort(key=lambda turn: not turn.repairs)  # before a next wave of an earlier stage
         strangers = [pod for pod in members.unbound if _role(pod) not in seen]
         return Due((*turns, *one_by_one(strangers).turns))
 
 
-def _turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> Iterator[Turn]:
+def _list_turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> Iterator[Turn]:
     """Yield the turns of one stage; none if no pod is to be placed, or if pods are not created yet.
 
     Lost pods of a running stage are replaced Job by Job. The next waves of a Job do not wait for other pods.
@@ -111,10 +111,10 @@ def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> 
     if not all(job.is_there(role) for job in jobs.values()):
         return False
     ended = sum(not job.unbound and not job.bound for job in jobs.values())
-    return role.replicas - len(jobs) <= max(0, _succeeded(jobset, role) - ended) or not pods_of_job(role)
+    return role.replicas - len(jobs) <= max(0, _count_succeeded(jobset, role) - ended) or not pods_of_job(role)
 
 
-def _succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
+def _count_succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
     """Return how many Jobs of the role have succeeded; 0 during a restart.
 
     During a restart the status may count Jobs from before it.
@@ -125,7 +125,7 @@ def _succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
     return next((record.succeeded for record in status.replicated_jobs_status if record.name == role.name), 0)
 
 
-def _jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
+def _collect_jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
     """Return the Jobs with pods of this attempt that are not being deleted, by role and Job index."""
     jobs_by_role: dict[str, dict[str, _Job]] = {}
     done = {job.metadata.uid: job.status.succeeded + len(failed_indexes(job)) for job in members.jobs}

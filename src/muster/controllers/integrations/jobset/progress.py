@@ -35,14 +35,14 @@ def reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
         return ()
     records = {record.name: record for record in jobset.status.replicated_jobs_status}
     pods = (
-        ReclaimablePod(name=role.name, count=_done(role, records[role.name]) * pods_of_job(role))
+        ReclaimablePod(name=role.name, count=_count_done(role, records[role.name]) * pods_of_job(role))
         for role in jobset.spec.replicated_jobs
         if role.name in records
     )
     return tuple(one for one in pods if one.count)
 
 
-def _done(role: ReplicatedJob, record: ReplicatedJobStatus) -> int:
+def _count_done(role: ReplicatedJob, record: ReplicatedJobStatus) -> int:
     """Return how many Jobs have succeeded; right after a scale-down, the status may still count deleted ones."""
     return max(0, min(record.succeeded, role.replicas - record.active)) if record.succeeded <= role.replicas else 0
 

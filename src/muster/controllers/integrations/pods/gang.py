@@ -16,18 +16,18 @@ class PodGroupGangs(GangSource[None]):
 
     def key(self, pod: Pod) -> str:
         """Return the key of the pod's gang: `namespace/group/pods`; "" if the pod is in no such group."""
-        return f"{pod.metadata.namespace}/{group_name(pod.metadata)}/pods" if _size(pod) else ""
+        return f"{pod.metadata.namespace}/{group_name(pod.metadata)}/pods" if _find_size(pod) else ""
 
     def due(self, carrier: None, members: Members) -> Due:  # noqa: ARG002  (there is none)
         """Return all pods that have not succeeded.
 
         At first they are placed together, later as replacements of lost ones.
         """
-        wanted = _size(members.first) - members.count_succeeded()
+        wanted = _find_size(members.first) - members.count_succeeded()
         return due_of(members.unbound, Size(wanted, len(members.bound), held=wanted))
 
 
-def _size(pod: Pod) -> int:
+def _find_size(pod: Pod) -> int:
     """Return how many pods to bind together with this one.
 
     Return 0 if the pod is in no group, or in a group that may start pod by pod.

@@ -110,7 +110,7 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
         membership = GroupMembership(
             PodGroup(name, members, members, podsets, now), released=tuple(filter(is_deleting, members))
         )
-    elif workload is None or not (holds or over or _complaint(name, members)):
+    elif workload is None or not (holds or over or _find_complaint(name, members)):
         membership = _gather(name, members, workload, now)
     else:
         membership = _by_role(name, members, workload, now)
@@ -121,7 +121,7 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
     return replace(membership, released=members) if name and _is_given_up(members, now) else membership
 
 
-def _complaint(name: str, members: Sequence[Pod]) -> str:
+def _find_complaint(name: str, members: Sequence[Pod]) -> str:
     """Return why the pods cannot be one group."""
     first, *others = counting = [pod for pod in members if pod.status.phase != "Failed"] or list(members)
     meta, queue, size = first.metadata, _queue(first), group_size(first.metadata)
@@ -131,18 +131,18 @@ def _complaint(name: str, members: Sequence[Pod]) -> str:
             return f"{pair} queue names: {queue}!={_queue(other)}"
         if group_size(other.metadata) != size:
             return f"{pair} '{POD_GROUP_TOTAL_COUNT}' values: {size}!={group_size(other.metadata)}"
-    if sum(map(_may_run, counting)) < (1 if _is_fast(first) else size):
+    if sum(map(_may_run, counting)) < (1 if _is_admitted_early(first) else size):
         return f"'{name}' group has fewer runnable pods than expected"
     return "" if size else f"failed to extract '{POD_GROUP_TOTAL_COUNT}' annotation"
 
 
 def _gather(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
     """Return the membership of a group without quota: the first pods have a place, up to the desired number."""
-    complaint, able = _complaint(name, members), sorted(filter(_may_run, members), key=_worth)
+    complaint, able = _find_complaint(name, members), sorted(filter(_may_run, members), key=_rank_for_place)
     size = group_size(members[0].metadata) if not complaint else len(able)
     kept = sorted(able[:size], key=_age)
     podsets = _podsets(kept)
-    if kept and _is_fast(kept[0]):
+    if kept and _is_admitted_early(kept[0]):
         podsets = (_podset(role_of(kept[0]), kept[0], group_size(kept[0].metadata)),)
     if workload is not None and _places(podsets) == _places(workload.spec.pod_sets):
         podsets = workload.spec.pod_sets
@@ -162,17 +162,17 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
     for podset in workload.spec.pod_sets:
         role = [pod for pod in strangers if role_of(pod) == podset.name]
         strangers = [pod for pod in strangers if role_of(pod) != podset.name]
-        able = sorted(filter(_may_run, role), key=_worth)
-        lost = sorted((pod for pod in role if not _may_run(pod)), key=lambda pod: _loss(pod, now))
+        able = sorted(filter(_may_run, role), key=_rank_for_place)
+        lost = sorted((pod for pod in role if not _may_run(pod)), key=lambda pod: _rank_lost(pod, now))
         kept += able[: podset.count]
         excess += able[podset.count :]
         # The first lost pod was replaced first; a pod without a replacement keeps its place.
         released += lost[: max(0, len(able) + len(lost) - podset.count)]
-        if _is_fast(members[0]):
+        if _is_admitted_early(members[0]):
             absent += 1 if podset.count and not able else 0
         else:
             absent += max(0, podset.count - len(able))
-    able = sorted(filter(_may_run, strangers), key=_worth)
+    able = sorted(filter(_may_run, strangers), key=_rank_for_place)
     excess += able[max(0, sum(podset.count for podset in workload.spec.pod_sets) - len(kept)) :]
     released += [pod for pod in strangers if not _may_run(pod)]
     group = PodGroup(name, members, tuple(sorted(kept, key=_age)), workload.spec.pod_sets, now)
@@ -242,7 +242,7 @@ class PodGroups:
         return min((pod.status.start_time for pod in job.pods if pod.status.start_time is not None), default=None)
 
     def priority_class(self, job: PodGroup) -> str:
-        """Return the class of the pods."""
+        """Return the PriorityClass that the pods name."""
         return job.first.spec.priority_class_name
 
 
@@ -285,7 +285,7 @@ def _queue(pod: Pod) -> str:
     return pod.metadata.labels.get(QUEUE_NAME_LABEL, "")
 
 
-def _is_fast(pod: Pod) -> bool:
+def _is_admitted_early(pod: Pod) -> bool:
     """Return whether the annotation of the pod requests quota for the group before all of its pods exist.
 
     All pods of such a group are alike.
@@ -342,7 +342,7 @@ def _age(pod: Pod) -> tuple[object, ...]:
     return pod.metadata.creation_timestamp, pod.metadata.name
 
 
-def _worth(pod: Pod) -> tuple[object, ...]:
+def _rank_for_place(pod: Pod) -> tuple[object, ...]:
     """Return the sort key by which pods get places in a group.
 
     Pods that still have the finalizer come first, then started pods, then older ones.
@@ -350,7 +350,7 @@ def _worth(pod: Pod) -> tuple[object, ...]:
     return MANAGED_FINALIZER not in pod.metadata.finalizers, is_held(pod), *_age(pod)
 
 
-def _loss(pod: Pod, now: datetime) -> tuple[object, ...]:
+def _rank_lost(pod: Pod, now: datetime) -> tuple[object, ...]:
     """Return the sort key by which pods lose their places to replacements.
 
     Pods without the finalizer come first, then the pods that were lost first.

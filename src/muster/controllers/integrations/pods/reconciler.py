@@ -118,14 +118,14 @@ class PodReconciler(Reconciler):
         pods, (namespace, name) = self._pods.by(_BY_TIE, key), split_key(where)
         uids = {pod.metadata.uid for pod in pods}
         for workload in self._workloads.by(_BY_POD, key):
-            if _is_left(workload, uids):
+            if _is_abandoned(workload, uids):
                 await self._writer.remove_finalizer(workload)  # its pods are deleted, so its quota is free
         if not pods:
             return None
         group = name if kind == "group" else ""
         own = self._workloads.get(f"{namespace}/{_workload_name(group, pods[0])}")
         try:
-            if own is not None and not _may_have(group, pods[0], own):
+            if own is not None and not _may_own(group, pods[0], own):
                 await self._leave_workload(pods, own)
                 return None
             return await self._reconcile_with_workload(group, pods, own)
@@ -150,7 +150,7 @@ class PodReconciler(Reconciler):
         if not name and is_deleting(group.first):
             await self._pod_writer.remove_finalizers(membership.released)
             return None
-        await self._pod_writer.delete_excess(_unwanted(membership.excess, workload))
+        await self._pod_writer.delete_excess(_select_unwanted(membership.excess, workload))
         facts = self._facts(group)
         wake_at = occupied_until(group)
         if workload is not None and workload.metadata.deletion_timestamp is not None:
@@ -297,7 +297,7 @@ def _waits(pod: Pod) -> bool:
     return is_held(pod) or waits_for_place(pod)
 
 
-def _is_left(workload: Workload, uids: Collection[str]) -> bool:
+def _is_abandoned(workload: Workload, uids: Collection[str]) -> bool:
     """Return whether the Workload is to be removed, because none of the pods with these UIDs owns it.
 
     The Workload of a StatefulSet or LeaderWorkerSet must also be marked for deletion: without that it stays without
@@ -308,7 +308,7 @@ def _is_left(workload: Workload, uids: Collection[str]) -> bool:
     return all(owner.uid not in uids for owner in workload.metadata.owner_references)
 
 
-def _unwanted(excess: Iterable[Pod], workload: Workload | None) -> list[Pod]:
+def _select_unwanted(excess: Iterable[Pod], workload: Workload | None) -> list[Pod]:
     """Return the pods without a place in their group that are to be deleted.
 
     Gated pods of a StatefulSet or LeaderWorkerSet stay, because their owner would create them again at once.
@@ -336,7 +336,7 @@ def _runs(workload: Workload) -> bool:
     return is_true(conditions, ADMITTED) and not is_true(conditions, EVICTED) and not is_true(conditions, FINISHED)
 
 
-def _may_have(group: str, pod: Pod, workload: Workload) -> bool:
+def _may_own(group: str, pod: Pod, workload: Workload) -> bool:
     """Return whether the Workload of that name belongs to the pods, or may come to belong to them.
 
     group: the name of their group; "" for a single pod.

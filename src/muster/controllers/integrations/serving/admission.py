@@ -55,7 +55,7 @@ def complete_templates(
     Raises `NestingTooDeepError`.
     new, old: the object after and before the write; `old` is None for a new object.
     """
-    gets = _gets(serving, new, namespace, around, settings, is_new=old is None)
+    gets = _find_queue(serving, new, namespace, around, settings, is_new=old is None)
     if not gets.suspend:
         return document
     for patch in _patches(serving, new, gets):
@@ -63,7 +63,7 @@ def complete_templates(
     return document
 
 
-def _gets(
+def _find_queue(
     serving: Serving, new: ExternalJob, namespace: str, around: Surroundings, settings: Settings, *, is_new: bool
 ) -> Arrival:
     """Return the queue that the object gets. An update does not put a running object into the LocalQueue `default`."""
@@ -130,7 +130,7 @@ def _changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
         return
     now, before = {"spec": new.spec}, {"spec": old.spec}
     for path in serving.templates:
-        if _shape(now, path) != _shape(before, path):
+        if _select_fixed_part(now, path) != _select_fixed_part(before, path):
             yield invalid(f"{text_of_path(path)}.spec", NO_VALUE, "field is immutable")
     if serving.group_size:
         yield from immutable(
@@ -149,7 +149,7 @@ def _count(document: Json, path: Path) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _shape(document: Json, path: Path) -> Any:
+def _select_fixed_part(document: Json, path: Path) -> Any:
     """Return the part of a pod template that must not change while pods queue; None if there is no such template."""
     spec = value_at(document, (*path, "spec"))
     try:
