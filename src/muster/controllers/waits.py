@@ -26,7 +26,7 @@ _CREATION_BUCKETS = tuple(0.01 * 2**power for power in range(11))
 
 
 class GateWaits:
-    """The waits from admission until a scheduling gate of a pod is removed.
+    """The metric of how long pods wait, after the admission of their Workload, for the removal of a scheduling gate.
 
     For additional pods of a running Workload, the wait starts at the grant of more quota, as upstream, where such a
     grant is another Workload with its own admission.
@@ -58,7 +58,10 @@ class GateWaits:
 
 
 class CreationWaits:
-    """The waits from the creation of a kind's jobs to that of their Workloads; none while the feature is off."""
+    """The metric of how long jobs of a kind wait, after their creation, for the creation of their Workloads.
+
+    Nothing is counted while the feature is off.
+    """
 
     def __init__(self, registry: Registry, kind: str, features: FeatureGates, custom: CustomLabels) -> None:
         self._kind = kind
@@ -85,7 +88,7 @@ class CreationWaits:
 
 
 def gate_seconds(registry: Registry, custom: CustomLabels) -> Histogram:
-    """Return the histogram of `GateWaits`."""
+    """Return the histogram into which `GateWaits` counts."""
     return registry.histogram(
         named("pod_scheduling_gate_removal_seconds"),
         "From the admission of a workload until a scheduling gate of one of its pods is removed",

@@ -279,7 +279,7 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
 
     @property
     def mode(self) -> Mode:
-        """The worst mode over its resources."""
+        """The worst of the modes of its resources; it applies to the whole podset."""
         refused = self.reasons or self.error
         return min((choice.mode for choice in self.flavors.values()), default=Mode.NO_FIT if refused else Mode.FIT)
 
@@ -297,7 +297,7 @@ class Assignment(Struct, frozen=True, gc=False):
 
     @property
     def mode(self) -> Mode:
-        """The worst mode over its podsets."""
+        """The worst of the modes of its podsets; it applies to the whole workload."""
         return min((podset.mode for podset in self.podsets), default=Mode.FIT)
 
     @property

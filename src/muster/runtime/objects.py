@@ -56,9 +56,9 @@ def by_namespace(obj: Any) -> tuple[str]:
 
 
 def family_of(key: str, obj: Any) -> Lane:
-    """Return the lane of an object in a work queue.
+    """Return the lane of an object in a work queue. Objects of one namespace and one owning controller share a lane.
 
-    The objects of one namespace and one owning controller share a lane. obj: the object with that key; None if unknown.
+    obj: the object with that key; None if it is not known.
     """
     owner = controller_of(meta_of(obj)) if obj is not None else None
     return split_key(key)[0], owner.uid if owner is not None else ""

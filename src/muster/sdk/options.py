@@ -232,7 +232,7 @@ def gang_of(
 
 
 def named(gang: Gang, title: Sequence[str]) -> Gang:
-    """Return the gang with a name made from its title."""
+    """Return the gang with a name that is made from these words."""
     return replace(gang, name=name_for(title, Ids().suffix(), room_for_name(gang.parts)))
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class Records(list[T]):
-    """A list of records that are alike."""
+    """A list of records that have the same fields."""
 
     def to_pandas(self) -> Any:
         """Return a DataFrame with a column for each field.

@@ -14,10 +14,10 @@ _THREADS = 8
 
 
 class LastingThreads(ThreadPoolExecutor):
-    """An executor that accepts work for as long as the process lives.
+    """An executor that accepts work until the process ends.
 
     A `ThreadPoolExecutor` accepts none once the main thread has ended, which is too early to stop a cluster that other
-    threads may still use. So the threads of this executor start at once.
+    threads may still use. So this executor starts all its threads at once.
     """
 
     def __init__(self) -> None:

@@ -94,10 +94,10 @@ def changes(held: Held, renewed: Held) -> dict[str, bytes]:
 
 
 def is_readable_by_kueue(data: Mapping[str, bytes]) -> bool:
-    """Return whether Kueue's certificate controller starts on the Secret's data.
+    """Return whether Kueue's certificate controller can start with this data in the Secret.
 
-    That controller replaces what is absent or not its own. Of an authority that it takes for its own it reads the key
-    as PKCS#1 only; with any other form it hangs.
+    That controller replaces what is missing or not its own. If it takes an authority for its own, it reads the key as
+    PKCS#1 only, and hangs with any other form.
     """
     key = data.get(AUTHORITY_KEY, b"")
     return not key or not data.get(AUTHORITIES) or b"-----BEGIN RSA PRIVATE KEY-----" in key

@@ -78,7 +78,7 @@ def start_detached(home: Home, options: ServerOptions) -> None:
 
 
 def _read_url(home: Home) -> str:
-    """Return the address of the server and a comma; "" if the server has not stored it yet."""
+    """Return the address of the server, followed by a comma; "" if the server has not stored its address yet."""
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.kube.kubeconfig_files import read
 

@@ -8,9 +8,9 @@ from muster.cli.actions.each import each
 
 
 async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: bool) -> None:
-    """Hold or release every name, where `queue/NAME` is a LocalQueue.
+    """Hold or release every named job or, as `queue/NAME`, LocalQueue; print each outcome.
 
-    Print each outcome. Raises `click.exceptions.Exit`.
+    Raises `click.exceptions.Exit` if one failed.
     """
 
     async def act(name: str) -> None:

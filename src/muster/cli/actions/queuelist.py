@@ -12,7 +12,11 @@ _MOST_USERS = 4
 
 
 async def print_queues(target: Target, output: str, *, everywhere: bool) -> None:
-    """Print the ClusterQueues, then the LocalQueues of the namespace or of all. output: "" or another form."""
+    """Print the ClusterQueues, then the LocalQueues of the namespace.
+
+    everywhere: print the LocalQueues of all namespaces.
+    output: `json`, `yaml` or another format of `-o`; "" for tables.
+    """
     from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
     from muster.cli.terminal.output import say
     from muster.insight.quota.queues import format_row, make_cluster_queue_row, make_local_queue_row

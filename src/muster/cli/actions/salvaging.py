@@ -9,7 +9,7 @@ SHOWN = 20  # the most names in a message; a file beside the damaged ones has al
 
 
 def report(salvaged: "Salvaged") -> list[str]:
-    """Return one line for each fact about the damage."""
+    """Return the lines that describe the damage to a store, one fact each."""
     findings = salvaged.findings
     lines = [f"the store was damaged: {salvaged.damage}", f"{_count_objects(len(findings.living))} whole"]
     if findings.is_complete:

@@ -92,7 +92,7 @@ def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
 
 
 def _make_domains(places: Any) -> dict[str, Any]:
-    """Return the domains in the form of a Workload's status."""
+    """Return topology domains in the form in which the status of a Workload has them."""
     domains = [{"values": list(values), "count": count} for values, count in places.domains]
     return {"levels": list(places.levels), "domains": domains}
 

@@ -66,7 +66,7 @@ def node(
 ) -> Node:
     """Return the whole Node object.
 
-    port: of the node's HTTPS endpoint, 0 for none; with None the object has no endpoint.
+    port: the port of the node's HTTPS endpoint; 0 for none. With None the object has no endpoint.
     lacking: how much of each resource no pod may get at present, in whole units.
     """
     endpoint = None if port is None else DaemonEndpoint(Port=port)

@@ -82,7 +82,7 @@ def changed(
 
 
 def name_of_workload(kind: Kind[Any], meta: ObjectMeta) -> str:
-    """Return the name of a job's Workload, which the engine creates or another program has created."""
+    """Return the name of a job's Workload: that of the prebuilt one that the job names, else Kueue's name for it."""
     return prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
 
 

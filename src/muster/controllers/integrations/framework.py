@@ -72,7 +72,7 @@ class Observable(Protocol[T_contra]):
         ...
 
     def reclaimable(self, job: T_contra) -> tuple[ReclaimablePod, ...]:
-        """Return how many of the pods that `podsets` counts have ended and will not be replaced."""
+        """Return, by podset, how many of the job's pods have ended and will not be replaced."""
         ...
 
     def started_at(self, job: T_contra) -> datetime | None:
@@ -92,7 +92,7 @@ class Integration(Observable[T], Protocol[T]):
 
     @property
     def kind(self) -> Kind[T]:
-        """The kind."""
+        """The kind of the jobs."""
         ...
 
     @property
@@ -169,5 +169,5 @@ class Integration(Observable[T], Protocol[T]):
         return iter(())
 
     def changes(self, new: T, old: T) -> Errors:  # noqa: ARG002  (most kinds have none)
-        """Return the errors in an update."""
+        """Return the errors in an update of a job."""
         return iter(())

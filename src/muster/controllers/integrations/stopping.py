@@ -18,7 +18,7 @@ def started_again(job: ObjectMeta) -> dict[str, Any]:
 
 
 def started_again_operations(job: ObjectMeta) -> list[dict[str, Any]]:
-    """Return the JSON patch with the effect of `started_again`."""
+    """Return the JSON patch that removes the reason of the last stop; empty if there is none. job: its metadata."""
     path = f"/metadata/annotations/{escape_token(STOPPED_ANNOTATION)}"
     return [{"op": "remove", "path": path}] if STOPPED_ANNOTATION in job.annotations else []
 

@@ -17,7 +17,7 @@ _JobSetKey = tuple[str, str]  # namespace and UID
 
 
 class _Pods(Struct):
-    """The pods of one Job, counted by attempt, and by the restarts of their most restarted container."""
+    """The pods of one Job, counted by attempt and by the restarts of their most restarted container."""
 
     attempts: Counter[int] = field(default_factory=Counter)
     restarts: Counter[int] = field(default_factory=Counter)

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class _Group(Struct):
-    """The connections that wait for one JobSet in its present epoch, the oldest first."""
+    """The open connections of one JobSet's group in its present epoch, the oldest first."""
 
     secret: str
     epoch: int = 0

@@ -41,7 +41,7 @@ FOREIGN_SECONDS_MOST = 160.0
 
 
 class _Group(Struct):
-    """The pods of one epoch that have started: by the UID of their Job, the number of each index."""
+    """The started pods of a group in one epoch: by the UID of their Job, how many started pods each index has."""
 
     jobs: dict[str, dict[str, int]] = field(default_factory=dict)
     count: int = 0  # the number of indexes

@@ -180,9 +180,9 @@ def _make_bundles(gangs: Iterable[Candidate]) -> Iterator[_Bundle]:
 
 
 def _find_surplus(gang: Candidate) -> set[str]:
-    """Return the least important pods that a gang can lose all together.
+    """Return the UIDs of the least important pods that a gang can lose, all at the same time.
 
-    A gang that is already broken needs none of its pods, so all are returned.
+    A gang that is already broken needs none of its pods, so all of them are returned.
     """
     running = set(gang.pods)
     left = {quorum: len(quorum.pods & running) - quorum.least for quorum in gang.quorums}

@@ -69,7 +69,7 @@ class Reservation(Struct, frozen=True, eq=False):
 
 
 class Passing(Enum):
-    """The reason why a gang may pass the head."""
+    """The reason for which a gang may pass the head."""
 
     IN_TIME = "it ends before"
     HARMLESS = "the head still fits"

@@ -28,7 +28,7 @@ _LABELS: Final[Mapping[By, str]] = {
 
 
 def labels_of(pod: Pod) -> dict[str, str]:
-    """Return the label that names the group of a pod."""
+    """Return the label that a pod gets so that a selector can find its group; empty for a pod without a group."""
     reference = reference_of(pod)
     return _make_label(reference) if reference is not None and not reference.problem else {}
 
@@ -39,7 +39,7 @@ def _make_label(group: Reference | PodGroup) -> dict[str, str]:
 
 
 def asks(group: PodGroup) -> bool:
-    """Return whether the group asks for a budget."""
+    """Return whether the group requests a disruption budget."""
     return group.meta.annotations.get(DISRUPTION_BUDGET_ANNOTATION) == "true" and bool(_make_label(group))
 
 
@@ -59,5 +59,5 @@ def budget_of(group: PodGroup) -> PodDisruptionBudget:
 
 
 def is_of(budget: PodDisruptionBudget, group: PodGroup) -> bool:
-    """Return whether a budget was made for exactly this group."""
+    """Return whether a disruption budget was made for this group, and not for an earlier one of the same name."""
     return any(owner.uid == group.uid and owner.controller for owner in budget.metadata.owner_references)

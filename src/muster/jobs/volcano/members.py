@@ -62,7 +62,7 @@ def members(pods: Iterable[Pod]) -> list[Member]:
 
 
 def is_stale(member: Member, job: Job) -> bool:
-    """Return whether a restart in the stored status replaces the pod."""
+    """Return whether a stop, a restart or a retry that the Job's status already counts replaces the pod."""
     status = job.status
     return member.version < status.version or 0 < member.retry <= status.retry_count
 

@@ -298,9 +298,10 @@ class Queues:
         self._displaced.record(workload.key, (victim.key for victim in victims))
 
     def protected_from(self, key: str) -> AbstractSet[str]:
-        """Return the workloads that a pending one must not preempt, because one of the two was preempted for the other.
+        """Return the workloads that this pending workload must not preempt.
 
-        Without this rule the two could preempt each other for ever.
+        It preempted them before, or was preempted for them. Without this rule two workloads could preempt each other
+        for ever.
         """
         return self._displaced.protected_from(key)
 
@@ -440,9 +441,9 @@ class Queues:
         return pending.keys() if pending is not None else ()
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
-        """Return the numbers of `counts` by LocalQueue.
+        """Count the pending workloads of each LocalQueue in a ClusterQueue: those that are to be tried, and the others.
 
-        Stopped LocalQueues, and those without pending workloads, are left out.
+        Stopped LocalQueues, and LocalQueues without pending workloads, are left out.
         """
         pending = self._pending.get(queue)
         if pending is None:

@@ -117,9 +117,9 @@ class Node:
         return takewhile(lambda child: not child.is_queue, self.children.values())
 
     def borrowers(self, frs: Iterable[FlavorResource]) -> list["Node"]:
-        """Return the children that use more than their own quota of any of these, in order.
+        """Return the children that borrow any of these flavors and resources, in order.
 
-        The cost depends on the number of such children only.
+        The cost depends only on the number of children that borrow.
         """
         over = self.over
         borrowers = {node for fr in frs if fr in over for node in over[fr]}

@@ -16,7 +16,7 @@ _RETAINED = PendingReason(PENDING_EVALUATION, "Another variant is already admitt
 
 
 def find_sibling(tree: Tree, workload: WorkloadInfo) -> WorkloadInfo | None:
-    """Return the admitted variant of the same parent, other than this one."""
+    """Return the admitted variant that has the same parent as this variant; None if there is none."""
     if not workload.family or tree.queues[workload.queue].policy.migration is None:
         return None
     return next((one for one in tree.siblings(workload) if one.admitted), None)

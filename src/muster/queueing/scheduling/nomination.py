@@ -142,7 +142,7 @@ def _restrict_variant(tree: Tree, workload: WorkloadInfo, best: BestAssignment) 
 
 
 class _Search:
-    """The search for one workload."""
+    """The search for the best assignment of one workload."""
 
     def __init__(
         self,

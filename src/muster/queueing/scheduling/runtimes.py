@@ -67,7 +67,7 @@ class PastRuns:
 
 
 def _list_groups(traits: Traits) -> Iterator[tuple[str | int, ...]]:
-    """Yield the groups that a run belongs to, the most similar first."""
+    """Yield the keys of the groups to which a run belongs, the most similar group first."""
     queue, user, name, pods = traits.queue, traits.user, traits.name, traits.pods
     if user:
         yield queue, user, name, pods
@@ -90,7 +90,7 @@ def limit(workload: Workload) -> timedelta | None:
 
 
 def find_traits(workload: Workload) -> Traits:
-    """Return the traits of a Workload's run."""
+    """Return the traits by which the run of a Workload is compared with other runs."""
     meta = workload.metadata
     name = meta.owner_references[0].name if len(meta.owner_references) == 1 else meta.name
     user, pods = meta.annotations.get(SUBMITTER_ANNOTATION, ""), sum(podset.count for podset in workload.spec.pod_sets)

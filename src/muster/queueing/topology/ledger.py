@@ -162,7 +162,7 @@ class Ledger:
         return self._room_of_domains(flavor, field, shape, beside)
 
     def holds(self, flavors: Mapping[str, FlavorSpec], places: Iterable[Places]) -> bool:
-        """Return whether all of these domains could be taken in addition to those already taken."""
+        """Return whether the nodes have room for all of these domains, in addition to what is taken."""
         held: list[Places] = []
         try:
             for each in places:

@@ -44,9 +44,9 @@ def describe_eviction(lost_hosts: Sequence[str], why: str) -> str:
 def replace_in_all(
     holder: WorkloadInfo, flavors: Mapping[str, FlavorSpec], ledger: Ledger, lost: str
 ) -> tuple[Places, ...] | str:
-    """Return all places of a workload, with another node for the lost one, or why there is none.
+    """Return all assigned domains of a workload with the lost node replaced by another; or why that is not possible.
 
-    Each podset is placed beside those before it. The ledger is unchanged.
+    Each podset is placed after the earlier ones, whose pods count as placed. The ledger is unchanged.
     """
     specs = {podset.name: podset for podset in holder.podsets}
     replaced_places: list[Places] = []

@@ -125,7 +125,7 @@ def name_of(workload: Workload) -> str:
 
 
 def flavors_of(queue: ClusterQueueSpec) -> tuple[str, ...]:
-    """Return the flavors that variants are made for, the best first."""
+    """Return the flavors of a ClusterQueue for which variants are made, the best first."""
     groups = queue.resource_groups
     return tuple(flavor.name for flavor in groups[0].flavors) if groups else ()
 

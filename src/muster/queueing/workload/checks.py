@@ -71,7 +71,10 @@ def retry(states: States) -> str | None:
 
 
 def retry_at(states: States) -> datetime | None:
-    """Return when a workload may be requeued after a retry: the latest time that a check names."""
+    """Return the time before which a workload must not be requeued after a retry; None if no check names a time.
+
+    Of several times that checks name, the latest counts.
+    """
     moments = (
         later(check.last_transition_time, timedelta(seconds=check.requeue_after_seconds))
         for check in states

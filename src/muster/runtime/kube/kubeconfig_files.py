@@ -93,7 +93,7 @@ def _list_default_files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a file exists; an inaccessible file counts, so that reading it reports why."""
+    """Return whether a file exists. A file that we may not access counts: reading it then reports the reason."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -59,7 +59,7 @@ class _Watcher(Generic[T]):
 
 
 class Health:
-    """The health of a node's GPUs."""
+    """A reader of the health of a node's GPUs, from their drivers."""
 
     def __init__(self, gpus: Sequence[Gpu], state: Path) -> None:
         """Watch these GPUs. `state`: the node's directory."""
@@ -71,7 +71,7 @@ class Health:
 
 
 class Usage:
-    """The use of a node's GPUs."""
+    """A reader of the use of a node's GPUs, from their drivers."""
 
     def __init__(self, gpus: Sequence[Gpu], state: Path) -> None:
         """Watch these GPUs. `state`: the node's directory."""

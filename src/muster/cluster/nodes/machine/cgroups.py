@@ -34,7 +34,10 @@ log = logging.getLogger(__name__)
 
 
 class Root(NamedTuple):
-    """A cgroup of the node in one hierarchy, with its controllers. version: 1 or 2."""
+    """A cgroup of the node in one hierarchy, which contains the cgroups of the containers.
+
+    It has the names of its controllers, and the version of the hierarchy: 1 or 2.
+    """
 
     path: Path
     controllers: frozenset[str]
@@ -42,7 +45,7 @@ class Root(NamedTuple):
 
 
 class Cgroups:
-    """The cgroups of a node's containers: one below each root."""
+    """The cgroups for the containers of a node. Each container has one cgroup in each hierarchy of cgroups."""
 
     def __init__(self, roots: Iterable[Root]) -> None:
         self._roots = tuple(roots)

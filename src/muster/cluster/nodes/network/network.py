@@ -93,7 +93,7 @@ class Network:
         self._addresses.release(uid)
 
     async def run(self) -> None:
-        """Rewrite files after changes, until `stop`."""
+        """Rewrite the hosts files after changes of pods and Services, until `stop`."""
         while not self._stopping:
             await self._changed.wait()
             self._changed.clear()

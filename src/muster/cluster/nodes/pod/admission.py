@@ -20,7 +20,10 @@ class Rejection:
 
 
 def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) -> Rejection | None:
-    """Return why the pod does not fit beside the other pods of this process node; None if it fits."""
+    """Return why the pod does not fit on this process node; None if it fits.
+
+    others: the other pods on the node.
+    """
     spec = pod.spec  # another cluster's server accepts a pod of any size
     if too_much := excess(
         containers=len(spec.containers), init_containers=len(spec.init_containers), volumes=len(spec.volumes)

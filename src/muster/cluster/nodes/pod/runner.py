@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 
 
 class PodRunner:
-    """One pod, from the time the node admits it until nothing of it runs."""
+    """The runner of one pod, from its admission by the node until no process and no resource of the pod is left."""
 
     def __init__(self, kit: Kit, pod: Pod, wake: Callable[[], None]) -> None:
         self.pod = pod

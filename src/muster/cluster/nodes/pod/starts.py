@@ -132,7 +132,10 @@ class Starts:
 
 
 def words(error: OSError) -> str:
-    """Return a system error as text for users. Muster's own errors have no file and are complete sentences."""
+    """Return the message of a system error for users.
+
+    Muster's own errors have no file name and are complete sentences already.
+    """
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
 
 

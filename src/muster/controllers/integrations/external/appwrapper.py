@@ -245,7 +245,10 @@ def _format_info(info: PodSetInfo) -> Json:
 
 
 def _rules(job: ExternalJob) -> Errors:
-    """Return an error if the pods need more than one Workload; unreadable parts are reported with the podsets."""
+    """Return an error if the AppWrapper has more podsets than one Workload can contain.
+
+    Unreadable parts are no error here, because reading the podsets reports them.
+    """
     with suppress(UnreadableJobError):
         if (count := len(list(component_places(job)))) > MOST_POD_SETS:
             yield too_many("spec.components", count, MOST_POD_SETS)

@@ -29,7 +29,7 @@ WORKERS = 4
 
 
 class QuotaGates(Reconciler):
-    """The reconciler of Jobs with gated pods."""
+    """The reconciler that removes the scheduling gates of Jobs' pods once they have quota."""
 
     name = "quota-gates"
 

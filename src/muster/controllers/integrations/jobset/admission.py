@@ -60,7 +60,10 @@ def _queues(jobset: JobSet) -> bool:
 
 
 def _one_workload(jobset: JobSet) -> Errors:
-    """Return an error if one Workload cannot contain the JobSet."""
+    """Yield an error for each reason why one Workload cannot contain the JobSet.
+
+    Reasons are too many roles, a role's name that no podset may have, and the annotation for elastic Jobs.
+    """
     roles = jobset.spec.replicated_jobs
     if len(roles) > MOST_POD_SETS:
         yield too_many(_ROLES, len(roles), MOST_POD_SETS)

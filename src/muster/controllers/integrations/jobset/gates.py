@@ -28,7 +28,7 @@ _WAITING = "jobset-waiting"
 
 
 class JobSetGates(Reconciler):
-    """The reconciler of JobSets with gated pods."""
+    """The reconciler that removes the scheduling gates of JobSets' pods once they have quota."""
 
     name = "jobset-quota-gates"
 

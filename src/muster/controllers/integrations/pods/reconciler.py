@@ -300,8 +300,7 @@ def _waits(pod: Pod) -> bool:
 def _is_abandoned(workload: Workload, uids: Collection[str]) -> bool:
     """Return whether the Workload is to be removed, because none of the pods with these UIDs owns it.
 
-    The Workload of a StatefulSet or LeaderWorkerSet must also be marked for deletion: without that it stays without
-    pods.
+    The Workload of a StatefulSet or LeaderWorkerSet stays without pods, unless it is being deleted.
     """
     if is_of_set(workload):
         return not uids and workload.metadata.deletion_timestamp is not None

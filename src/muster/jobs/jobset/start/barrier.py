@@ -89,14 +89,17 @@ def config_map_name(jobset: str) -> str:
 
 
 def word(uid: str, epoch: int) -> str:
-    """Return the word that opens the barriers of a JobSet's epoch, and no others."""
+    """Return the text that opens the barriers of this epoch of a JobSet, and no other barriers."""
     return f"{uid} {epoch}"
 
 
 def gated(
     template: JobTemplateSpec, jobset: JobSet, epoch: int, settings: GroupScheduling = DEFAULT
 ) -> JobTemplateSpec:
-    """Return the template of a child Job with the barrier after the user's init containers."""
+    """Return the template of a child Job with the barrier added after the user's init containers.
+
+    epoch: the epoch of the group's start.
+    """
     pod = template.spec.template
     metadata = replace(pod.metadata, annotations={**pod.metadata.annotations, names.GROUP_SCHEDULING_EPOCH: str(epoch)})
     spec = replace(
@@ -108,7 +111,7 @@ def gated(
 
 
 def asks_containers(spec: JobSpec) -> bool:
-    """Return whether a Job's podFailurePolicy has a rule by exit codes."""
+    """Return whether the podFailurePolicy of a Job has a rule by exit codes."""
     rules = spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ()
     containers = [rule.on_exit_codes.container_name for rule in rules if rule.on_exit_codes is not None]
     return names.GROUP_SCHEDULING_INIT in containers

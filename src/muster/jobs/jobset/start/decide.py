@@ -174,7 +174,8 @@ def _fail_late_group(
 ) -> StartPlan:
     """Return the plan that fails the group because of its timeout.
 
-    Its message is written once, so later changes of pods do not change it.
+    lacking: the Jobs whose pods have not all started. The message is written once, so later changes of pods do not
+    change it.
     """
     if is_too_late(jobset):
         stored = find(jobset.status.conditions, names.GROUP_SCHEDULING_READY)

@@ -179,7 +179,7 @@ class _Source(Struct, frozen=True):
 
 
 class _Classical:
-    """The search for one request."""
+    """A search for the victims of one request, by classical preemption."""
 
     def __init__(self, tree: Tree, request: Request) -> None:
         self._tree = tree

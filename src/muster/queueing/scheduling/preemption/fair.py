@@ -144,7 +144,7 @@ class _Targets:
         return node if stream is not None and stream.head is not None else None
 
     def update(self, queue: Node) -> None:
-        """Update the nodes whose share depends on a ClusterQueue that changed."""
+        """Sort again the nodes whose share changed with the usage of this ClusterQueue."""
         for node in (queue, *queue.ancestors()):
             self._children.put(node, self._key(node))
 
@@ -171,7 +171,7 @@ class _Targets:
 
 
 class _Search:
-    """One search, in a trial."""
+    """A search for the victims of one request, by fair sharing. It changes the trial while it runs."""
 
     def __init__(self, queues: Mapping[str, Node], trial: Trial, request: Request, fair: FairSharing) -> None:
         self._queues = queues
