@@ -123,7 +123,7 @@ def test_a_page_is_that_of_whom_the_proxy_names(tmp_path: Path) -> None:
     async def told(site: Fronted) -> None:
         page = await site.browser.get("/ui/jobs?state=running", final=False, **ALICE)
         assert page.status == 200
-        assert 'title="You act with the rights of this user">alice<' in page.text
+        assert 'title="You act with the rights of alice">alice<' in page.text
         assert "state=running" in page.text  # the address is kept
         assert "set-cookie" not in page.headers
         eve = await site.browser.get("/ui/nodes", final=False, **EVE)

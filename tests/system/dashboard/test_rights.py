@@ -64,7 +64,7 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
         assert "1 waits 0" in one
         assert "runs Starting 0 kubernetes-admin 3 cpu" in one
         assert "vision does not exist, or you may not see it" in one
-        assert f"runs {HERE}" in await viewer.text("/history")
+        assert f"Runs {HERE}" in await viewer.text("/history")
         with pytest.raises(ApiError, match="secret-team"):
             await viewer.page("/history?namespace=secret-team")
         with pytest.raises(PageError, match="You may not see the nodes") as refusal:
