@@ -43,9 +43,9 @@ from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.start.decide import GroupStanding
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.process.descriptors import DESCRIPTORS, allow_descriptors
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request, Response
 

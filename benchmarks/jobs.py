@@ -36,10 +36,10 @@ from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide
 from muster.jobs.job.plan import JobPlan
 from muster.runtime.clock import RealClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventType
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 SPACE = "default"

@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 from muster.api.batch import JOB, Job
 from muster.api.kueue import MULTI_KUEUE_CLUSTER
 from muster.api.kueue.names import QUEUE_NAME_LABEL

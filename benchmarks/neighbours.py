@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from clients import Refused, Times, Wire
 from submit import cluster
 
-from muster.actions.session import Target, connect
+from muster.actions.server.session import Target, connect
 from muster.api.batch import JOB
 from muster.api.conditions import is_true
 from muster.runtime.client import Client

@@ -15,11 +15,11 @@ from typing import Any
 from muster.api.core import POD
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock, VirtualClock, run_virtual
-from muster.runtime.controller import Controller, Result
+from muster.runtime.control.controller import Controller, Result
+from muster.runtime.control.queue import WorkQueue
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.metrics import Registry
-from muster.runtime.queue import WorkQueue
 from muster.runtime.transport import Request, Response
 
 RUNS = 3

@@ -88,7 +88,7 @@ def history() -> None:
 
 async def _answers(home: Path) -> dict[str, list[float]]:
     """The same questions on a connection that is there: what the server takes of it."""
-    from muster.actions.session import Target, connect
+    from muster.actions.server.session import Target, connect
     from muster.insight.history.runs import PATH
     from muster.runtime.transport import Request
 
@@ -220,7 +220,7 @@ spec:
 
 def _settled(home: Path) -> int:
     """The revision of the store, once it has stayed the same for a while; heartbeats are few."""
-    from muster.actions.session import Target, connect
+    from muster.actions.server.session import Target, connect
     from muster.api.core import CONFIG_MAP
 
     async def settle() -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from joblib.parallel import AutoBatchingMixin, ParallelBackendBase, register_parallel_backend
 
-from muster.actions.quantities import worker_cpus
+from muster.actions.parsing.quantities import worker_cpus
 from muster.api.values.quantity import milli
 from muster.sdk import core
 from muster.sdk.background import background

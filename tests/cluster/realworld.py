@@ -31,8 +31,8 @@ from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.cluster.nodes.simulated.leases import SimulatedLeases
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
-from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Transport

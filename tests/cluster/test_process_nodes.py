@@ -14,8 +14,8 @@ from tests.cluster.conftest import Cluster, Replica, install, until
 from tests.documents import needs_the_peers
 from tests.kubeplane import KubePlane, free_port, kube_plane, needs_kubernetes
 
-from muster.actions.gang import Gang
-from muster.actions.manifests import jobset
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.manifests import jobset
 from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.users import MASTERS, User
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 from muster.cli.commands.down import stop
 from muster.cluster.nodes.disk.leftovers import reap
 

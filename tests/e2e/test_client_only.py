@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import Muster
 
-from muster.actions.serverparts import PACKAGES
+from muster.actions.server.serverparts import PACKAGES
 
 # As if these packages were not installed: Python reads this before all else.
 LACKING = f"import sys; sys.modules.update(dict.fromkeys({sorted(PACKAGES)!r}))\n"

@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 
 from muster.actions.following.follow import PROBE_SECONDS
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 from muster.cluster.entrance import find_last_port
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from tests.e2e.terminals import terminal
 
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 
 pytestmark = pytest.mark.timeout(240)
 

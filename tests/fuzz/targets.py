@@ -33,7 +33,7 @@ with atheris.instrument_imports(include=["muster"]):
     from muster.cluster.apiserver.protobuf.messages import MEDIA_TYPE
     from muster.cluster.apiserver.request.requestinfo import parse_path
     from muster.cluster.apiserver.schema import DecodeError, compile_builtin
-    from muster.multicluster.kubeconfigs import UntrustedKubeconfigError, trusted
+    from muster.multicluster.links.kubeconfigs import UntrustedKubeconfigError, trusted
     from muster.runtime.clock import run_virtual
     from muster.runtime.kube import kubeconfig_parse  # noqa: F401  (loaded late, it would not be instrumented)
 

@@ -20,9 +20,9 @@ from muster.cluster.controlplane import ControlPlane
 from muster.controllers.engine import Part, assemble
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
 from muster.runtime.kube.kubeconfig import ConnectionConfig
-from muster.runtime.manager import Manager
 from muster.runtime.transport import Request, Response, Transport, TransportError
 
 

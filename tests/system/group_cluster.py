@@ -23,9 +23,9 @@ from muster.jobs.jobset.start.barrier import word
 from muster.jobs.jobset.start.group import started
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

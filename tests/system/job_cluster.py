@@ -28,10 +28,10 @@ from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request, Response, TransportError
 

@@ -10,8 +10,8 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane
 from muster.controllers.queueing.status.visibility import Visibility
 from muster.runtime.client import Client
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.manager import Manager
 
 Disturb = Callable[[Wire], None]
 """Sets the troubles of the wire of a process that is about to start."""

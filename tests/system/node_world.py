@@ -15,9 +15,9 @@ from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.network import Network
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
 
 LIMIT = 20.0

@@ -21,7 +21,7 @@ from muster.operator.precedence import identity
 from muster.operator.replica import Replica
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock, run_virtual
-from muster.runtime.leases import LeadershipLostError
+from muster.runtime.control.leases import LeadershipLostError
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import ClosedError, Request, Response, Transport, TransportError

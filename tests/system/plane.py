@@ -21,11 +21,11 @@ from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock, VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

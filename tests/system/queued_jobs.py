@@ -16,7 +16,7 @@ from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.queueing.conditions import Conditions, put
 from muster.queueing.workload.eviction import evict
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.objects import merge_patch
 
 

@@ -24,8 +24,8 @@ from muster.controllers.queueing.fairusage import fair_usage
 from muster.controllers.queueing.status.localqueue import LocalQueueController
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
-from muster.runtime.manager import Manager
 from muster.runtime.transport import Transport
 
 SHARING = AdmissionFairSharing(usage_half_life_time=HOUR, usage_sampling_interval=5 * MINUTE)

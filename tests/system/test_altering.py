@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from tests.system.plane import World, virtual
 
-from muster.actions.altering import Alteration, alter
-from muster.actions.cancelling import cancel
 from muster.actions.errors import UserError
-from muster.actions.gang import Gang
-from muster.actions.holding import set_active
-from muster.actions.session import Session
-from muster.actions.submitting import submit
-from muster.actions.sweep import Sweep
+from muster.actions.jobs.altering import Alteration, alter
+from muster.actions.jobs.cancelling import cancel
+from muster.actions.jobs.holding import set_active
+from muster.actions.server.session import Session
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.submitting import submit
+from muster.actions.submission.sweep import Sweep
 from muster.api.batch import JOB
 from muster.api.core import NODE
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
@@ -138,7 +138,7 @@ async def test_what_is_fixed_is_refused(world: World) -> None:
 
 @virtual
 async def test_the_signal_before_the_limit_stays_where_it_was(world: World) -> None:
-    from muster.actions.gang import SoftSignal
+    from muster.actions.submission.gang import SoftSignal
 
     await begin(world, Gang("train", ["x"], cpus="1", time_limit=3600, soft_signal=SoftSignal("USR1", 60)))
     [limit, signal] = await change(world, Alteration(time_limit=7200))
@@ -158,7 +158,7 @@ async def test_a_job_of_no_queue_has_no_priority(world: World) -> None:
 
 @virtual
 async def test_a_cron_job_is_told_of(world: World) -> None:
-    from muster.actions.submitting import submit_cron_job
+    from muster.actions.submission.submitting import submit_cron_job
 
     await submit_cron_job(world.client, Gang("train", ["x"], schedule="0 3 * * *"))
     with pytest.raises(UserError, match="train is a CronJob, which muster alter does not change: kubectl edit cronjob"):

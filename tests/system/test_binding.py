@@ -15,7 +15,7 @@ from muster.api.status import ApiError, Status
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.transport import Request, TransportError
 
 

@@ -19,7 +19,7 @@ from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 CLASS = "check-capacity.autoscaling.x-k8s.io"
 ASKING = msgspec.structs.replace(

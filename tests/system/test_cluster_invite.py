@@ -14,12 +14,12 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
-from muster.cli.actions.invitation import Invitation
-from muster.cli.actions.inviting import connection, grant, how_reached
+from muster.cli.actions.clusters.invitation import Invitation
+from muster.cli.actions.clusters.inviting import connection, grant, how_reached
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.identity.users import User, account_groups, account_name
 from muster.jobs.podgroup.record import KINDS
-from muster.multicluster.kubeconfigs import trusted
+from muster.multicluster.links.kubeconfigs import trusted
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig

@@ -27,7 +27,7 @@ from muster.cluster.controllers.collector import GarbageCollector
 from muster.jobs.interruption import count_interruptions
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 async def make(world, name, *owners, block=True):

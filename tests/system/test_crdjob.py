@@ -19,7 +19,7 @@ from muster.api.core import POD
 from muster.api.podgroups import kep
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 PAGE = (Path(__file__).parents[2] / "docs" / "podgroup-controllers.md").read_text()
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.system.plane import World, alone, looks, virtual
 
-from muster.actions.cancelling import cancel
+from muster.actions.jobs.cancelling import cancel
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.core import EVENT, NAMESPACE, NODE, Namespace
 from muster.api.kueue import WORKLOAD

@@ -12,8 +12,8 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.cronjob import CronJobController
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
-from muster.runtime.manager import Manager
 
 LOOK = 600.0
 STARTS = {"Allow": [1, 2, 3], "Forbid": [1], "Replace": [3]}

@@ -10,9 +10,9 @@ import pytest
 from tests.system.job_cluster import Wire
 from tests.system.plane import World, looks, running, under, virtual
 
-from muster.actions.cancelling import cancel
-from muster.actions.holding import set_active
-from muster.actions.session import Session
+from muster.actions.jobs.cancelling import cancel
+from muster.actions.jobs.holding import set_active
+from muster.actions.server.session import Session
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE
 from muster.api.jobset import JOB_SET, JobSet
@@ -28,8 +28,8 @@ from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.terms import finish as jobset_finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
-from muster.runtime.manager import Manager
 
 HOUR = 3600.0
 QUEUE = "kueue.x-k8s.io/queue-name"

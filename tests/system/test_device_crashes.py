@@ -23,7 +23,7 @@ from muster.controllers.scheduler.deviceclaims import DeviceClaims
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:

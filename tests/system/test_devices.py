@@ -25,7 +25,7 @@ from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD, ClusterQueue, Workload
 from muster.api.ours.elastic import ELASTIC_ANNOTATION
 from muster.api.pods import find_condition
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 MAPPED = """
 resources:

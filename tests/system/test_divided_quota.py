@@ -18,19 +18,19 @@ from tests.system.plane import World, running, virtual
 from tests.system.quota_audit import reserved
 from tests.system.test_queue_commands import cluster
 
-from muster.actions.session import Session
-from muster.actions.teams import find_division, open_cohort
+from muster.actions.quota.teams import find_division, open_cohort
+from muster.actions.server.session import Session
 from muster.api.conditions import is_true
 from muster.api.core import NODE
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.status import ApiError
-from muster.cli.actions.newqueue import NewQueue, documents
+from muster.cli.actions.people.newqueue import NewQueue, documents
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.defaultqueue import QUEUE, create_default_queue
 from muster.runtime.clock import run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
-from muster.runtime.manager import Manager
 
 TEAMS = ("vision", "speech")
 CPUS = 4  # of each node

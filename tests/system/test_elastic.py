@@ -19,7 +19,7 @@ from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.transport import TransportError
 
 pytestmark = pytest.mark.slow

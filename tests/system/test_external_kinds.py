@@ -29,7 +29,7 @@ from muster.controllers.integrations.external.trainjob import TRAIN_JOB
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.integrations.reconciler import JobReconciler
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 RUNTIME = ("trainingRuntimeSpec", "template", "spec")
 

@@ -24,7 +24,7 @@ from muster.controllers.scheduler.state import REST_SECONDS
 from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 async def nodes_of(world, job):

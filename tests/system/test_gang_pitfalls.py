@@ -13,7 +13,7 @@ from muster.api.podgroups.kep import POD_GROUP, PodGroup, PodGroupSpec
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 

@@ -19,7 +19,7 @@ from muster.controllers.scheduler.scheduler import Scheduler
 from muster.jobs.interruption import count_interruptions
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 

@@ -19,7 +19,7 @@ from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.transport import Request, Response, Transport
 
 pytestmark = pytest.mark.slow

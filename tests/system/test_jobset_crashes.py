@@ -15,9 +15,9 @@ from muster.controllers.jobset import JobSetController
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 
 QUEUED = JobSetIntegration()
 

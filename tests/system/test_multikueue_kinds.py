@@ -9,7 +9,7 @@ from tests.system.queued_jobs import Queued
 from tests.system.test_queued_jobsets import jobset, role, running, see
 from tests.system.worker_world import status
 
-from muster.actions.cancelling import cancel
+from muster.actions.jobs.cancelling import cancel
 from muster.api.batch import JOB
 from muster.api.config import EMBEDDED
 from muster.api.core import EVENT, POD, Pod

@@ -12,7 +12,7 @@ from tests.system.test_queued_jobsets import jobset, role
 from muster.api.batch import JOB
 from muster.api.config import EMBEDDED
 from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CLUSTER, MULTI_KUEUE_CONFIG
-from muster.cli.actions.leaving import leave
+from muster.cli.actions.clusters.leaving import leave
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual

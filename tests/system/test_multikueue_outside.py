@@ -15,7 +15,7 @@ from muster.api.config import EMBEDDED
 from muster.api.config.types import MultiKueue, MultiKueueExternalFramework
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, QUEUE_NAME_LABEL
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 KIND = SWEEP.seen_as(dict)
 NAMED = MultiKueue(external_frameworks=(MultiKueueExternalFramework(name="Sweep.v1.example.com"),))

@@ -7,7 +7,7 @@ from tests.system.worker_world import status
 
 from muster.api.conditions import find
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, MULTI_KUEUE_CONFIG, ClusterQueue, LocalQueue
-from muster.multicluster import queues
+from muster.multicluster.links import queues
 
 SUM = "QuotaAutomated: ClusterQueue quota is automatically managed based on MultiKueue workers."
 

@@ -13,9 +13,9 @@ from muster.cluster.controlplane import control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
 
 NAMES = [f"sim-{number}" for number in range(5)]

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.system.plane import World, virtual
 
-from muster.actions.cancelling import cancel
-from muster.actions.gang import Gang
-from muster.actions.submitting import submit
+from muster.actions.jobs.cancelling import cancel
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.submitting import submit
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset import JOB_SET

@@ -23,8 +23,8 @@ from muster.operator.precedence import identity
 from muster.operator.replica import OtherManagerError, Replica, fenced
 from muster.operator.scrapers import ANSWER_SECONDS, Scrapers
 from muster.runtime.client import Client
+from muster.runtime.control.leases import Election, LeadershipLostError
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig
-from muster.runtime.leases import Election, LeadershipLostError
 from muster.runtime.transport import Request, Response, TransportError
 
 

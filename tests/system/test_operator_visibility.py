@@ -29,9 +29,9 @@ from muster.operator.serving import certificates
 from muster.runtime.certificates import made_authority
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.tasks import cancel, together
 
 KUEUE = "kueue-system"

@@ -28,9 +28,9 @@ from muster.operator.replica import OtherManagerError, Replica
 from muster.operator.serving import certificates
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.tasks import together
 from muster.runtime.transport import Request, Response, Transport
 from muster.webhooks.configurations import webhook_configurations

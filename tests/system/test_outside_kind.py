@@ -30,9 +30,9 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.gangs import held_members
 from muster.controllers.integrations.table import chosen
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "integrations.md"
 

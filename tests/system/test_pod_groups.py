@@ -13,7 +13,7 @@ from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION, POD_GROUP_NAME_LABE
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 async def member(

@@ -24,7 +24,7 @@ from muster.cluster.controlplane import ControlPlane
 from muster.controllers.provisioning.reconciler import ProvisioningController
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 class Controller:

@@ -10,9 +10,9 @@ from tests.system.plane import World, virtual
 
 from muster.actions.choices import check_queue, priority_classes, queue_lacks_cpus
 from muster.actions.errors import UserError
-from muster.actions.holding import set_active, set_stop_policy
-from muster.actions.scaling import scale
-from muster.actions.session import Session
+from muster.actions.jobs.holding import set_active, set_stop_policy
+from muster.actions.jobs.scaling import scale
+from muster.actions.server.session import Session
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
@@ -22,7 +22,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
 from muster.api.ours.embedded import NODES_FLAVOR
 from muster.cli.actions.holding import hold_or_release
-from muster.cli.actions.newqueue import NewQueue, documents
+from muster.cli.actions.people.newqueue import NewQueue, documents
 from muster.cluster.defaultqueue import create_default_queue
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows

@@ -23,9 +23,9 @@ from muster.controllers.integrations.setup import reconcilers
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 
 pytestmark = pytest.mark.slow
 

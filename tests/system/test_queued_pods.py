@@ -9,8 +9,8 @@ import pytest
 from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
 
-from muster.actions.cancelling import cancel
-from muster.actions.podgroups import find_pods, follow_pods
+from muster.actions.jobs.cancelling import cancel
+from muster.actions.jobs.podgroups import find_pods, follow_pods
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Pod
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass

@@ -25,9 +25,9 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 
 pytestmark = pytest.mark.slow
 

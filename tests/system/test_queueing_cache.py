@@ -18,8 +18,8 @@ from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
 from muster.gang.shapes import Shape
 from muster.runtime.clock import run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
-from muster.runtime.manager import Manager
 
 STEPS = 120
 QUEUES = ("a", "b", "c")

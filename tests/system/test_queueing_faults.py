@@ -43,9 +43,9 @@ from muster.controllers.queueing.status.visibility import Visibility
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 
 pytestmark = pytest.mark.slow
 

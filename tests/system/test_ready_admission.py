@@ -17,8 +17,8 @@ from tests.system.queued_jobs import Queued, configured
 from muster.api.conditions import find, is_true
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
 from muster.api.kueue.readiness import READY_ANNOTATION
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
-from muster.runtime.manager import Manager
 
 SECOND = 1_000_000_000
 LOCAL = """

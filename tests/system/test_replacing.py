@@ -7,9 +7,9 @@ import pytest
 from tests.system.plane import World, virtual
 
 from muster.actions.errors import UserError
-from muster.actions.gang import Gang
-from muster.actions.replacing import remove_ended
-from muster.actions.submitting import submit
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.replacing import remove_ended
+from muster.actions.submission.submitting import submit
 from muster.api.batch import JOB
 from muster.api.core import SECRET, SERVICE
 from muster.api.meta import Object

@@ -14,6 +14,7 @@ from muster.api.core import EVENT, NODE
 from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
 from muster.api.status import ApiError
 from muster.runtime.client import Client
+from muster.runtime.control.yielding import OBJECTS, YieldingTransport
 from muster.runtime.transport import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -22,7 +23,6 @@ from muster.runtime.transport import (
     Request,
     Response,
 )
-from muster.runtime.yielding import OBJECTS, YieldingTransport
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ import pytest
 from tests.system.jobset_cluster import role
 from tests.system.plane import World, virtual
 
-from muster.actions.conflicts import ATTEMPTS
-from muster.actions.scaling import scale
-from muster.actions.session import Session
+from muster.actions.jobs.conflicts import ATTEMPTS
+from muster.actions.jobs.scaling import scale
+from muster.actions.server.session import Session
 from muster.api.batch import JOB
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.status import ApiError

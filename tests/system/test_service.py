@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from muster.actions import service
-from muster.actions.home import Home
-from muster.actions.serveroptions import read_options
+from muster.actions.server import service
+from muster.actions.server.home import Home
+from muster.actions.server.serveroptions import read_options
 from muster.cli.main import cli
 from muster.cluster.nodes.disk.leftovers import reap
 

@@ -12,7 +12,7 @@ from muster.cluster.nodes.simulated.leases import RENEW_SECONDS
 from muster.cluster.nodespec import parse
 from muster.operator.nodes import add
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 def test_leases_are_renewed_in_time_and_end_with_those_who_play() -> None:

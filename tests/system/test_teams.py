@@ -8,9 +8,8 @@ from tests.system.plane import World, virtual
 from tests.system.test_queue_commands import cluster
 
 from muster.actions.errors import UserError
-from muster.actions.queues import create_all
-from muster.actions.session import Session
-from muster.actions.teams import (
+from muster.actions.quota.queues import create_all
+from muster.actions.quota.teams import (
     check_division,
     check_users,
     choose_queue,
@@ -20,13 +19,14 @@ from muster.actions.teams import (
     leave_teams,
     open_cohort,
 )
+from muster.actions.server.session import Session
 from muster.api.core import NAMESPACE, NODE, SERVICE_ACCOUNT
 from muster.api.kueue import CLUSTER_QUEUE
 from muster.api.ours.teams import FOLLOWS_NODES, read_users
 from muster.api.ours.unixusers import UNIX_USER
 from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
 from muster.api.server.rbac import ROLE_BINDING
-from muster.cli.actions.newqueue import NewQueue, documents
+from muster.cli.actions.people.newqueue import NewQueue, documents
 from muster.cluster.defaultqueue import QUEUE
 
 GPU = "nvidia.com/gpu"

@@ -35,7 +35,7 @@ from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.status import ApiError
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.queueing.topology.conversion import domains_of
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
 NAMES = [f"b{b}-r{r}-h{h}" for b in (1, 2) for r in (1, 2) for h in (1, 2)]

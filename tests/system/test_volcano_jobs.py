@@ -17,7 +17,7 @@ from muster.controllers.engine import Part
 from muster.controllers.volcano import VolcanoJobController
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 Json = dict[str, Any]
 

@@ -21,7 +21,7 @@ from muster.cluster.controlplane import ControlPlane
 from muster.runtime.certificates import is_signed_by
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.transport import Request, Response, Transport
 from muster.webhooks import certificates
 from muster.webhooks.bundles import WEAKER, WEBHOOKS, Bundles

@@ -16,9 +16,9 @@ from muster.api.core import EVENT, SECRET
 from muster.api.jobset import JOB_SET
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD
 from muster.api.managed.dispatch import HOME_ANNOTATION
-from muster.multicluster import copies
-from muster.multicluster.connection import RemoteCluster
-from muster.multicluster.reach import LIMITS, ping_seconds
+from muster.multicluster.links import copies
+from muster.multicluster.links.connection import RemoteCluster
+from muster.multicluster.links.reach import LIMITS, ping_seconds
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response, TransportError
 

@@ -34,9 +34,9 @@ from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal, SqliteJournal
 from muster.controllers.engine import Part, assemble
-from muster.multicluster import clusters, reach
-from muster.multicluster.clusters import Fleet
-from muster.multicluster.connection import RemoteCluster
+from muster.multicluster.links import clusters, reach
+from muster.multicluster.links.clusters import Fleet
+from muster.multicluster.links.connection import RemoteCluster
 from muster.multicluster.removal import remove
 from muster.runtime.clock import RealClock
 from muster.runtime.externalinputs import ExternalInputs

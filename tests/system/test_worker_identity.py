@@ -13,7 +13,7 @@ from muster.api.batch import JOB
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, MultiKueueCluster
 from muster.api.managed.dispatch import HOME_ANNOTATION, home_of
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.multicluster.identity import IDENTITY_ANNOTATION, Identity, Register
+from muster.multicluster.links.identity import IDENTITY_ANNOTATION, Identity, Register
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response
 

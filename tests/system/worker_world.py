@@ -27,8 +27,8 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.engine import Part, assemble
-from muster.multicluster.clusters import Fleet
-from muster.multicluster.reach import Reach
+from muster.multicluster.links.clusters import Fleet
+from muster.multicluster.links.reach import Reach
 from muster.runtime.client import error_of
 from muster.runtime.clock import Clock, VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs

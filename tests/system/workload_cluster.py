@@ -25,10 +25,10 @@ from muster.controllers.queueing.workload import WorkloadController
 from muster.queueing.conditions import put
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from muster.actions.caller import find_account_name
 from muster.actions.errors import UserError
+from muster.actions.submission.caller import find_account_name
 from muster.api.batch import JOB
 from muster.api.core import NODE, SECRET, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS
@@ -33,7 +33,7 @@ from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
 if TYPE_CHECKING:
-    from muster.actions.gang import SecretVariables
+    from muster.actions.submission.gang import SecretVariables
 
 _MOST_NAMES = 500  # The maximum number of existing names that an unknown name is compared with.
 _MOST_NODES = 500  # The maximum number of nodes whose capacity is read.

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from muster.actions.errors import UserError
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 
 NO_GPUS = "no-gpus"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.actions.errors import UserError
-from muster.actions.serverparts import describe_missing
+from muster.actions.server.serverparts import describe_missing
 from muster.cli.names.examples import examples
 from muster.cli.names.habits import COMMANDS as ELSEWHERE
 from muster.cli.names.suggesting import SuggestingGroup

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from muster.actions.errors import UserError
-from muster.actions.home import Home
-from muster.actions.serveroptions import (
+from muster.actions.server.home import Home
+from muster.actions.server.serveroptions import (
     ServerOptions,
     describe_differences,
     describe_options,

@@ -8,9 +8,9 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from muster.actions import session
 from muster.actions.errors import UserError
-from muster.actions.session import Session, Target
+from muster.actions.server import session
+from muster.actions.server.session import Session, Target
 from muster.cli.completion.names import directories, files, namespaces
 from muster.cli.names.types import name
 from muster.cli.terminal import streams

@@ -85,14 +85,14 @@ from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_grou
 from muster.controllers.notices import NoticeController
 from muster.controllers.trimming import ObjectSharer
 from muster.controllers.volcano import VolcanoJobController
-from muster.multicluster.reach import Reach, over_https
+from muster.multicluster.links.reach import Reach, over_https
 from muster.runtime.client import Client
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.yielding import YieldingTransport
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.manager import Manager
 from muster.runtime.process.accounts import Account
 from muster.runtime.process.program import compose_muster_call
-from muster.runtime.yielding import YieldingTransport
 
 MakeDefinitions: TypeAlias = Callable[[], Iterable[Document]]
 """Makes CustomResourceDefinitions, some MB of objects that nobody keeps."""

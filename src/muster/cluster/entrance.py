@@ -33,11 +33,11 @@ from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, Local
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock, RealClock
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.ids import Ids
 from muster.runtime.kube.kubeconfig import KubeconfigError
 from muster.runtime.kube.kubeconfig_files import read
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
 
 # Returns the user with a certificate, an authorization header or a Unix user id. Raises `ApiError` (401, 403).
 Identify = Callable[[User | None, str, int | None], Awaitable[User]]

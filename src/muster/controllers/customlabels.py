@@ -12,7 +12,7 @@ from muster.api.config.types import CustomLabel
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
 from muster.api.meta import ObjectMeta
 from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.metrics import Gauges
 
 Kind: TypeAlias = Literal["ClusterQueue", "LocalQueue", "Cohort", "Workload"]

@@ -28,12 +28,12 @@ from muster.jobs.job.conditions import COMPLETE, Verdict, find_announced_end
 from muster.jobs.job.conditions import finish as job_finish
 from muster.jobs.jobset.terms import finish as jobset_finish
 from muster.runtime.clockjumps import follow_jumps
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.tasks import together
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

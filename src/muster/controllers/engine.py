@@ -47,14 +47,14 @@ from muster.controllers.queueing.workload import WorkloadController
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.gang.nodes.devices import Matcher, match_nothing
 from muster.multicluster.checks import CheckController
-from muster.multicluster.clusters import ClusterController, Fleet
 from muster.multicluster.garbage import GarbageCollector
+from muster.multicluster.links.clusters import ClusterController, Fleet
+from muster.multicluster.links.reach import Reach, Surroundings, over_https, paced, ping_seconds
 from muster.multicluster.mirrors.table import mirrors
-from muster.multicluster.quotacontroller import ManagerQuotaController
-from muster.multicluster.reach import Reach, Surroundings, over_https, paced, ping_seconds
+from muster.multicluster.quota.quotacontroller import ManagerQuotaController
 from muster.multicluster.workloads import DispatchController
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.manager import Manager
 
 log = logging.getLogger(__name__)
 

@@ -27,12 +27,12 @@ from muster.api.pods import is_deleting, is_finished
 from muster.api.status import ApiError
 from muster.jobs.interruption import is_interrupted
 from muster.jobs.notices import Notice, describe_failure, find_notices, make_notice_pod, name_notice
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring, is_refusal
 
 WORKERS = 4

@@ -17,7 +17,7 @@ from muster.api.meta import ObjectMeta
 from muster.controllers.customlabels import CustomLabels
 from muster.controllers.series import QUEUE_LABELS, ROLE, ROLE_LABEL, named
 from muster.queueing.elastic.growth import grew
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.metrics import Registry
 
 # Upstream's buckets: those of its library, and 10 ms doubled up to some ten seconds.

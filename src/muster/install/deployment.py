@@ -13,7 +13,7 @@ from muster.api.server.apiregistration import API_SERVICE
 from muster.install.options import NAME, PART_OF, SELECTED, Json, Options, metadata, most_replicas
 from muster.operator.addresses import OFF, address
 from muster.operator.leaderlabel import LABEL, VALUE
-from muster.runtime.manager import STOP_LIMIT_SECONDS
+from muster.runtime.control.manager import STOP_LIMIT_SECONDS
 from muster.webhooks.endpoints import VISIBILITY_SERVICE
 
 CONFIG_MAP: Final = "muster-manager-config"

@@ -10,11 +10,11 @@ from muster.api.kueue import (
     MultiKueueConfig,
 )
 from muster.api.kueue.names import ACTIVE, MULTI_KUEUE_CONTROLLER
-from muster.multicluster.activity import find_check_activity, find_reference_problem, has_changed_usability
-from muster.multicluster.writing import write_active
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.multicluster.links.activity import find_check_activity, find_reference_problem, has_changed_usability
+from muster.multicluster.links.writing import write_active
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 
 _BY_CONFIG, _BY_CLUSTER = "multikueue-config", "multikueue-cluster"
 

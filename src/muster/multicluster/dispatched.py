@@ -18,8 +18,8 @@ from muster.api.meta import ObjectMeta, OwnerReference
 from muster.jobs.podgroup.reference import Reference
 from muster.multicluster.companions import list_pod_groups
 from muster.multicluster.dispatch.views import RemoteJob
+from muster.multicluster.links.sanitizing import zoned
 from muster.multicluster.mirrors.framework import Mirror
-from muster.multicluster.sanitizing import zoned
 from muster.runtime.objects import key_of, meta_of
 
 

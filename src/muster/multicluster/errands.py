@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster.api.status import ApiError
-from muster.multicluster.sanitizing import one_line
-from muster.runtime.backoff import Backoff
+from muster.multicluster.links.sanitizing import one_line
 from muster.runtime.clock import Clock
-from muster.runtime.controller import Result
+from muster.runtime.control.backoff import Backoff
+from muster.runtime.control.controller import Result
 from muster.runtime.ids import Random
 from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError
-from muster.multicluster.clusters import Fleet
-from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.errands import together
+from muster.multicluster.links.clusters import Fleet
+from muster.multicluster.links.connection import RemoteCluster
+from muster.multicluster.links.sanitizing import in_one_line
 from muster.multicluster.removal import remove
-from muster.multicluster.sanitizing import in_one_line
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import split_key
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
 
 # A worker that deletes slowly must not block the others; each gets a bounded number of requests at once.

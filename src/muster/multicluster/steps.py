@@ -18,18 +18,18 @@ from muster.api.kueue.names import FINISHED, MULTI_KUEUE_ORIGIN_UID
 from muster.api.managed.dispatch import Refusal, home_of
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.status import ApiError
-from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.dispatch.clone import grows
 from muster.multicluster.dispatched import Dispatched
 from muster.multicluster.errands import together
+from muster.multicluster.links.connection import RemoteCluster
+from muster.multicluster.links.sanitizing import one_line
 from muster.multicluster.metrics import DispatchMetrics
 from muster.multicluster.removal import remove_job
-from muster.multicluster.sanitizing import one_line
 from muster.multicluster.worker import BarredError, Worker
 from muster.queueing.elastic.growth import afforded
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
 from muster.runtime.objects import NO_REVISION, Revision, meta_of, revision_of
 from muster.runtime.transport import TransportError
 

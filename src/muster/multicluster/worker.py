@@ -28,10 +28,10 @@ from muster.api.status import ApiError
 from muster.api.validation import names
 from muster.jobs.podgroup.reference import Reference
 from muster.multicluster import companions
-from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.dispatch.clone import clone, is_ours, promoted, resized
 from muster.multicluster.dispatch.views import Remote
 from muster.multicluster.dispatched import Copies, Dispatched, is_group
+from muster.multicluster.links.connection import RemoteCluster
 from muster.multicluster.removal import remove
 from muster.queueing.conditions import put
 from muster.queueing.elastic.growth import afforded

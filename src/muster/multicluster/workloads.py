@@ -17,26 +17,26 @@ from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER, RESOURCE_IN
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
 from muster.api.notes import Note
 from muster.api.ours.decisions import Decision, Subject
-from muster.multicluster.clusters import Fleet
-from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.dispatch.decide import EVENT, decide, has_ended_for_good, is_clear, of_workload
 from muster.multicluster.dispatch.decisions import describe_dispatch
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
 from muster.multicluster.dispatched import Dispatched, is_group, owners_of
 from muster.multicluster.errands import Errand, Errands, together
+from muster.multicluster.links.clusters import Fleet
+from muster.multicluster.links.connection import RemoteCluster
+from muster.multicluster.links.sanitizing import one_line, zoned
 from muster.multicluster.metrics import DispatchMetrics
 from muster.multicluster.mirrors.framework import Mirror
-from muster.multicluster.prospects import Prospects
+from muster.multicluster.quota.prospects import Prospects
 from muster.multicluster.removal import remove
-from muster.multicluster.sanitizing import one_line, zoned
 from muster.multicluster.steps import GOING_SECONDS, Steps
 from muster.multicluster.worker import Worker
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import MutationCache
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, meta_of, reference
-from muster.runtime.ownwrites import MutationCache
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16

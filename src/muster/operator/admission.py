@@ -11,7 +11,7 @@ from collections.abc import Callable
 from muster.api.config import Configuration
 from muster.operator.endpoints import serving
 from muster.operator.replica import Replica
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.tasks import together
 from muster.webhooks.bundles import WEBHOOKS, Bundles
 from muster.webhooks.decisions import Decisions

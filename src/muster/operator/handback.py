@@ -20,8 +20,8 @@ from muster.operator.precedence import place
 from muster.operator.replica import FIELD_MANAGER
 from muster.queueing.elastic.growth import afforded
 from muster.runtime.client import Client
+from muster.runtime.control.leases import Election
 from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.leases import Election
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
 from muster.webhooks import certificates

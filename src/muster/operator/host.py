@@ -24,12 +24,12 @@ from muster.operator.visibility import visibility
 from muster.runtime.certificates import issued, made_authority, subject_of
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.tls import load_pair, server_context
-from muster.runtime.manager import Manager
 from muster.runtime.process.garbage import settle
 from muster.runtime.tasks import together
 

@@ -31,9 +31,9 @@ from muster.operator.endpoints import serving
 from muster.operator.nodelogs import PORT
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids
-from muster.runtime.manager import Manager
 from muster.runtime.process.privatefiles import write_private
 from muster.runtime.refusals import ignoring
 

@@ -13,7 +13,7 @@ from typing import Final
 from muster.api.core import POD
 from muster.api.meta import Object
 from muster.api.status import ApiError
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import first
 from muster.runtime.transport import TransportError

@@ -18,10 +18,10 @@ from muster.operator.joining import Joining
 from muster.operator.signals import stop_on
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Ids, Random
 from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.kube.kubeconfig import ConnectionConfig
-from muster.runtime.manager import Manager
 from muster.runtime.process.descriptors import allow_descriptors
 from muster.runtime.transport import Request, Response
 

@@ -18,22 +18,22 @@ from muster.cluster.apiserver.cel import device_matches
 from muster.controllers.engine import Part, assemble
 from muster.controllers.queueing.status.visibility import Visibility
 from muster.controllers.trimming import ObjectTrimmer
-from muster.multicluster.reach import Reach, over_https
+from muster.multicluster.links.reach import Reach, over_https
 from muster.operator.holders import other_manager
 from muster.operator.leaderlabel import LeaderLabel
 from muster.operator.precedence import beside_others, place
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
+from muster.runtime.control.leases import Election, Timing
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.pace import paced_as
+from muster.runtime.control.yielding import YieldingTransport
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Random
-from muster.runtime.leases import Election, Timing
-from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry
-from muster.runtime.pace import paced_as
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Transport
-from muster.runtime.yielding import YieldingTransport
 
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig

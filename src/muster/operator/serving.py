@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from muster.api.config import Configuration
 from muster.operator.addresses import BadAddressError
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.tasks import cancel
 from muster.webhooks.endpoints import VISIBILITY_SERVICE
 from muster.webhooks.keeping import Certificates

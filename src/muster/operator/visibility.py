@@ -39,7 +39,7 @@ from muster.operator.routes import ANY, Handler
 from muster.operator.serving import running
 from muster.runtime import metrics
 from muster.runtime.client import Client
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.tasks import first
 from muster.runtime.transport import Request, Response, TransportError
 from muster.webhooks.bundles import VISIBILITY as TOLD

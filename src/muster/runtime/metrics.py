@@ -23,8 +23,8 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from muster.runtime.controller import Outcome
-from muster.runtime.queue import WorkQueue
+from muster.runtime.control.controller import Outcome
+from muster.runtime.control.queue import WorkQueue
 from muster.runtime.tallies import S, Series, Spread, Tally, spreads, tallies
 
 M = TypeVar("M", bound=MetricWrapperBase)

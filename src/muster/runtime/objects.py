@@ -9,7 +9,7 @@ import msgspec
 
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta, controller_of
-from muster.runtime.lanes import Lane
+from muster.runtime.control.lanes import Lane
 
 if TYPE_CHECKING:
     from muster.api.core import ObjectReference

@@ -6,8 +6,8 @@ import os
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from muster.actions.home import Home
-from muster.actions.session import Session, Target, connect, has_cluster, own_cluster
+from muster.actions.server.home import Home
+from muster.actions.server.session import Session, Target, connect, has_cluster, own_cluster
 
 log = logging.getLogger("muster")
 

@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from muster.actions.cancelling import cancel as cancel_job
 from muster.actions.choices import get_job, priority_classes, queue_to_name
 from muster.actions.delivering import explain_unsent
 from muster.actions.errors import UserError
-from muster.actions.explaining import explain
 from muster.actions.following.elsewhere import reaching
 from muster.actions.following.excerpt import Excerpt
 from muster.actions.following.follow import Follower
 from muster.actions.following.printout import Printout
-from muster.actions.gang import Gang
-from muster.actions.scaling import scale as scale_job
-from muster.actions.session import OWN_NAMESPACE, Session, Target
-from muster.actions.submitting import submit
-from muster.actions.sweep import Sweep
+from muster.actions.jobs.cancelling import cancel as cancel_job
+from muster.actions.jobs.explaining import explain
+from muster.actions.jobs.scaling import scale as scale_job
+from muster.actions.server.session import OWN_NAMESPACE, Session, Target
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.submitting import submit
+from muster.actions.submission.sweep import Sweep
 from muster.api.core import NODE
 from muster.api.ours.trials import Array
 from muster.api.status import ApiError
@@ -253,7 +253,7 @@ async def remove(reference: Reference) -> None:
 
 
 async def _foresee(session: Session, job: JobRecord) -> Verdict:
-    from muster.actions.foresight import foresee  # importing it takes long
+    from muster.actions.submission.foresight import foresee  # importing it takes long
 
     return await foresee(session, job)
 

@@ -10,8 +10,8 @@ from collections.abc import Container
 from pathlib import Path
 
 from muster.actions.errors import UserError
-from muster.actions.manifests import WEEK_SECONDS
-from muster.actions.session import Session
+from muster.actions.server.session import Session
+from muster.actions.submission.manifests import WEEK_SECONDS
 from muster.api.kueue.names import DEFAULT_QUEUE
 from muster.insight.reader.clusters import sends_away
 from muster.insight.reader.queues import is_embedded, is_simulated

@@ -8,10 +8,10 @@ from numbers import Real
 from operator import index
 from typing import Any, TypedDict, cast
 
-from muster.actions import limits, quantities
-from muster.actions.caller import inherited, umask_annotations, working_directory
 from muster.actions.errors import UserError
-from muster.actions.gang import Gang, beyond_elastic, name_for, no_host_name, not_text, room_for_name
+from muster.actions.parsing import limits, quantities
+from muster.actions.submission.caller import inherited, umask_annotations, working_directory
+from muster.actions.submission.gang import Gang, beyond_elastic, name_for, no_host_name, not_text, room_for_name
 from muster.api.batch import MAX_PARALLELISM
 from muster.api.ours.elastic import Bounds
 from muster.api.ours.notify import NotifyError, make_wishes

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from muster.actions.limits import time_limit
+from muster.actions.parsing.limits import time_limit
 from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.sdk import core
 from muster.sdk.background import background

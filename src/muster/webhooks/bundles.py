@@ -25,7 +25,7 @@ from muster.api.server.admissionregistration import (
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceConversion
 from muster.api.server.apiregistration import API_SERVICE, APIService
 from muster.api.status import ApiError
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import first
 from muster.runtime.transport import TransportError

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from muster.api.core import SECRET, Secret
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
+from muster.runtime.control.manager import Manager
 from muster.runtime.informer import Informer
 from muster.runtime.kube.tls import load_pair, server_context
-from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import first
 from muster.runtime.transport import TransportError

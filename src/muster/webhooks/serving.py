@@ -17,9 +17,9 @@ from muster.api.status import ApiError
 from muster.api.validation.names import dns_label, dns_subdomain
 from muster.controllers.integrations.surroundings import Find
 from muster.runtime.client import Client
+from muster.runtime.control.manager import Manager
 from muster.runtime.inbound import Handler, Inbound
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 from muster.runtime.transport import Response, TransportError
 from muster.webhooks import reviews
 from muster.webhooks.conversions import convert

@@ -11,7 +11,7 @@ from playwright.sync_api import Error, Page
 from tests.e2e.conftest import Muster
 from tests.e2e.dashboard.conftest import PHONE, Visit
 
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 from muster.insight.text import format_duration
 
 DAY_MS = 86_400_000

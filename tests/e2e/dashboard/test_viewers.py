@@ -15,7 +15,7 @@ from tests.e2e.conftest import Muster
 from tests.e2e.dashboard.conftest import Visit
 from tests.e2e.dashboard.test_pages import HOSTILE, LOOKS
 
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 
 REPORT = "<!DOCTYPE html><title>r</title><p id=p>before</p><script>document.getElementById('p').textContent=%s</script>"
 READ_COOKIE = "(() => { try { return 'cookie ' + document.cookie } catch (e) { return 'kept out' } })()"

@@ -8,9 +8,9 @@ import pytest
 from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, virtual
 
-from muster.actions.gang import Gang
-from muster.actions.submitting import submit
-from muster.actions.sweep import Sweep
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.submitting import submit
+from muster.actions.submission.sweep import Sweep
 from muster.api.batch import JOB
 from muster.api.core import NODE, POD
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from tests.system.dashboard.viewing import Viewing, read_text
 
-from muster.actions.gang import Gang
-from muster.actions.submitting import submit
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.submitting import submit
 from muster.cluster import embedded
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.identity.users import ADMIN

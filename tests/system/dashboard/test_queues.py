@@ -7,8 +7,8 @@ from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import cohort, finish, flavor, local_queue, queue, workload
 
-from muster.actions.gang import Gang
-from muster.actions.submitting import submit
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.submitting import submit
 from muster.api.core import NAMESPACE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.dashboard.visits import PageError

@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.system.interruptions.machines import GROUP_SIZE
 
-from muster.actions import manifests
-from muster.actions.gang import Gang
-from muster.actions.sweep import Sweep
+from muster.actions.submission import manifests
+from muster.actions.submission.gang import Gang
+from muster.actions.submission.sweep import Sweep
 from muster.api.batch import JOB, Job
 from muster.api.conditions import is_true
 from muster.api.jobset import JOB_SET, JobSet

@@ -23,8 +23,8 @@ from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.nodes.simulated.stages import DEFAULT_STAGES, Stage
 from muster.jobs.jobset.start.barrier import STARTED, config_map_name, word
 from muster.jobs.jobset.start.group import started
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH

@@ -26,9 +26,9 @@ from muster.api.pods import is_active, is_deleting, is_finished
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock
+from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
 
 NODES = tuple(f"node-{number}" for number in range(4))

@@ -19,7 +19,7 @@ from muster.api.batch import JOB, Job
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.runtime.clock import run_virtual
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.simulation.scenario.reading import read_scenario
 
 # How far apart the moments of an hour are, in seconds.

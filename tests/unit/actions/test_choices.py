@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.unit.runtime.conftest import ScriptedTransport
 
-from muster.actions.caller import find_account_name
 from muster.actions.choices import queue_to_name
 from muster.actions.errors import UserError
+from muster.actions.submission.caller import find_account_name
 from muster.api.ours.teams import QUEUE_USERS
 from muster.runtime.client import Client
 from muster.runtime.transport import Response

@@ -1,7 +1,7 @@
 """A hint comes once."""
 
 from muster.actions.hints import NO_GPUS, is_known, remember
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 
 
 def test_a_hint_is_remembered_in_the_home(tmp_path):

@@ -7,8 +7,8 @@ import click
 import pytest
 
 from muster.actions.errors import UserError
-from muster.actions.home import Home
-from muster.actions.serveroptions import ServerOptions, write_options
+from muster.actions.server.home import Home
+from muster.actions.server.serveroptions import ServerOptions, write_options
 from muster.cli.serveroptions import (
     RequestedOptions,
     ResolvedOptions,

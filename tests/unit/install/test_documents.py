@@ -18,9 +18,9 @@ from muster.install.rights import cluster_rules, local_rules
 from muster.operator.replica import PARTS
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import STOP_LIMIT_SECONDS, Manager
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import STOP_LIMIT_SECONDS, Manager
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ import pytest
 
 from muster.api.config import load
 from muster.api.ours.invitations import INVITATION_LABEL
-from muster.cli.actions.invitation import Invitation
+from muster.cli.actions.clusters.invitation import Invitation
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.install.documents import documents
 from muster.install.options import Options, plain

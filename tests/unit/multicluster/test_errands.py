@@ -8,7 +8,7 @@ import pytest
 from muster.api.status import ApiError, Status
 from muster.multicluster.errands import MOST_AT_ONCE, Errand, Errands, together
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
 from muster.runtime.ids import Random
 from muster.runtime.transport import TransportError
 

@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.controller import Controller, Result
+from muster.runtime.control.controller import Controller, Result
 from muster.runtime.ids import Random
 from muster.runtime.metrics import CONTENT_TYPE, Gauges, Registry
 
@@ -71,7 +71,7 @@ def test_controller_has_upstream_numbers() -> None:
         return during, samples(registry)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("muster.runtime.controller.log.disabled", True)
+        patch.setattr("muster.runtime.control.controller.log.disabled", True)
         during, after = run_virtual(main())
     queue = "controller=job,name=job"
     assert during["workqueue_depth", queue] == 2

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from muster.actions.errors import UserError
-from muster.actions.session import Session, Target
+from muster.actions.server.session import Session, Target
 from muster.sdk import connections
 from muster.sdk.connections import Connections
 

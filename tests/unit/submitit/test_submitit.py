@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster import submitit
-from muster.actions.caller import inherited
+from muster.actions.submission.caller import inherited
 from muster.sdk.errors import Error
 from muster.submitit import AutoExecutor, FailedJobError, JobEnvironment, helpers
 

@@ -17,8 +17,8 @@ from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
 from muster.operator.endpoints import serving
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
-from muster.runtime.manager import Manager
 from muster.runtime.transport import Request, Response, TransportError
 from muster.webhooks.serving import LARGEST_REVIEW, Reader, handlers
 

@@ -28,8 +28,8 @@ from muster.operator.holders import LOOK_SECONDS, renewer
 from muster.operator.precedence import identity, is_ours, place
 from muster.operator.replica import FIELD_MANAGER
 from muster.runtime.client import Client, Propagation
+from muster.runtime.control.leases import LeadershipLostError
 from muster.runtime.externalinputs import ExternalInputs
-from muster.runtime.leases import LeadershipLostError
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import APPLY_PATCH
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from muster.actions.session import Session
+from muster.actions.server.session import Session
 from muster.api.batch import JOB
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME

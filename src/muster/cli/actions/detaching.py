@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from muster.actions.errors import FAILED
-from muster.actions.home import Home
-from muster.actions.serveroptions import ServerOptions, list_arguments, read_options
+from muster.actions.server.home import Home
+from muster.actions.server.serveroptions import ServerOptions, list_arguments, read_options
 from muster.cli.serveroptions import require_same_options
 
 

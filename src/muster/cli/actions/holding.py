@@ -2,8 +2,8 @@
 
 import click
 
-from muster.actions.holding import set_active, set_stop_policy
-from muster.actions.session import Session
+from muster.actions.jobs.holding import set_active, set_stop_policy
+from muster.actions.server.session import Session
 from muster.cli.actions.each import each
 
 

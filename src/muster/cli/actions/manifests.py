@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from muster.actions.session import Session
+from muster.actions.server.session import Session
 from muster.api.ours.submitter import SUBMITTED_KINDS
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.cli.actions.applying import annotated, change
@@ -52,7 +52,7 @@ async def apply_one(
     session: Session, kind: Any, manifest: dict[str, Any], *, dry_run: bool
 ) -> tuple[dict[str, Any], str]:
     """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged."""
-    from muster.actions.submitting import signed
+    from muster.actions.submission.submitting import signed
     from muster.api.status import ApiError
     from muster.runtime.transport import Request
 

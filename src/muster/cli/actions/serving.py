@@ -5,10 +5,10 @@ from collections.abc import Callable
 import click
 
 from muster.actions.errors import UserError
-from muster.actions.home import Home
-from muster.actions.service import count_restarts, find_failure, name_log
-from muster.actions.session import Target
-from muster.actions.systemunit import Unit
+from muster.actions.server.home import Home
+from muster.actions.server.service import count_restarts, find_failure, name_log
+from muster.actions.server.session import Target
+from muster.actions.server.systemunit import Unit
 from muster.cli.actions.detaching import make_export
 from muster.cli.session import ask, connect, run
 
@@ -63,7 +63,7 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
 
     require_start: raises while the server does not serve, if it will not.
     """
-    from muster.actions.waiting import until
+    from muster.actions.jobs.waiting import until
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.realclock import RealClock
     from muster.runtime.transport import TransportError

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from muster.actions.choices import get_job
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.api.core import POD
 from muster.cli.session import connect
 from muster.cli.terminal.output import dump, terminal_width

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
-from muster.actions import session
-from muster.actions.session import Session, Target
+from muster.actions.server import session
+from muster.actions.server.session import Session, Target
 from muster.actions.watching import Watch
 from muster.api.kinds import Kind
 from muster.api.status import ApiError

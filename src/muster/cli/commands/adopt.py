@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
@@ -95,9 +95,9 @@ async def _give_back(target: Target, config: str | None) -> None:
     from muster.cli.terminal.output import say
     from muster.operator.handback import StillWorksError, hand_back_alone
     from muster.operator.precedence import identity
+    from muster.runtime.control.leases import LeadershipLostError
     from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
-    from muster.runtime.leases import LeadershipLostError
     from muster.runtime.realclock import RealClock
 
     inputs = ExternalInputs(RealClock(), Ids(), Random())

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name, time_limit
@@ -59,7 +59,7 @@ def command(job: str, limit: int | None, queue: str, priority: str, force: bool,
 
 
 async def _alter(target: Target, name: str, limit: int | None, queue: str, priority: str, *, force: bool) -> None:
-    from muster.actions.altering import Alteration, alter
+    from muster.actions.jobs.altering import Alteration, alter
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.api.values.manifests import Manifest, ManifestError
 from muster.cli.actions.manifests import apply_one, read_all
 from muster.cli.completion import names

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from muster.actions.home import Home
-from muster.actions.session import Target
+from muster.actions.server.home import Home
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, data_option, run

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.commands.ps import OVER, STATES
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
@@ -76,7 +76,7 @@ async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, 
 
 
 async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: bool) -> None:
-    from muster.actions.cancelling import cancel, cancel_trials
+    from muster.actions.jobs.cancelling import cancel, cancel_trials
     from muster.cli.actions.each import each
 
     async with connect(target) as session:

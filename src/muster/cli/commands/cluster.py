@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.suggesting import SuggestingGroup
@@ -86,15 +86,15 @@ def invite(
     """
     if everywhere and namespaces:
         raise click.UsageError("only one of --namespace and --all-namespaces can be meant")
-    from muster.cli.actions.invitation import Invitation
+    from muster.cli.actions.clusters.invitation import Invitation
 
     invitation = Invitation(name, _HOME, tuple(dict.fromkeys(namespaces)), tuple(dict.fromkeys(kind)), exec=may_exec)
     _print_kubeconfig(run(_invite(Target(kubeconfig or ""), invitation, server, everywhere=everywhere)))
 
 
 async def _invite(target: Target, invitation: Any, server: str, *, everywhere: bool) -> str:
-    from muster.actions.session import connection
-    from muster.cli.actions import inviting
+    from muster.actions.server.session import connection
+    from muster.cli.actions.clusters import inviting
     from muster.cli.terminal.output import say
     from muster.insight.reader.queues import is_embedded
     from muster.runtime.kube.kubeconfig_text import text
@@ -163,7 +163,7 @@ def join(name: str, kubeconfig: str, context: str, queues: tuple[str, ...], time
 
 def _load_kubeconfig(path: str, context: str) -> Any:
     """Return the connection that a kubeconfig describes, if a manager may use it."""
-    from muster.multicluster.kubeconfigs import MAX_BYTES, UntrustedKubeconfigError, trusted
+    from muster.multicluster.links.kubeconfigs import MAX_BYTES, UntrustedKubeconfigError, trusted
 
     if path == "-":
         data, source = sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"
@@ -177,9 +177,9 @@ def _load_kubeconfig(path: str, context: str) -> Any:
 
 
 async def _join(target: Target, name: str, config: Any, queues: tuple[str, ...], timeout: float) -> None:
-    from muster.actions.session import connection
-    from muster.cli.actions.inviting import authority_of
-    from muster.cli.actions.joining import connected, join
+    from muster.actions.server.session import connection
+    from muster.cli.actions.clusters.inviting import authority_of
+    from muster.cli.actions.clusters.joining import connected, join
     from muster.runtime.realclock import RealClock
 
     own, server, authority = connection(target).cluster, config.cluster.server, config.cluster.certificate_authority
@@ -237,7 +237,7 @@ def leave(name: str, force: bool, kubeconfig: str | None) -> None:
 
 async def _leave(target: Target, name: str, *, force: bool) -> None:
     from muster.actions.following.elsewhere import reaching
-    from muster.cli.actions.leaving import leave
+    from muster.cli.actions.clusters.leaving import leave
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:

@@ -54,9 +54,9 @@ def command(
     from muster.operator.addresses import BadAddressError
     from muster.operator.host import Options, operate
     from muster.operator.replica import OtherManagerError
+    from muster.runtime.control.leases import LeadershipLostError
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.kube.kubeconfig_files import load
-    from muster.runtime.leases import LeadershipLostError
     from muster.runtime.process import logs
     from muster.runtime.transport import TransportError
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from muster.actions.home import Home
-from muster.actions.serverparts import describe_missing
-from muster.actions.session import Session, Target, is_of_system_server, names_another
+from muster.actions.server.home import Home
+from muster.actions.server.serverparts import describe_missing
+from muster.actions.server.session import Session, Target, is_of_system_server, names_another
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, run, target_options
@@ -36,7 +36,7 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
         "muster dashboard --kubeconfig prod.yaml",
         "muster dashboard --kubeconfig prod.yaml --read-only --port 8080",
         "muster dashboard --kubeconfig prod.yaml --sign-in --listen 0.0.0.0:8080",
-        "muster dashboard --kubeconfig prod.yaml --sign-in --config muster.yaml --proxy-files /etc/proxy",
+        "muster dashboard --sign-in --config muster.yaml --proxy-files /etc/proxy",
     ),
 )
 @click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
@@ -141,7 +141,7 @@ class Proxied:
 async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_only: bool) -> None:
     """Serve the pages to viewers who sign in, or whom a proxy in front signs in, until the user ends it."""
     _require_parts()
-    from muster.actions.session import connection
+    from muster.actions.server.session import connection
     from muster.dashboard.app import Dashboard
     from muster.dashboard.serving import ProxyFilesError, plan_entry
     from muster.dashboard.viewing.sessions import Sessions

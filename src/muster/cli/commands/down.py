@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import click
 
-from muster.actions.home import Home
-from muster.actions.service import stop_units
-from muster.actions.session import Target
-from muster.actions.systemserver import has_server
+from muster.actions.server.home import Home
+from muster.actions.server.service import stop_units
+from muster.actions.server.session import Target
+from muster.actions.server.systemserver import has_server
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, data_option, run
 

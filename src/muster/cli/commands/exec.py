@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
@@ -64,7 +64,7 @@ async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str,
     import asyncio
 
     from muster.api.status import ApiError
-    from muster.cli.actions.entering import entry, request
+    from muster.cli.actions.running.entering import entry, request
     from muster.cli.terminal.output import say
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.remote import Ends, hold, is_terminal, raw_terminal, terminal_size

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.session import data_option

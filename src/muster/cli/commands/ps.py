@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import Session, Target
+from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
@@ -171,7 +171,7 @@ async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, no
 
 async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, wide: bool) -> None:
     """Show all jobs on a terminal, unfinished ones first; print changed rows into a pipe."""
-    from muster.actions.session import describe_outage
+    from muster.actions.server.session import describe_outage
     from muster.actions.watching import Watch, survive_outages
     from muster.api.batch import JOB
     from muster.api.core import POD

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.actions.session import Session, Target
+from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.queue_options import quota_options, sharing_options
@@ -13,7 +13,7 @@ from muster.cli.names.types import name
 from muster.cli.session import ask, connect, target_options
 
 if TYPE_CHECKING:
-    from muster.actions.editedqueue import QueueEdit
+    from muster.actions.quota.editedqueue import QueueEdit
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
@@ -43,7 +43,7 @@ def command() -> None:
 @target_options
 def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
     """List ClusterQueues with their quotas, and how much of each is used and borrowed, then LocalQueues."""
-    from muster.cli.actions.queuelist import print_queues
+    from muster.cli.actions.people.queuelist import print_queues
 
     ask(print_queues(Target.of(options), output or "", everywhere=all_namespaces))
 
@@ -77,7 +77,7 @@ def resume(name: str, cluster: bool, **options: Any) -> None:
 
 
 async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) -> None:
-    from muster.actions.holding import set_stop_policy
+    from muster.actions.jobs.holding import set_stop_policy
 
     async with connect(target) as session:
         click.echo(await set_stop_policy(session, name, policy, cluster=cluster))
@@ -129,15 +129,15 @@ def create(name: str, **options: Any) -> None:
 
     Jobs may request only resources of which the queue has a quota.
     """
-    from muster.cli.actions.queueoptions import is_team, read_new_queue
+    from muster.cli.actions.people.queueoptions import is_team, read_new_queue
 
     target = Target.of(options)
     if is_team(options):
-        from muster.cli.actions.newteam import create_team
+        from muster.cli.actions.people.newteam import create_team
 
         ask(create_team(target, name, options))
     elif options["dry_run"]:
-        from muster.cli.actions.newqueue import documents
+        from muster.cli.actions.people.newqueue import documents
         from muster.cli.terminal.output import print_documents
 
         print_documents(documents(read_new_queue(name, target.namespace or "default", options)), options["output"])
@@ -146,10 +146,10 @@ def create(name: str, **options: Any) -> None:
 
 
 async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
-    from muster.actions.queues import create_all
-    from muster.actions.teams import require_known_submitters
-    from muster.cli.actions.newqueue import documents
-    from muster.cli.actions.queueoptions import read_new_queue
+    from muster.actions.quota.queues import create_all
+    from muster.actions.quota.teams import require_known_submitters
+    from muster.cli.actions.people.newqueue import documents
+    from muster.cli.actions.people.queueoptions import read_new_queue
 
     async with connect(target) as session:
         if not options["flavor"]:
@@ -213,8 +213,8 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
     """
     from dataclasses import replace
 
-    from muster.actions.editedqueue import QueueEdit
-    from muster.cli.actions.queueoptions import read_edit
+    from muster.actions.quota.editedqueue import QueueEdit
+    from muster.cli.actions.people.queueoptions import read_edit
 
     target = Target.of(options)
     wanted = read_edit(options)
@@ -226,9 +226,9 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
 async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool) -> None:
     from functools import partial
 
-    from muster.actions import queues
-    from muster.actions.editedqueue import annotate, describe_excess, patch
-    from muster.cli.actions.newteam import check_edit
+    from muster.actions.quota import queues
+    from muster.actions.quota.editedqueue import annotate, describe_excess, patch
+    from muster.cli.actions.people.newteam import check_edit
     from muster.cli.terminal.output import dump, say
 
     async with connect(target) as session:
@@ -259,7 +259,7 @@ def delete(name: str, yes: bool, **options: Any) -> None:
     The command lists the jobs that use the queue before it asks. Running jobs go on; waiting jobs do not start any
     more.
     """
-    from muster.actions import queues
+    from muster.actions.quota import queues
     from muster.cli.terminal.asking import agreed
 
     target = Target.of(options)

@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from muster.actions.errors import UserError
-from muster.actions.home import Home
-from muster.actions.serveroptions import ServerOptions, read_options, write_options
-from muster.actions.service import find_running_unit
-from muster.actions.systemserver import has_server
+from muster.actions.server.home import Home
+from muster.actions.server.serveroptions import ServerOptions, read_options, write_options
+from muster.actions.server.service import find_running_unit
+from muster.actions.server.systemserver import has_server
 from muster.cli.actions.detaching import start_detached
 from muster.cli.commands.down import NOTHING, describe_end, require_agreement, stop
 from muster.cli.names.examples import examples

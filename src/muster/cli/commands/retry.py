@@ -2,7 +2,7 @@
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
@@ -24,8 +24,8 @@ def command(job: str, new: str, **options: str) -> None:
 
 
 async def _retry(target: Target, name: str, new: str) -> None:
-    from muster.actions.gang import WORKERS, Role, no_host_name
-    from muster.actions.retrying import retry
+    from muster.actions.jobs.retrying import retry
+    from muster.actions.submission.gang import WORKERS, Role, no_host_name
     from muster.cli.terminal.output import say
     from muster.runtime.ids import Ids
 

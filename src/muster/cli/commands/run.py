@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from muster.actions.session import OWN_NAMESPACE, Session, Target, has_cluster, own_cluster
-from muster.cli.actions.scripted import find, take
+from muster.actions.server.session import OWN_NAMESPACE, Session, Target, has_cluster, own_cluster
+from muster.cli.actions.running.scripted import find, take
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.roles import segment, split
@@ -21,8 +21,8 @@ from muster.cli.names.run_options import run_options
 from muster.cli.session import connect, run, target_options, unignored
 
 if TYPE_CHECKING:
-    from muster.actions.gang import Gang
-    from muster.cli.actions.interrupting import Cancelling
+    from muster.actions.submission.gang import Gang
+    from muster.cli.actions.running.interrupting import Cancelling
     from muster.cli.terminal.liveline import LiveLine
     from muster.insight.jobs.state import Ending, Verdict
     from muster.insight.record import JobRecord
@@ -178,8 +178,8 @@ async def _sends_away(session: Session, queue: str) -> bool:
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
     from muster.actions.choices import check_secrets, priority_classes, queue_to_name
-    from muster.actions.deferring import check_dependencies
-    from muster.cli.actions.notifying import fit_notify
+    from muster.actions.parsing.deferring import check_dependencies
+    from muster.cli.actions.running.notifying import fit_notify
     from muster.insight.reader.queues import is_embedded
 
     # A Job that names a missing queue or priority class would wait for ever.
@@ -197,17 +197,17 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     if complaint and await _sends_away(session, options["queue"]):
         raise click.UsageError(complaint)
     if gang.schedule:
-        from muster.cli.actions.scheduling import submit_cron_job
+        from muster.cli.actions.running.scheduling import submit_cron_job
 
         return await submit_cron_job(session, gang, on_this_machine=embedded)
     if options["replace"]:
-        from muster.actions.replacing import remove_ended
+        from muster.actions.submission.replacing import remove_ended
         from muster.runtime.realclock import RealClock
 
         await remove_ended(session.client, gang, RealClock())
     named, detach = bool(options["name"]), options["detach"]
     if gang.terminal:
-        from muster.cli.actions.shells import stay
+        from muster.cli.actions.running.shells import stay
 
         return await stay(session, gang, named=named, keeps_job=not session.own)
     return await _submit_interruptibly(session, gang, named=named, detach=detach, embedded=embedded)
@@ -236,10 +236,10 @@ def _warn_of_unread_input(options: dict[str, Any]) -> None:
 
 async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, detach: bool, embedded: bool) -> int:
     """Submit the gang and stay with it. The first signal to end cancels the job, and the next one leaves at once."""
-    from muster.actions.cancelling import cancel
-    from muster.actions.submitting import submit
+    from muster.actions.jobs.cancelling import cancel
+    from muster.actions.submission.submitting import submit
     from muster.api.status import ApiError
-    from muster.cli.actions.interrupting import Cancelling
+    from muster.cli.actions.running.interrupting import Cancelling
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import say
     from muster.cli.terminal.streams import OutputError
@@ -287,13 +287,13 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
     Warn about options that the user may not mean. Raises `click.ClickException` if they are invalid.
     """
-    from muster.actions.workers import overridden
-    from muster.cli.actions.gangoptions import gang_from_options
+    from muster.actions.submission.workers import overridden
+    from muster.cli.actions.running.gangoptions import gang_from_options
     from muster.cli.terminal.output import say
 
     gang = gang_from_options(arguments, options, namespace, on_this_machine=on_this_machine)
     if options["tty"]:
-        from muster.cli.actions.shells import on_terminal
+        from muster.cli.actions.running.shells import on_terminal
 
         gang = on_terminal(gang)
     if names := overridden(gang):
@@ -322,7 +322,7 @@ async def _hint_at_gpus(session: Session) -> None:
     """Print once per user, if the cluster has GPUs, that a job without `--gpus` sees none."""
     from muster.actions import hints
     from muster.actions.choices import has_gpus
-    from muster.actions.home import Home
+    from muster.actions.server.home import Home
     from muster.cli.terminal.output import say
 
     home = Home.find(os.environ)
@@ -373,7 +373,7 @@ async def _stay(
 
 
 async def _foresee(session: Session, job: "JobRecord") -> "Verdict":
-    from muster.actions.foresight import foresee  # importing it takes long
+    from muster.actions.submission.foresight import foresee  # importing it takes long
 
     return await foresee(session, job)
 
@@ -420,8 +420,8 @@ async def _plan_gang(arguments: Sequence[str], options: dict[str, Any], target: 
     Without a cluster a priority means a PriorityClass, which every cluster has.
     """
     from muster.actions.choices import priority_classes
-    from muster.actions.defaultcpus import read_default, set_default_cpus
-    from muster.actions.submitting import fit_cluster
+    from muster.actions.submission.defaultcpus import read_default, set_default_cpus
+    from muster.actions.submission.submitting import fit_cluster
 
     here = not options["image"]
     if not has_cluster(target):
@@ -436,8 +436,8 @@ async def _plan_gang(arguments: Sequence[str], options: dict[str, Any], target: 
 
 
 def _print(gang: "Gang", form: str) -> None:
-    from muster.actions.manifests import cron_job, job, jobset, service
-    from muster.actions.mpi import secret
+    from muster.actions.submission.manifests import cron_job, job, jobset, service
+    from muster.actions.submission.mpi import secret
     from muster.cli.terminal.output import dump
     from muster.mpi.identity import make_identity
     from muster.runtime.realclock import RealClock

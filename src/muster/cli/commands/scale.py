@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
@@ -32,7 +32,7 @@ def command(job: str, workers: int, role: str, force: bool, **options: Any) -> N
 
 
 async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
-    from muster.actions.scaling import ObjectionError, afterwards, scale
+    from muster.actions.jobs.scaling import ObjectionError, afterwards, scale
 
     async with connect(target) as session:
         try:

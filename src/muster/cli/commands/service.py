@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from muster.actions import service
 from muster.actions.errors import UserError
-from muster.actions.home import Home
-from muster.actions.serveroptions import write_options
-from muster.actions.systemunit import Scope, Unit, render_unit
+from muster.actions.server import service
+from muster.actions.server.home import Home
+from muster.actions.server.serveroptions import write_options
+from muster.actions.server.systemunit import Scope, Unit, render_unit
 from muster.api.ours.unixusers import SYSTEM_SOCKET
 from muster.cli.names.examples import examples
 from muster.cli.names.suggesting import SuggestingGroup

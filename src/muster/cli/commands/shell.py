@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import OWN_NAMESPACE, Session, Target, has_cluster, own_cluster
+from muster.actions.server.session import OWN_NAMESPACE, Session, Target, has_cluster, own_cluster
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import gpus, worker_cpus, worker_memory
@@ -65,7 +65,7 @@ async def _shell(target: Target, arguments: tuple[str, ...], options: dict[str, 
 async def _submit(session: Session, arguments: tuple[str, ...], options: dict[str, Any]) -> int:
     from muster.actions.choices import priority_classes, queue_to_name
     from muster.api.kueue.names import DEFAULT_QUEUE
-    from muster.cli.actions.shells import shell, stay
+    from muster.cli.actions.running.shells import shell, stay
     from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, run, target_options
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.actions.home import Home
-from muster.actions.session import Target, has_cluster, names_another
+from muster.actions.server.home import Home
+from muster.actions.server.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
 from muster.cli.session import ask, connect, target_options
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from muster.actions.session import Session, Target
+from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name

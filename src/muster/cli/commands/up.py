@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from muster.actions.errors import FAILED
-from muster.actions.home import Home
-from muster.actions.serveroptions import write_options
-from muster.actions.systemserver import has_server
+from muster.actions.server.home import Home
+from muster.actions.server.serveroptions import write_options
+from muster.actions.server.systemserver import has_server
 from muster.api.ours.unixusers import SYSTEM_SOCKET
 from muster.cli.actions.detaching import find_running, make_export, start_detached
 from muster.cli.names.examples import examples

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.suggesting import SuggestingGroup
@@ -48,12 +48,12 @@ def add(name: str, queue: str | None, admin: bool, server: str, **options: Any) 
 
 async def _add(target: Target, name: str, queue: str, server: str, *, admin: bool) -> str:
     from muster.actions.choices import check_queue
-    from muster.actions.session import connection, is_of_system_server
-    from muster.actions.teams import join_team
+    from muster.actions.quota.teams import join_team
+    from muster.actions.server.session import connection, is_of_system_server
     from muster.api.core import NAMESPACE
-    from muster.cli.actions import inviting
-    from muster.cli.actions.newuser import NewUser, login_command
-    from muster.cli.actions.users import require_unix_namespace
+    from muster.cli.actions.clusters import inviting
+    from muster.cli.actions.people.newuser import NewUser, login_command
+    from muster.cli.actions.people.users import require_unix_namespace
     from muster.cli.terminal.output import say
     from muster.insight.reader.queues import is_embedded
     from muster.runtime.kube.kubeconfig_text import text
@@ -91,7 +91,7 @@ def list_(output: str | None, kubeconfig: str | None) -> None:
 
 
 async def _list(target: Target, output: str) -> None:
-    from muster.cli.actions.users import list_users
+    from muster.cli.actions.people.users import list_users
     from muster.cli.terminal.output import dump
     from muster.insight.text import format_age, format_table
     from muster.runtime.realclock import RealClock
@@ -134,7 +134,7 @@ def queue_(name: str, queue: str | None, kubeconfig: str | None) -> None:
 
 
 async def _choose_queue(target: Target, name: str, queue: str) -> str:
-    from muster.actions.teams import choose_queue, require_known_submitters
+    from muster.actions.quota.teams import choose_queue, require_known_submitters
 
     async with connect(target) as session:
         await require_known_submitters(session.client)
@@ -157,8 +157,8 @@ def remove(users: tuple[str, ...], kubeconfig: str | None) -> None:
 
 
 async def _remove(target: Target, users: tuple[str, ...]) -> None:
-    from muster.actions.teams import leave_teams
-    from muster.cli.actions.users import list_users, remove_user
+    from muster.actions.quota.teams import leave_teams
+    from muster.cli.actions.people.users import list_users, remove_user
 
     unknown = []
     async with connect(target) as session:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.actions.session import Session, Target
+from muster.actions.server.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import duration, name
@@ -92,7 +92,7 @@ async def follow(session: Session, namespace: str, name: str, line: "LiveLine") 
     """Wait for one job, and print its progress; return its exit code."""
     from muster.actions.following.elsewhere import reaching
     from muster.actions.following.follow import Follower
-    from muster.actions.podgroups import find_pods, follow_pods
+    from muster.actions.jobs.podgroups import find_pods, follow_pods
     from muster.api.status import ApiError
     from muster.cli.terminal.progress import Progress
     from muster.runtime.ids import Random

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from muster.actions.session import Target
+from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
@@ -13,7 +13,7 @@ from muster.cli.session import ask, connect, target_options
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from muster.actions.session import Session
+    from muster.actions.server.session import Session
 
 
 @click.command(
@@ -50,7 +50,7 @@ async def _tell_life(target: Target, name: str, output: str) -> None:
 
 async def _why(target: Target, name: str, output: str) -> None:
     from muster.actions.choices import no_job
-    from muster.actions.explaining import explain
+    from muster.actions.jobs.explaining import explain
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.queues import say_if_not_led
     from muster.insight.why.answer import make_document, render_lines
@@ -80,7 +80,7 @@ async def _why(target: Target, name: str, output: str) -> None:
 async def _show_cron_job(session: "Session", name: str, now: "datetime", output: str) -> bool:
     """Print what the CronJob of this name does; return whether there is one."""
     from muster.api.batch import CRON_JOB
-    from muster.cli.actions.scheduling import describe_cron_job, render_cron_job
+    from muster.cli.actions.running.scheduling import describe_cron_job, render_cron_job
     from muster.cli.terminal.output import dump
     from muster.insight.reader.queues import get_or_none, is_embedded
 

@@ -49,7 +49,7 @@ async def names(config: ConnectionConfig, path: str, labels: str = "") -> list[s
 
 async def _read_locally(config: ConnectionConfig, path: str, query: dict[str, str]) -> bytes:
     """Read from a server of this machine, over its local socket; b"" if the server refuses. Raises `TransportError`."""
-    from muster.actions.session import make_random
+    from muster.actions.server.session import make_random
     from muster.runtime.kube.local import LocalTransport
     from muster.runtime.realclock import RealClock
 

@@ -89,7 +89,7 @@ def _list_names(
     ctx: click.Context, group: str, resource: str, *, namespaced: bool = True, labels: str = ""
 ) -> list[str]:
     from muster.actions.errors import UserError
-    from muster.actions.session import Target, reach
+    from muster.actions.server.session import Target, reach
     from muster.cli.completion import asking
     from muster.runtime.eventloop import drive
     from muster.runtime.transport import TransportError

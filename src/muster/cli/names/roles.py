@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 from msgspec import Struct
 
-from muster.actions.quantities import Amount
+from muster.actions.parsing.quantities import Amount
 from muster.cli.names.types import gpus, worker_cpus, worker_memory
 
 _OPTION, _END, COLON = "--role", "--", ":"

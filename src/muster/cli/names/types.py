@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from muster.actions.quantities import Amount
+    from muster.actions.parsing.quantities import Amount
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def name_or_queue(text: str) -> str:
 
 def quantity(text: str) -> str:
     """Return a quantity in Kubernetes' notation. Raises `click.BadParameter`."""
-    from muster.actions import quantities
+    from muster.actions.parsing import quantities
 
     return _read(quantities.quantity, text)
 
@@ -68,21 +68,21 @@ def weight(text: str) -> str:
 
 def memory(text: str) -> str:
     """Return an amount of memory. Raises `click.BadParameter`."""
-    from muster.actions import quantities
+    from muster.actions.parsing import quantities
 
     return _read(quantities.memory, text)
 
 
 def worker_cpus(text: str) -> "Amount":
     """Return the CPUs of a worker, a request and a limit. Raises `click.BadParameter`."""
-    from muster.actions import quantities
+    from muster.actions.parsing import quantities
 
     return _read(quantities.worker_cpus, text)
 
 
 def worker_memory(text: str) -> "Amount":
     """Return the memory of a worker, a request and a limit. Raises `click.BadParameter`."""
-    from muster.actions import quantities
+    from muster.actions.parsing import quantities
 
     return _read(quantities.worker_memory, text)
 
@@ -113,7 +113,7 @@ def duration(text: str) -> float:
 
 def time_limit(text: str) -> int:
     """Return the time limit of a job in seconds. Raises `click.BadParameter`."""
-    from muster.actions import limits
+    from muster.actions.parsing import limits
 
     return _read(limits.time_limit, text)
 

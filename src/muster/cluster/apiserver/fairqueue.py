@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from muster.runtime.lanes import Lanes
+from muster.runtime.control.lanes import Lanes
 
 SLICE_SECONDS = 0.004
 CALLED_AT_ONCE = 16  # the most requests to wake in an iteration, which costs as much as one small request

@@ -5,9 +5,9 @@ import msgspec
 from muster.api.server.rbac import CLUSTER_ROLE, ClusterRole
 from muster.api.values.selectors import SelectorError
 from muster.cluster.apiserver.access.aggregation import aggregated
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 

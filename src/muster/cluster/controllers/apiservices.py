@@ -10,9 +10,9 @@ from typing import Any
 from muster.api.server.apiregistration import API_SERVICE, APIService
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.controllers.customkinds import Definition, definitions
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 MANAGED = "kube-aggregator.kubernetes.io/automanaged"

@@ -22,11 +22,11 @@ from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.api.ours.embedded import SERVER_MACHINE
 from muster.api.pods import is_finished
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 # Upstream's annotations: the provisioner of a volume; whether a claim is bound for good.

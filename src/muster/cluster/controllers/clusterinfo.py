@@ -5,10 +5,10 @@
 
 from muster.api.core import CONFIG_MAP, ConfigMap
 from muster.api.meta import ObjectMeta
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 NAMESPACE, NAME = "kube-public", "cluster-info"

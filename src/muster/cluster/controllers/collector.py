@@ -8,10 +8,10 @@ from muster.api.meta import Object, OwnerReference
 from muster.api.status import conflict
 from muster.cluster.controllers.customkinds import follow_custom_kinds
 from muster.cluster.controllers.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
-from muster.runtime.controller import Result
-from muster.runtime.lanes import Lane
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.lanes import Lane
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 16

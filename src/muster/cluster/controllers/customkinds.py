@@ -13,8 +13,8 @@ from muster.api.conditions import is_true
 from muster.api.kinds import Kind
 from muster.api.meta import Object, ObjectMeta, Struct
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, ESTABLISHED, NAMES_ACCEPTED, NAMESPACED
+from muster.runtime.control.manager import Manager
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 
 # Called with a kind that has come, gone, or changed its version: as it was (or None), and as it is (or None).
 Listener: TypeAlias = Callable[[Kind[Object] | None, Kind[Object] | None], None]

@@ -11,9 +11,9 @@ from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.api.server.apiextensions import CLEANUP_FINALIZER
 from muster.cluster.controllers.customkinds import DEFINITION, Definition, definitions
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 

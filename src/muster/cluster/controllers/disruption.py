@@ -18,11 +18,11 @@ from muster.api.values.selectors import label_matcher
 from muster.cluster.apiserver.pods.budgets import document_of
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.controllers.budgetstate import compute_state, counts_owners, failed_status
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import EventType, Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 

@@ -9,9 +9,9 @@ from typing import Any
 from muster.api.core import NODE, POD, Pod
 from muster.api.pods import is_deleting, is_finished
 from muster.cluster.indexes import BY_NODE, by_node
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

@@ -15,11 +15,11 @@ from muster.api.kinds import Kind
 from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
 from muster.cluster.controllers.customkinds import follow_custom_kinds
 from muster.cluster.controllers.remainders import conditions
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 from muster.runtime.objects import BY_NAMESPACE, by_namespace, key_of
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 

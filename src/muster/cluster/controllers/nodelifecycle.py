@@ -21,10 +21,10 @@ from muster.cluster.controllers.eviction import not_ready
 from muster.cluster.controllers.nodehealth import lost_conditions, patience, readiness, wanted_taints
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.cluster.nodes.node_object import LEASE_NAMESPACE
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 from muster.runtime.writes import Writes

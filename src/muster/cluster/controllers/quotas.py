@@ -11,10 +11,10 @@ from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.quotausage import Scope, quantities, resource_of, resources_of
 from muster.cluster.store import Closed, Compacted, Store, Watch
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import BY_NAMESPACE, by_namespace
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
 

@@ -23,7 +23,7 @@ from muster.cluster.store import Compacted, Store
 from muster.cluster.store.history import HistoryError, Row
 from muster.cluster.store.historyworker import History
 from muster.insight.history.runs import Run
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from muster.insight.history.build import NO_TRACE, Trace, amended, run_of, run_o
 from muster.insight.history.runs import Run
 from muster.insight.quota.state import owner_uids
 from muster.insight.record import JobRecord, record_of
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.objects import own_key, owner_key
 
 _BY_UID, _BY_OWNER, _BY_JOB = "uid", "history-owner", "history-job"

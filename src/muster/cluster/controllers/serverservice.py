@@ -4,10 +4,10 @@ The service has no endpoints: the server listens on loopback, which no endpoint 
 """
 
 from muster.api.core import SERVICE, Service
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import APPLY_PATCH
 
 _NAMESPACE, _NAME = "default", "kubernetes"

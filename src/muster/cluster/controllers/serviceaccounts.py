@@ -21,10 +21,10 @@ from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.podaccounts import ROOT_CA
 from muster.cluster.apiserver.access.tokens import Reference, legacy_claims
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105  (a type of secrets)

@@ -15,11 +15,11 @@ from muster.cluster.controllers.eviction import Departure, departure, farewell, 
 from muster.cluster.controllers.nodehealth import no_execute, readiness
 from muster.cluster.controllers.nodelifecycle import STALL_SECONDS
 from muster.cluster.indexes import BY_NODE, by_node
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 from muster.runtime.writes import Refusal, Writes

@@ -15,9 +15,9 @@ from muster.api.ours.users import USER_LABEL
 from muster.api.server.rbac import ROLE_BINDING, RoleBinding
 from muster.cluster.apiserver.objects.bootstrap import create_missing
 from muster.runtime.client import Client
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 

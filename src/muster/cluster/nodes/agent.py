@@ -59,9 +59,9 @@ from muster.cluster.nodes.shownobjects import AllObjects, NamedObjects, ShownObj
 from muster.cluster.nodes.volumekeeper import VolumeKeeper
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.cluster.tenancy import TenancyError, find_tenant, require_tenable
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.process.accounts import Account
 from muster.runtime.refusals import is_refusal

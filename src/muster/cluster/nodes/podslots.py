@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from muster.api.core import Pod
-from muster.runtime.lanes import Lanes
+from muster.runtime.control.lanes import Lanes
 
 # After this time a slot is free again, so that a pod that hangs does not block others.
 LONGEST_SECONDS = 1.0

@@ -13,7 +13,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.cluster.nodes.container.environment import Names
 from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 # A function that takes the namespace and the names of objects that were created, changed or deleted.
 Told: TypeAlias = Callable[[str, Names], None]

@@ -20,12 +20,12 @@ from muster.jobs.cronjob.decide import add_started, decide
 from muster.jobs.cronjob.plan import CronJobPlan
 from muster.jobs.job.conditions import finish
 from muster.runtime.clockjumps import follow_jumps
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import MutationCache
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, own_key, owner_key
-from muster.runtime.ownwrites import MutationCache
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.tasks import together
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal

@@ -30,8 +30,8 @@ from muster.jobs.job.census import NO_INDEX, completion_index
 from muster.jobs.job.conditions import find_announced_end, finish
 from muster.jobs.job.quota import is_gated
 from muster.jobs.job.world import annotations, current, world_of
+from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import own_key, reference, split_key
 
 # Only Jobs are elastic.

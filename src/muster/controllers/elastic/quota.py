@@ -31,11 +31,11 @@ from muster.queueing.quota.tree import Node
 from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling.cycle import Outcome, Preemption
 from muster.queueing.scheduling.nomination import nominate
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, own_key, reference
-from muster.runtime.reconciler import Reconciler
 
 # A shorter wait usually ends by itself, because other workloads end.
 GATHER_SECONDS = 0.2

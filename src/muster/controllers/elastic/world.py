@@ -14,10 +14,10 @@ from muster.api.ours.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.api.pods import is_active, job_reference
 from muster.controllers.job import claims
 from muster.jobs.job.world import annotations, announce, has_world, pod_annotations
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import own_key
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 5

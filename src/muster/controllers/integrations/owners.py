@@ -11,7 +11,7 @@ from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.jobs import part_of
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.controllers.integrations.framework import Integration
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.objects import meta_of
 
 _BY_OWNER = "owner"

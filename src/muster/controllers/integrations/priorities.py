@@ -10,7 +10,7 @@ from muster.api.kueue import (
     PriorityClassRef,
     WorkloadPriorityClass,
 )
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 class Priorities:

@@ -39,11 +39,11 @@ from muster.controllers.waits import CreationWaits
 from muster.queueing.jobframework.matching import injected, list_granted_podsets
 from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import family_of, key_of, meta_of, own_key, owner_key, split_key
-from muster.runtime.reconciler import Reconciler
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from muster.api.config import Configuration
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, Workload
 from muster.queueing.jobframework.pairing import PairingRules
 from muster.queueing.workload.readiness import settings_for
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 def rules(manager: Manager, configuration: Configuration) -> PairingRules:

@@ -16,8 +16,8 @@ from muster.controllers.integrations.reconciler import JobReconciler
 from muster.controllers.integrations.serving.groups import GROUPS, GroupsReconciler
 from muster.controllers.integrations.serving.kinds import select_serving
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, frameworks_without_effect
+from muster.runtime.control.manager import Manager, Runnable
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager, Runnable
 
 log = logging.getLogger(__name__)
 

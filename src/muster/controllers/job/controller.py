@@ -28,12 +28,12 @@ from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide
 from muster.jobs.job.plan import JobPlan, Outcome
 from muster.jobs.job.terms import managed_by
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import Expectations
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import BY_NAMESPACE, by_namespace, family_of, key_of, own_key, revision_of
-from muster.runtime.ownwrites import Expectations
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, is_unsure
 

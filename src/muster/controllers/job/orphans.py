@@ -12,11 +12,11 @@ from muster.controllers.job import claims
 from muster.controllers.job.writer import Writer
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.terms import managed_by
-from muster.runtime.controller import Controller, Result
+from muster.runtime.control.controller import Controller, Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, own_key
-from muster.runtime.ownwrites import Expectations
 
 WORKERS = 16
 

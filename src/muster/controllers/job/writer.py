@@ -17,9 +17,9 @@ from muster.api.status import ApiError
 from muster.jobs.job.plan import Creation, Deletion, Outcome
 from muster.jobs.job.pods import PodTemplate
 from muster.runtime.client import Client
+from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.objects import reference
-from muster.runtime.ownwrites import Expectations
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 from muster.runtime.writes import Refusal, Writes

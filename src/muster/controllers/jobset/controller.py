@@ -40,12 +40,12 @@ from muster.jobs.jobset.status import is_ready, says_it_runs, without_counts
 from muster.jobs.jobset.suspend import without_suspension
 from muster.jobs.jobset.terms import is_suspended, managed_by
 from muster.jobs.jobset.ttl import expiry
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import Expectations
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, own_key
-from muster.runtime.ownwrites import Expectations
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.writes import Refusal
 

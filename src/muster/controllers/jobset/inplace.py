@@ -10,7 +10,7 @@ from muster.api.core import POD, Pod
 from muster.api.jobset import JobSet, names
 from muster.api.pods import job_reference
 from muster.jobs.jobset.inplace import InPlaceStanding, PodAttempt, attempt_of
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 _NONE = PodAttempt()
 _JobSetKey = tuple[str, str]  # namespace and UID

@@ -22,9 +22,9 @@ from muster.controllers.jobset.release import Release
 from muster.jobs.jobset.start.barrier import ENDPOINT, config_map_name
 from muster.jobs.jobset.start.decide import Failure, GroupStanding, StartPlan
 from muster.jobs.jobset.start.group import GroupKey, Member, epoch_of, started
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import Expectations, MutationCache
 from muster.runtime.objects import key_of, merge_patch
-from muster.runtime.ownwrites import Expectations, MutationCache
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 from muster.runtime.writes import Refusal

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from muster.api.groups.coordination import LEASE, Lease
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.objects import key_of
 
 # The name in the configuration with which JobSet's controller is installed.

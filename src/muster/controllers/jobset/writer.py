@@ -17,9 +17,9 @@ from muster.api.status import ApiError
 from muster.controllers.jobset.owned import jobset_reference
 from muster.jobs.jobset.plan import Change
 from muster.runtime.client import Client
+from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import merge_patch, reference
-from muster.runtime.ownwrites import Expectations
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes

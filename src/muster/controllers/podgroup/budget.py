@@ -9,12 +9,12 @@ from muster.api.kinds import Kind
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.budget import asks, budget_of, is_of
 from muster.jobs.podgroup.record import read
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 

@@ -10,11 +10,11 @@ from muster.api.pods import is_active
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.interruption import withdrawal
 from muster.jobs.podgroup.policy import Step, decide
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

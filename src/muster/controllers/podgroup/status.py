@@ -12,11 +12,11 @@ from muster.jobs.podgroup.census import count
 from muster.jobs.podgroup.record import read
 from muster.jobs.podgroup.standing import Stage, Standing, standing
 from muster.jobs.podgroup.status import status_of
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch, reference, split_key
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 8

@@ -9,13 +9,13 @@ from muster.api.kueue import (
     ProvisioningRequestConfig,
 )
 from muster.api.kueue.names import PROVISIONING_REQUEST_CONTROLLER
-from muster.multicluster.activity import CHECK_ACTIVE, find_reference_problem
-from muster.multicluster.writing import write_active
+from muster.multicluster.links.activity import CHECK_ACTIVE, find_reference_problem
+from muster.multicluster.links.writing import write_active
 from muster.queueing.pending.activity import Activity
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
 
 CHECKS_BY_CONFIG: Final = "provisioning-config"
 BAD_PARAMETERS_REF: Final = "BadParametersRef"

@@ -26,11 +26,11 @@ from muster.api.status import ApiError
 from muster.controllers.provisioning.checks import CHECKS_BY_CONFIG, config_of, follow_checks, is_ours
 from muster.controllers.provisioning.decision import Attempt, Configs, decide, set_state
 from muster.queueing.workload.checks import States
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import NO_REVISION, Revision, key_of, merge_patch, reference, revision, revision_of
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring, is_refusal
 
 # The retry while a created request is not in the cache yet; usually its event arrives first.

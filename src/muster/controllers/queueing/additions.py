@@ -8,7 +8,7 @@ from muster.api.kueue import Workload
 from muster.api.values.quantity import ResourceList
 from muster.queueing.additions import Defaults, completed, defaults_of
 from muster.queueing.limits import limits_problem
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.objects import BY_NAMESPACE, by_namespace
 
 # A predicate that selects the workloads that a change concerns.

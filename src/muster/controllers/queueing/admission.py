@@ -43,11 +43,11 @@ from muster.queueing.scheduling.preemption import classical
 from muster.queueing.workload.eviction import evict, release
 from muster.queueing.workload.reservation import admission as admission_of
 from muster.queueing.workload.reservation import blocked, preempted, reserved
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 

@@ -48,9 +48,9 @@ from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.nomination import AdmissionSettings
 from muster.queueing.workload.place import Holds, Waits, place_of
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import MutationCache
 from muster.runtime.objects import key_of
-from muster.runtime.ownwrites import MutationCache
 
 # The settings of fair sharing if the first weight enables it.
 ON_DEMAND: Final = FairSharingSettings(preemption_strategies=PREEMPTION_STRATEGIES)

@@ -4,10 +4,10 @@ from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue, ResourceGroup
 from muster.api.ours.teams import QUOTA_OF
 from muster.queueing.quota.nodes import cover_same, find_quota_state, follows, quota_from_nodes, sum_parts
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 # Nodes are added and deleted in bursts; all changes in this time become one write.

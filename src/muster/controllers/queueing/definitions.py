@@ -32,7 +32,7 @@ from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.workload.readiness import read_blocking
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 PlaceAgain = Callable[[str], None]  # called with the name of a ClusterQueue
 

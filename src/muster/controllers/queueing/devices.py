@@ -27,10 +27,10 @@ from muster.queueing.devices import (
     class_by_extended_resource,
     count_devices,
 )
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 
 # A callback with a predicate that selects the workloads whose device count changed.
 Changed: TypeAlias = Callable[[Callable[[Workload], bool]], None]

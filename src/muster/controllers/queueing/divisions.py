@@ -13,7 +13,7 @@ from muster.queueing.model import QueueSpec
 from muster.queueing.quota.division import NOTHING_DECIDED, decide_quotas, is_member, limit_quotas
 from muster.queueing.quota.nodes import find_quota_state
 from muster.queueing.quota.tree import Tree
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 class Divisions:

@@ -31,10 +31,10 @@ from muster.queueing.model import Usage, WorkloadInfo
 from muster.queueing.pending import usagestatus
 from muster.queueing.pending.usage import Account, Accounts, Decay
 from muster.queueing.quota.tree import Node
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 
 # The settings if single queues request the order: a half-life of a week, as in Slurm.
 ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)

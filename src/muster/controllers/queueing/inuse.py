@@ -16,10 +16,10 @@ from muster.api.kueue import (
 )
 from muster.controllers.queueing.writing import keep_held
 from muster.queueing.workload.checks import of_queue
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from muster.api.conditions import is_true
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import FINISHED
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 _BY_CLASS = "priority-class"

@@ -41,11 +41,11 @@ from muster.queueing.model import FlavorSpec, Places, WorkloadInfo
 from muster.queueing.topology.conversion import assignment_of, domains_of
 from muster.queueing.topology.replacement import SINGLE_NODES, describe_eviction, hosts_of, lost_of, replace_in_all
 from muster.queueing.workload.eviction import evict
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

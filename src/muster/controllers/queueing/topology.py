@@ -8,7 +8,7 @@ from collections.abc import Callable
 from muster.api.core import NODE, POD, Node, Pod
 from muster.queueing.topology.ledger import Ledger
 from muster.queueing.topology.occupants import occupied
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 
 class TopologyNodes:

@@ -15,11 +15,11 @@ from muster.controllers.integrations.topologyplacement import selectors_of
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
 from muster.controllers.waits import GateWaits
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import MutationCache
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.ownwrites import MutationCache
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 # The pods of a job are created in quick succession; all pods within this time cause one reconcile.

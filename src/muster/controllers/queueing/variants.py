@@ -23,11 +23,11 @@ from muster.queueing.conditions import stamped
 from muster.queueing.elastic.growth import resizing
 from muster.queueing.variants.decide import Change, FamilyPlan, decide
 from muster.queueing.variants.family import Family, flavors_of, holds, name_of, variant_of
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 8

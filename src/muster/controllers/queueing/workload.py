@@ -42,11 +42,11 @@ from muster.queueing.workload import checks
 from muster.queueing.workload.lifecycle import LifecyclePlan, QueueingContext, decide
 from muster.queueing.workload.obstacles import QueueState
 from muster.queueing.workload.readiness import settings_for
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, reference
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16

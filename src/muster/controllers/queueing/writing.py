@@ -11,8 +11,8 @@ import msgspec
 from muster.api.kinds import Kind
 from muster.api.kueue.names import RESOURCE_IN_USE_FINALIZER
 from muster.runtime.client import Client
+from muster.runtime.control.queue import WorkQueue
 from muster.runtime.objects import merge_patch, meta_of
-from muster.runtime.queue import WorkQueue
 from muster.runtime.refusals import ignoring
 
 T = TypeVar("T")

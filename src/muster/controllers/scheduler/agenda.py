@@ -6,7 +6,7 @@ from enum import StrEnum
 from muster.controllers.gangs import LOWEST_PRIORITY, Gang
 from muster.controllers.scheduler.pending import PendingGangs
 from muster.controllers.scheduler.roster import Roster
-from muster.runtime.queue import WorkQueue
+from muster.runtime.control.queue import WorkQueue
 
 # The seconds in which freed room is gathered for one sweep over the waiting gangs.
 SWEEP_SECONDS = 0.02

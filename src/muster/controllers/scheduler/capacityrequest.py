@@ -26,11 +26,11 @@ from muster.api.status import ApiError
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.carrier import Carrier
 from muster.gang.shapes import Shape
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring, is_refusal
 
 # On a request: the gang for which it was created.

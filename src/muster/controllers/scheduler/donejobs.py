@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.api.batch import JOB, Job
 from muster.controllers.gangs import GangSource, find_gang_of_done
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 _BY_GANG = "gang-of-done"
 

@@ -54,12 +54,12 @@ from muster.gang.nodes.devices import Matcher, match_nothing
 from muster.gang.placement import Refusal
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import count_shapes
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, split_key
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
 
 # The maximum number of gangs to bind concurrently: enough to fill the server's group commits.

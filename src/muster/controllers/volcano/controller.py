@@ -16,12 +16,12 @@ from muster.controllers.volcano.writer import Writer
 from muster.jobs.volcano.decide import decide
 from muster.jobs.volcano.plan import VolcanoJobPlan
 from muster.jobs.volcano.pods import pod_group_name
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import Expectations
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import own_key, owner_key
-from muster.runtime.ownwrites import Expectations
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.writes import Refusal
 
 WORKERS = 4

@@ -13,10 +13,10 @@ from muster.api.podgroups.volcano import POD_GROUP, PodGroup
 from muster.api.status import ApiError
 from muster.api.volcano import REPLACED_BY_RETRY, VOLCANO_JOB, Job, JobStatus
 from muster.jobs.volcano.children import Children
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, meta_of, reference
-from muster.runtime.ownwrites import Expectations
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes

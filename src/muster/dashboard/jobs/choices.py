@@ -5,9 +5,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from muster.actions.altering import Alteration, find_obstacle
-from muster.actions.retrying import unfinished
-from muster.actions.scaling import Part, part_of
+from muster.actions.jobs.altering import Alteration, find_obstacle
+from muster.actions.jobs.retrying import unfinished
+from muster.actions.jobs.scaling import Part, part_of
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.record import JobRecord

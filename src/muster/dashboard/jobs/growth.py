@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from muster.actions.scaling import Part
+from muster.actions.jobs.scaling import Part
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.ours.elastic import is_elastic
 from muster.dashboard.jobs.outcomes import describe_forecast

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from muster.actions.choices import no_job
-from muster.actions.explaining import explain
+from muster.actions.jobs.explaining import explain
 from muster.api.core import Pod
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from muster.api.status import ApiError

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-from muster.actions.altering import Alteration, alter
-from muster.actions.cancelling import cancel, cancel_trials
 from muster.actions.errors import UserError
-from muster.actions.holding import set_active
-from muster.actions.retrying import prepare_retry, retry
-from muster.actions.session import Session
+from muster.actions.jobs.altering import Alteration, alter
+from muster.actions.jobs.cancelling import cancel, cancel_trials
+from muster.actions.jobs.holding import set_active
+from muster.actions.jobs.retrying import prepare_retry, retry
+from muster.actions.server.session import Session
 from muster.api.batch import JOB
 from muster.api.kueue import WORKLOAD_PRIORITY_CLASS
 from muster.dashboard.jobs.choices import TRIALS, list_choices

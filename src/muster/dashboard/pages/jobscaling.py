@@ -5,8 +5,8 @@ from typing import Any
 
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
-from muster.actions.scaling import Part, afterwards, part_of, scale
-from muster.actions.session import Session
+from muster.actions.jobs.scaling import Part, afterwards, part_of, scale
+from muster.actions.server.session import Session
 from muster.api.batch import JOB, MAX_PARALLELISM, Job
 from muster.api.status import ApiError
 from muster.dashboard.jobs.choices import list_parts

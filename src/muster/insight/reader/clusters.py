@@ -94,7 +94,7 @@ async def _configured(client: Client, of: Callable[[Any], str], usual: str) -> s
 
 async def connection_to(client: Client, cluster: MultiKueueCluster, namespace: str) -> ConnectionConfig | str:
     """Return the connection of the manager to a worker cluster, or a sentence why the user may not see it."""
-    from muster.multicluster.kubeconfigs import SECRET_KEY, UntrustedKubeconfigError, trusted  # it loads asyncio
+    from muster.multicluster.links.kubeconfigs import SECRET_KEY, UntrustedKubeconfigError, trusted  # it loads asyncio
 
     name, source = cluster.metadata.name, cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != SECRET_LOCATION:

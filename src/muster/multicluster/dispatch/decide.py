@@ -34,7 +34,7 @@ from muster.multicluster.dispatch.clone import differs, grows, is_another, lacki
 from muster.multicluster.dispatch.lead import draw_lot, find_end_of_head_start, find_lead
 from muster.multicluster.dispatch.nominate import nominate_clusters
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
-from muster.multicluster.sanitizing import one_line, reason
+from muster.multicluster.links.sanitizing import one_line, reason
 from muster.queueing.conditions import MAX_MESSAGE, put, since
 from muster.queueing.elastic.growth import lowered
 

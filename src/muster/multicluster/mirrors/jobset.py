@@ -13,9 +13,9 @@ from muster.api.ours.elastic import is_elastic
 from muster.jobs.jobset.conditions import Record
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
+from muster.multicluster.links.sanitizing import conditions
 from muster.multicluster.mirrors.framework import Mirror, restore
 from muster.multicluster.mirrors.job import resizing
-from muster.multicluster.sanitizing import conditions
 from muster.runtime.objects import merge_patch
 
 

@@ -13,9 +13,9 @@ from typing import Any, Literal, Protocol
 from muster.api.core import EVENT, Event, EventSource, ObjectReference
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
-from muster.runtime.backoff import Backoff
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
+from muster.runtime.control.backoff import Backoff
 from muster.runtime.events.correlator import Correlator, Occurrence, Sighting
 from muster.runtime.ids import Ids, Random
 from muster.runtime.refusals import ignoring

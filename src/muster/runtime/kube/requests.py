@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-from muster.runtime.backoff import Backoff
+from muster.runtime.control.backoff import Backoff
 from muster.runtime.kube.kubeconfig import ConnectionConfig, Impersonation
 from muster.runtime.realclock import Clock
 from muster.runtime.transport import Request, TransportError

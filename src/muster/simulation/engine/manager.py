@@ -19,11 +19,11 @@ from muster.api.kueue import ClusterQueue, Workload, WorkloadStatus
 from muster.api.kueue.names import ADMISSION_CHECK_EVICTION, EVICTED, FINISHED, PREEMPTED, QUOTA_RESERVED
 from muster.api.meta import ObjectMeta
 from muster.controllers.decisionlog import DecisionLog
-from muster.multicluster.activity import find_activity_of_clusters, list_outages
 from muster.multicluster.dispatch.decide import decide
 from muster.multicluster.dispatch.decisions import describe_dispatch
 from muster.multicluster.dispatch.nominate import count_room
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
+from muster.multicluster.links.activity import find_activity_of_clusters, list_outages
 from muster.queueing.conditions import put
 from muster.queueing.model import Assignment
 from muster.queueing.moments import FIRST

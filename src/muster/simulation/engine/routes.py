@@ -10,7 +10,7 @@ from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, MULTI_KUEUE_CLUSTER
 from muster.api.kueue.checks import AUTOMATED, AdmissionCheckStatus
 from muster.api.kueue.names import ACTIVE, MULTI_KUEUE_CONTROLLER
 from muster.api.meta import Condition
-from muster.multicluster.activity import CHECK_ACTIVE, find_check_activity
+from muster.multicluster.links.activity import CHECK_ACTIVE, find_check_activity
 from muster.queueing import convert
 from muster.queueing.pending.activity import activity
 from muster.simulation.engine.manager import Route

@@ -22,7 +22,7 @@ from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import keep_compacted
 from muster.controllers.engine import Part
 from muster.controllers.scheduler.evicting import make_eviction
-from muster.multicluster.reach import Reach, over_https
+from muster.multicluster.links.reach import Reach, over_https
 from muster.runtime.clock import VirtualClock
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Random

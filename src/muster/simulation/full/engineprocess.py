@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from muster.cluster.apiserver.cel import device_matches
 from muster.cluster.controlplane import ControlPlane
 from muster.controllers.engine import Part, assemble
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 
 
 class EngineProcess:

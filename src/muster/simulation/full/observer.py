@@ -19,7 +19,7 @@ from muster.controllers.integrations.framework import Integration
 from muster.jobs.interruption import PREEMPTED, Interruption, interruption_of
 from muster.queueing import convert
 from muster.queueing.model import Usage
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.objects import key_of, meta_of
 from muster.simulation.full.manifests import read_number
 from muster.simulation.outcome.record import Record, Waiting

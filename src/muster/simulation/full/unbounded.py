@@ -2,9 +2,9 @@
 
 from muster.api.core import POD, Node, NodeCondition, NodeStatus, Pod
 from muster.api.meta import ObjectMeta
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 _NODE = "unbounded"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from muster.actions import service
-from muster.actions.home import Home
-from muster.actions.systemunit import HEADER
+from muster.actions.server import service
+from muster.actions.server.home import Home
+from muster.actions.server.systemunit import HEADER
 from muster.cli.commands import down
 from muster.cli.main import cli
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from muster.actions import service, systemunit
+from muster.actions.server import service, systemunit
 from muster.api.ours.unixusers import SYSTEM_SOCKET
 from muster.cli.commands.service import choose_socket
 from muster.cli.main import cli

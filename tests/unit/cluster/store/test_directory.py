@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.actions.home import Home
+from muster.actions.server.home import Home
 from muster.cluster.store import DataDirectoryError
 from muster.cluster.store.directory import DataDirectory
 

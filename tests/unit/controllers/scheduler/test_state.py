@@ -15,8 +15,8 @@ from muster.controllers.scheduler.victims import Victims
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.order.ledger import Ledger
 from muster.runtime.clock import RealClock
+from muster.runtime.control.queue import WorkQueue
 from muster.runtime.ids import Random
-from muster.runtime.queue import WorkQueue
 
 KEY = "/p"
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.actions.scaling import part_of
+from muster.actions.jobs.scaling import part_of
 from muster.api.batch import Job
 from muster.dashboard.jobs.growth import describe_scale, find_excess, list_growths, make_growth
 from muster.insight.record import record_of

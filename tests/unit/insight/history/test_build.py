@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from muster.actions.gang import Gang, SoftSignal
-from muster.actions.scripts import Script, command
-from muster.actions.sweep import Sweep
-from muster.actions.workers import pod_spec
+from muster.actions.parsing.scripts import Script, command
+from muster.actions.submission.gang import Gang, SoftSignal
+from muster.actions.submission.sweep import Sweep
+from muster.actions.submission.workers import pod_spec
 from muster.api.batch import Job
 from muster.api.core import Container, Event, Pod
 from muster.api.jobset import JobSet

@@ -33,7 +33,7 @@ from muster.api.managed.dispatch import Refusal, barred
 from muster.api.meta import Condition
 from muster.multicluster.dispatch.decide import STOPPING, TRYING, decide
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote, RemoteJob
-from muster.multicluster.sanitizing import zoned
+from muster.multicluster.links.sanitizing import zoned
 from muster.queueing.conditions import put
 
 LATER = NOW + timedelta(minutes=15)

@@ -14,8 +14,8 @@ from muster.cluster.nodes.disk.past import Past
 from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
+from muster.runtime.control.manager import Manager
 from muster.runtime.informer import Informer
-from muster.runtime.manager import Manager
 
 log = logging.getLogger(__name__)
 

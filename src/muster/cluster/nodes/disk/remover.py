@@ -12,9 +12,9 @@ from pathlib import Path
 
 from muster.cluster.nodes.disk import removal
 from muster.cluster.nodes.disk.removal import RemovalError
-from muster.runtime.backoff import Backoff
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.backoff import Backoff
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
 from muster.runtime.tasks import cancel
 
 # How long a stop waits for paths that have not been tried yet.

@@ -21,7 +21,7 @@ from muster.api.pods import is_finished
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.hosts import Circle, Peer, render, shared_part
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 
 # Files are rewritten once for all the changes within this time.
 COALESCE_SECONDS = 0.05

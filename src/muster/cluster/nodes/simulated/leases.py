@@ -12,7 +12,7 @@ from muster.api.core import NODE
 from muster.api.groups.coordination import LEASE, micro_time
 from muster.api.status import ApiError
 from muster.cluster.nodes import node_object
-from muster.runtime.manager import Manager
+from muster.runtime.control.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import TransportError
 

@@ -26,10 +26,10 @@ from muster.cluster.nodes.simulated.stages import DEFAULT_STAGES, Stage, advance
 from muster.cluster.nodes.wire import node_status_patch, pod_status_patch, to_wire
 from muster.cluster.release import GIT_VERSION
 from muster.runtime.containerlogs import KeptPod
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 

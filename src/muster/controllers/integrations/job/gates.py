@@ -19,10 +19,10 @@ from muster.controllers.waits import GateWaits
 from muster.jobs.job.quota import GATE, is_gated, may_go
 from muster.jobs.job.terms import Terms
 from muster.queueing.elastic.growth import count_granted_pods
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import own_key, owner_key
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 4

@@ -53,11 +53,11 @@ from muster.controllers.waits import CreationWaits, GateWaits
 from muster.queueing.jobframework.names import workload_name
 from muster.queueing.jobframework.observedjob import ObservedJob, PodSetInfo
 from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, PairingPlan, decide
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
-from muster.runtime.reconciler import Reconciler
 
 WORKERS = 16
 

@@ -59,11 +59,11 @@ from muster.controllers.integrations.workloads import WorkloadRefusedError, Work
 from muster.controllers.waits import CreationWaits
 from muster.queueing.jobframework.equivalence import sanitized
 from muster.queueing.jobframework.observedjob import ObservedJob
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, own_key, owner_key
-from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 _BY_OWNER = "serving-owner"

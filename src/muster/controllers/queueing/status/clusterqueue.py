@@ -11,11 +11,11 @@ from muster.api.kueue.names import ACTIVE
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.writing import keep_held, look_soon, set_status
 from muster.queueing.quota.status import queue_status, with_activity
-from muster.runtime.controller import Result
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.manager import Manager
 from muster.runtime.objects import reference
-from muster.runtime.reconciler import Reconciler
 
 # A key for all queues, because quota changes the shares of others in the tree; no queue has this name.
 _ALL = "*"

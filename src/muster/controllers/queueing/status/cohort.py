@@ -4,9 +4,9 @@ from muster.api.kueue import COHORT, ClusterQueue, Cohort
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.writing import look_soon, set_status
 from muster.queueing.quota.status import cohort_status
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
-from muster.runtime.reconciler import Reconciler
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 
 # A key for all Cohorts, because the quota of one changes the shares of others; no Cohort has this name.
 _ALL = "*"

@@ -12,10 +12,10 @@ from muster.queueing.model import StopPolicy
 from muster.queueing.pending.activity import local_activity
 from muster.queueing.quota.status import local_status, with_activity
 from muster.queueing.quota.tallies import Tally
-from muster.runtime.controller import Result
-from muster.runtime.manager import Manager
+from muster.runtime.control.controller import Result
+from muster.runtime.control.manager import Manager
+from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
-from muster.runtime.reconciler import Reconciler
 
 _BY_CLUSTER_QUEUE = "cluster-queue"
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from muster.actions.editedqueue import describe_excess, patch_quotas
 from muster.actions.errors import UserError
-from muster.actions.holding import set_stop_policy
-from muster.actions.quantities import quota
-from muster.actions.queues import edit
-from muster.actions.session import Session
+from muster.actions.jobs.holding import set_stop_policy
+from muster.actions.parsing.quantities import quota
+from muster.actions.quota.editedqueue import describe_excess, patch_quotas
+from muster.actions.quota.queues import edit
+from muster.actions.server.session import Session
 from muster.api.kueue import HOLD, HOLD_AND_DRAIN, STOP_NONE
 from muster.api.ours.teams import FOLLOWS_NODES
 from muster.dashboard.pages.queues.one import Queue, find_queue

@@ -1,0 +1,139 @@
+"""Cancel jobs, trials of sweeps, pod groups and CronJobs, and delete them on request."""
+
+import msgspec
+
+from muster.actions.choices import get_job
+from muster.actions.errors import UserError
+from muster.actions.jobs.conflicts import rewriting
+from muster.actions.jobs.podgroups import cancel_pods, find_pods
+from muster.api.batch import CRON_JOB, JOB, CronJob, Job
+from muster.api.jobset import JOB_SET, JobSet
+from muster.api.meta import controller_of
+from muster.api.ours.trials import CANCELLED_ANNOTATION, Array, cancelled_of
+from muster.api.status import ApiError
+from muster.api.values.indexes import Indexes
+from muster.insight.jobs.failures import shorten_indexes
+from muster.insight.jobs.trials import rank_of_trial
+from muster.insight.reader.queues import get_or_none, is_embedded
+from muster.insight.record import JobRecord
+from muster.jobs.ending import make_job_failure, make_jobset_failure
+from muster.jobs.job.conditions import CANCELLED, Verdict, find_announced_end, finish
+from muster.runtime.client import Client
+from muster.runtime.realclock import RealClock
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+
+async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
+    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome as a phrase.
+
+    delete: whether to delete the job, or the CronJob with its jobs, too. Raises `ApiError`, `TransportError`.
+    """
+    try:
+        return await _cancel_job(client, name, namespace, delete=delete)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        if (workload := await find_pods(client, namespace, name)) is not None:
+            return await cancel_pods(client, workload, delete=delete)
+        if (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is not None:
+            return await _cancel_cron_job(client, cron_job, delete=delete)
+        raise
+
+
+async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
+    """End a job gracefully; return the outcome as a phrase.
+
+    In an embedded cluster the job gets the condition of a failed job. Its controller then ends the pods, and the node
+    keeps their logs. In any other cluster logs are deleted with the pods anyway, so the job is deleted.
+    """
+    if delete or not await is_embedded(client):
+        job = await get_job(client, name, namespace)
+        await client.delete(job.kind, name, namespace, propagation="Foreground", uid=job.metadata.uid)
+        return "deleted" if delete else "cancelled"
+
+    async def end(job: JobRecord) -> str:
+        if job.is_cancelled:
+            return "has been cancelled already (--delete removes what is known of it)"
+        if job.end is not None:
+            return "has ended already (--delete removes what is known of it)"
+        try:
+            await _mark_as_failed(client, job.source)
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            advice = f"{error}, or remove the job with what it printed: muster cancel --delete {name}"
+            raise ApiError(msgspec.structs.replace(error.status, message=advice)) from None
+        return "cancelled"
+
+    return await rewriting(client, name, namespace, end)
+
+
+async def cancel_trials(client: Client, name: str, namespace: str, indexes: str) -> str:
+    """Cancel single trials of a sweep, which continues with the others; return the outcome as a phrase.
+
+    indexes: the trials, as in `3,5-7`. The Job's controller ends their pods, and does not count them as failures.
+    Raises `ApiError`, `TransportError`, `UserError`.
+    """
+    is_ours = await is_embedded(client)
+
+    async def mark(job: JobRecord) -> str:
+        ranks = Indexes.of(_parse_trials(job, indexes))
+        if job.end is not None or job.is_cancelled:
+            return "has ended already" if job.end is not None else "has been cancelled already"
+        if not is_ours or job.manager or job.remote_counts is not None:
+            raise UserError(f"{name}: only the Job controller of Muster cancels single trials, and another one runs it")
+        open_ranks = ranks - job.ended_trials
+        if not open_ranks:
+            return f"keeps as it is: {_describe_trials(job, ranks)} ended already"
+        cancelled = cancelled_of(job.metadata.annotations, job.wanted) | open_ranks
+        patch = {"metadata": {"annotations": {CANCELLED_ANNOTATION: str(cancelled)}}}
+        await client.patch_object(job.kind, job.source, patch)
+        rest = ranks - open_ranks
+        message = f"goes on without {_describe_trials(job, open_ranks)}"
+        return f"{message}; {_describe_trials(job, rest)} ended already" if rest else message
+
+    return await rewriting(client, name, namespace, mark)
+
+
+def _parse_trials(job: JobRecord, indexes: str) -> list[int]:
+    """Return the ranks of these trials. Raises `UserError`."""
+    try:
+        return [int(rank_of_trial(job, str(index))) for index in Array.parse(indexes)]
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _describe_trials(job: JobRecord, ranks: Indexes) -> str:
+    return f"{'trial' if len(ranks) == 1 else 'trials'} {shorten_indexes(str(job.indexes_of(ranks)))}"
+
+
+async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -> str:
+    """Suspend a CronJob and cancel its running jobs, or delete all of them; return the outcome as a phrase."""
+    name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
+    if delete:
+        await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)
+        return "deleted, with its jobs"
+    await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
+    for job in (await client.list(JOB, namespace)).items:  # the status does not list Jobs that a user created
+        owner = controller_of(job.metadata)
+        if owner is not None and owner.uid == cron_job.metadata.uid and finish(job) is None:
+            with ignoring("NotFound"):
+                await _cancel_job(client, job.metadata.name, namespace, delete=False)
+    return "cancelled: it starts no more jobs until it is released (--delete removes it and its jobs)"
+
+
+async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:
+    """Write the status that makes the controller end the job's pods.
+
+    Raises `ApiError` (409) if a JobSet has changed meanwhile.
+    """
+    if isinstance(job, JobSet):
+        patch = make_jobset_failure(job, _CANCELLED_BY_USER, RealClock().now())
+        await client.patch_object(JOB_SET, job, patch, subresource="status")
+    elif find_announced_end(job) is None:
+        patch = make_job_failure(job, _CANCELLED_BY_USER)
+        await client.patch_object(JOB, job, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+_CANCELLED_BY_USER = Verdict(False, CANCELLED, "It was cancelled")

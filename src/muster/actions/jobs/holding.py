@@ -1,0 +1,122 @@
+"""Hold and release jobs, CronJobs and queues by changing one field of a Workload, a CronJob or a queue."""
+
+from msgspec import Struct
+
+from muster.actions.choices import check_queue, no_job
+from muster.actions.errors import UserError
+from muster.actions.server.session import Session
+from muster.api.batch import CRON_JOB
+from muster.api.conditions import is_true
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
+from muster.api.kueue.names import QUEUE_NAME_LABEL, QUOTA_RESERVED
+from muster.api.status import ApiError
+from muster.insight.jobs.deferral import describe_deferral
+from muster.insight.quota.queues import describe_resume
+from muster.insight.quota.state import find_quota_state
+from muster.insight.reader.job import find
+from muster.insight.reader.queues import get_or_none
+from muster.insight.record import JobRecord
+from muster.jobs.deferral import make_release
+
+_STOPPED = {
+    "Hold": "stopped: nothing starts from it any more, what runs goes on",
+    "HoldAndDrain": "stopped and drained: what runs is stopped and waits",
+}
+
+
+class _QueueSpec(Struct, frozen=True, rename="camel"):
+    stop_policy: str = STOP_NONE
+
+
+class _Queue(Struct, frozen=True):
+    """The common fields of a ClusterQueue and a LocalQueue for stopping it."""
+
+    spec: _QueueSpec = _QueueSpec()
+
+
+async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: bool) -> str:
+    """Stop or resume a queue; return the outcome as a sentence. Raises `ApiError`, `UserError`."""
+    kind = CLUSTER_QUEUE if cluster else LOCAL_QUEUE
+    namespace = "" if cluster else session.namespace
+    where = "" if cluster else f" (namespace {namespace})"
+    queue = f"{kind.kind.lower()}/{name}{where}"
+    try:
+        before = await session.client.get(kind.seen_as(_Queue), name, namespace)
+        if policy == STOP_NONE and before.spec.stop_policy == STOP_NONE:
+            return f"{queue} is not stopped{await _find_other_stopped(session, name, cluster=cluster)}"
+        await session.client.patch(kind, name, {"spec": {"stopPolicy": policy}}, namespace)
+    except ApiError as error:
+        if error.code == 404 and not cluster and await get_or_none(session.client, CLUSTER_QUEUE, name) is not None:
+            raise UserError(
+                f"there is no LocalQueue {name} in namespace {namespace}, "
+                "but a ClusterQueue has that name: add --cluster"
+            ) from error
+        if error.code == 404 and not cluster:
+            await check_queue(session.client, namespace, name)
+        raise
+    if policy == STOP_NONE:
+        return f"{queue} resumed{await _find_other_stopped(session, name, cluster=cluster)}"
+    return f"{queue} {_STOPPED[policy]}; start it again with: {describe_resume(name, cluster=cluster)}"
+
+
+async def _find_other_stopped(session: Session, name: str, *, cluster: bool) -> str:
+    """Return a remark on a stopped queue of the other kind with the same name; "" if there is none."""
+    kind = LOCAL_QUEUE if cluster else CLUSTER_QUEUE
+    other = await get_or_none(session.client, kind.seen_as(_Queue), name, session.namespace if cluster else "")
+    if other is None or other.spec.stop_policy == STOP_NONE:
+        return ""
+    return f"; {kind.kind} {name} is stopped: {describe_resume(name, cluster=not cluster)}"
+
+
+async def _find_job_and_workload(session: Session, name: str) -> tuple[JobRecord | None, Workload | None]:
+    """Return the job with this name and its Workload; None for each that does not exist.
+
+    Raises `ApiError` if the job queues and the user may not read its Workload, because the queue would undo a change of
+    the job alone.
+    """
+    readings = await find(session.client, session.namespace, name)
+    queues = readings.job is not None and QUEUE_NAME_LABEL in readings.job.metadata.labels
+    if queues and readings.unseen is not None and readings.unseen.code == 403:
+        raise readings.unseen
+    return readings.job, readings.workload
+
+
+async def set_active(session: Session, name: str, *, active: bool) -> str:
+    """Hold or release a job, through its Workload if it has one, or a CronJob; return the outcome as a sentence."""
+    job, workload = await _find_job_and_workload(session, name)
+    if job is None and workload is None:
+        return await _set_starting(session, name, starting=active)
+    if (job is not None and job.end is not None) or (workload is not None and find_quota_state(workload).finished):
+        return f"{name} has ended already"
+    deferral = describe_deferral(job) if workload is None or workload.spec.active else ""
+    if job is not None and active and deferral:
+        patch = make_release(job.metadata, queues=QUEUE_NAME_LABEL in job.metadata.labels)
+        await session.client.patch_object(job.kind, job.source, patch, lock=False)
+        return f"{name} released: it starts without waiting"
+    is_active = workload.spec.active if workload is not None else not (job is not None and job.suspended)
+    if is_active == active:
+        return f"{name} is {'not held' if active else 'held already'}" + (f": it {deferral}" if deferral else "")
+    if workload is not None:
+        patch = {"spec": {"active": active}}
+        await session.client.patch(WORKLOAD, workload.metadata.name, patch, session.namespace)
+        if active:
+            return f"{name} released: it queues again"
+        ends = ", and its workers end now" if is_true(workload.status.conditions, QUOTA_RESERVED) else ""
+        return f"{name} held: it does not run until it is released{ends}"
+    assert job is not None, "one of the two was found"
+    await session.client.patch(job.kind, name, {"spec": {"suspend": not active}}, session.namespace)
+    return f"{name} {'resumed' if active else 'suspended: it does not run until it is released'}"
+
+
+async def _set_starting(session: Session, name: str, *, starting: bool) -> str:
+    """Suspend or resume the starts of a CronJob; return the outcome as a sentence.
+
+    Raises `UserError` if there is no such CronJob.
+    """
+    cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)
+    if cron_job is None:
+        raise UserError(await no_job(session.client, name, session.namespace))
+    if bool(cron_job.spec.suspend) != starting:
+        return f"{name} is {'not held' if starting else 'held already'}"
+    await session.client.patch(CRON_JOB, name, {"spec": {"suspend": not starting}}, session.namespace)
+    return f"{name} {'released: it starts jobs again' if starting else 'held: it starts no jobs until it is released'}"

@@ -1,0 +1,93 @@
+"""Retry the trials of a sweep that have not succeeded, as a new Job with the same indexes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.actions.choices import get_job
+from muster.actions.errors import UserError
+from muster.actions.submission.gang import name_for_retry
+from muster.actions.submission.submitting import signed
+from muster.actions.submission.sweep import again
+from muster.api.batch import JOB
+from muster.api.kueue import WORKLOAD
+from muster.api.ours.trials import RETRY_ANNOTATION, Array
+from muster.api.status import ApiError
+from muster.insight.reader.queues import labels_of, list_or_none
+from muster.insight.record import JobRecord
+from muster.runtime.client import Client
+from muster.runtime.ids import Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A sweep that retries trials. of: how many trials the retried sweep has."""
+
+    name: str
+    trials: Array
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A sweep that can be submitted: its manifest, and what it retries."""
+
+    retry: Retry
+    manifest: dict[str, Any]
+
+
+async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = "") -> Retry | None:
+    """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
+
+    new: the name of the new sweep; "" for a generated one. account: who submits it, as for `signed`.
+
+    Raises `ApiError`, `TransportError`, and `UserError` if the job is not a sweep, has not ended, or the name is taken.
+    """
+    made = await prepare_retry(client, name, namespace, new, ids, account)
+    if made is None:
+        return None
+    try:
+        await client.create(JOB.seen_as(dict), made.manifest, namespace)
+    except ApiError as error:
+        if error.reason == "AlreadyExists":
+            raise UserError(f"there is a job {made.retry.name} already: choose another name (--name)") from None
+        raise
+    return made.retry
+
+
+async def prepare_retry(
+    client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = ""
+) -> Repetition | None:
+    """Return the sweep that `retry` would submit, and raise what it would raise before that."""
+    job = await get_job(client, name, namespace)
+    if job.array is None:
+        raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")
+    if job.end is None:
+        raise UserError(f"{name} has not ended yet: retry it once it has (muster wait {name})")
+    unfinished_trials = unfinished(job)
+    if not unfinished_trials:
+        return None
+    manifest = await client.get(JOB.seen_as(dict), name, namespace)
+    new = new or name_for_retry(job.metadata.annotations.get(RETRY_ANNOTATION, name), ids.suffix())
+    trials = job.indexes_of(unfinished_trials)
+    try:
+        made = again(manifest, trials, new, await _template_before(client, job))
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from None
+    return Repetition(Retry(new, trials, len(job.array)), signed(made, account))
+
+
+def unfinished(job: JobRecord) -> list[int]:
+    """Return the ranks of the trials that have not succeeded: they failed, or the sweep ended before they ran.
+
+    Trials that a user cancelled one by one are left out.
+    """
+    assert job.array is not None, "it is a sweep"
+    return (job.succeeded_trials | job.cancelled_trials).lowest_missing(len(job.array), len(job.array))
+
+
+async def _template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:
+    """Return the pod template before the queue injected fields; None if the user sees no Workload of the job."""
+    labels = labels_of(job.metadata.uid)
+    workloads = await list_or_none(client, WORKLOAD.seen_as(dict), job.metadata.namespace, labels=labels) or ()
+    return next((podset["template"] for one in workloads for podset in one["spec"]["podSets"]), None)

@@ -1,0 +1,149 @@
+"""Change the number of workers of a job, based on the version of the job that was read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from muster.actions.errors import UserError
+from muster.actions.jobs.conflicts import rewriting
+from muster.actions.server.session import Session
+from muster.api.batch import INDEXED, Job, JobSpec, pods_at_once
+from muster.api.ours.elastic import Bounds, bounds_of
+from muster.insight.record import JobRecord
+
+
+class ObjectionError(UserError):
+    """A size that the user probably does not mean; the user may insist on it (`force`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a job that changes size: a Job, or a role of a JobSet.
+
+    name: of the job.
+    place: the index of the role in the JobSet; None for a Job.
+    jobs: how many Jobs the role has.
+    fixed: whether the workers have a fixed WORLD_SIZE.
+    sweep: whether the size limits how many trials run at a time.
+    """
+
+    name: str
+    spec: JobSpec
+    bounds: Bounds | None = None
+    place: int | None = None
+    jobs: int = 1
+    fixed: bool = False
+    sweep: bool = False
+
+    @property
+    def each(self) -> int:
+        """The number of workers of each of its Jobs."""
+        return pods_at_once(self.spec)
+
+    @property
+    def workers(self) -> int:
+        """The current number of workers."""
+        return self.jobs * self.each
+
+
+def part_of(job: JobRecord, role: str = "") -> Part:
+    """Return the named role of a job, or its only part. Raises `UserError` if the role is unknown or ambiguous."""
+    name = job.metadata.name
+    if isinstance(job.source, Job):
+        if role:
+            raise UserError(f"{name} has no roles: say muster scale {name} N")
+        bounds = bounds_of(job.metadata.annotations)
+        return Part(name, job.source.spec, bounds, fixed=job.has_fixed_size, sweep=job.array is not None)
+    roles = [one.name for one in job.roles]
+    if role not in roles and (role or len(roles) != 1):
+        what = f"{name} has no role {role}" if role else f"{name} has several roles; say which with --role"
+        raise UserError(f"{what}: {', '.join(roles)}")
+    place = roles.index(role) if role else 0
+    replicated_job = job.source.spec.replicated_jobs[place]
+    spec, jobs = replicated_job.template.spec, replicated_job.replicas
+    return Part(name, spec, place=place, jobs=jobs, fixed=job.has_fixed_size)
+
+
+async def scale(session: Session, name: str, workers: int, *, role: str = "", force: bool = False) -> Part:
+    """Change the number of workers of a job, or of one of its roles; return the part as it was before.
+
+    force: change the size even if `objection_to` objects. Raises `ApiError`, `ObjectionError`, `UserError`.
+    """
+
+    async def resize(job: JobRecord) -> Part:
+        if job.end is not None:
+            raise UserError(f"{name} has ended already")
+        part = part_of(job, role)
+        if not force and (objection := objection_to(part, workers)):
+            raise ObjectionError(objection)
+        await _write(session, job, part, workers)
+        return part
+
+    return await rewriting(session.client, name, session.namespace, resize)
+
+
+async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> None:
+    """Write the new size, if the job still has the version that was read."""
+    if part.place is None:
+        await session.client.patch_object(job.kind, job.source, {"spec": size(part, workers)})
+        return
+    changes = [{"op": "add", "path": path, "value": value} for path, value in places(part, workers).items()]
+    await session.client.edit_object(job.kind, job.source, changes)
+
+
+def places(part: Part, workers: int) -> dict[str, int]:
+    """Return the fields of a JobSet, by JSON pointer, that set the size of one role. Raises `UserError`."""
+    role = f"/spec/replicatedJobs/{part.place}"
+    if part.jobs == 1 and workers == 0:
+        raise UserError(f"{part.name} keeps at least 1 worker; `muster hold {part.name}` pauses it")
+    if part.jobs == 1:
+        return {f"{role}/template/spec/{field}": value for field, value in size(part, workers).items()}
+    jobs, rest = divmod(workers, part.each) if part.each else (part.jobs, workers)
+    if rest:
+        raise UserError(f"{part.name} has Jobs of {part.each} workers each: say a multiple of that")
+    return {f"{role}/replicas": jobs}
+
+
+def size(part: Part, workers: int) -> dict[str, Any]:
+    """Return the fields of a Job's spec for this size. Raises `UserError` if its completions forbid it."""
+    spec = part.spec
+    if spec.completion_mode == INDEXED and spec.completions == spec.parallelism and not part.sweep:
+        return {"parallelism": workers, "completions": workers}
+    if spec.completions is not None and workers > spec.completions:
+        raise UserError(
+            f"{part.name} has {spec.completions} completions, and never more workers than that; "
+            f"give it at most {spec.completions}"
+        )
+    return {"parallelism": workers}
+
+
+def objection_to(part: Part, workers: int) -> str:
+    """Return why this size is probably a mistake of the user; "" if the size is plausible."""
+    name, bounds = part.name, part.bounds
+    if part.place is None and size(part, workers).get("completions") == 0:
+        return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
+    if bounds is not None and workers < bounds.least:
+        return f"{name} is elastic ({bounds}), and {workers} is less than its MIN"
+    if part.fixed and workers != part.workers:
+        return (
+            f"{name} is not elastic: its workers have fixed ranks and a fixed WORLD_SIZE, which another size would "
+            "make wrong; submit it again with --elastic MIN:MAX or another --workers"
+        )
+    return ""
+
+
+def afterwards(part: Part, workers: int) -> str:
+    """Return a sentence on how the size may change later; "" if it will not."""
+    if workers == 0 and part.place is None and part.spec.completion_mode == INDEXED:
+        return f"{part.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
+    bounds = part.bounds
+    if bounds is None:
+        return ""
+    if workers < bounds.least:
+        then = f"below {bounds.least} it stays at this size until it is scaled again"
+    elif workers > bounds.most:
+        then = f"above {bounds.most} it does not grow by itself, but may be shrunk where the cluster is short"
+    elif bounds.least == bounds.most:
+        return ""
+    else:
+        then = "it may be moved again, as room allows"
+    return f"{part.name} is elastic ({bounds}): {then}"

@@ -1,0 +1,1 @@
+"""Parse what users write: amounts, times, scripts and files of variables."""

@@ -1,0 +1,1 @@
+"""Change queues, and divide the quota of the nodes among teams."""

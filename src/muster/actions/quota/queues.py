@@ -1,0 +1,145 @@
+"""Change and delete ClusterQueues with the LocalQueues that point to them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.actions.choices import check_queue
+from muster.actions.errors import UserError
+from muster.actions.jobs.conflicts import ATTEMPTS
+from muster.actions.server.session import Session
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, LocalQueue
+from muster.api.ours.teams import FOLLOWS_NODES
+from muster.api.status import ApiError
+from muster.insight.quota.state import display_name, find_quota_state
+from muster.insight.reader.queues import get_or_none, list_or_none
+from muster.runtime.client import Client
+
+
+async def create_all(client: Client, documents: Iterable[dict[str, Any]]) -> list[str]:
+    """Create the objects of new queues; return a sentence for each new one. Raises `ApiError`; flavors may exist."""
+    made = list(documents)
+    for document in made:  # all objects are checked before the first one is stored
+        await _create(client, document, dry_run=True)
+    return [
+        f"{document['kind'].lower()}/{document['metadata']['name']} created"
+        for document in made
+        if await _create(client, document, dry_run=False)
+    ]
+
+
+async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) -> bool:
+    """Create an object; return whether it is new."""
+    kind = next(kind for kind in (RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE) if kind.kind == document["kind"])
+    namespace = document["metadata"].get("namespace", "")
+    try:
+        await client.create(kind.seen_as(dict), document, namespace, dry_run=dry_run)
+    except ApiError as error:
+        if kind is RESOURCE_FLAVOR and error.reason == "AlreadyExists":
+            return False
+        raise
+    return True
+
+
+async def edit(
+    session: Session,
+    name: str,
+    patch: Callable[[Mapping[str, Any]], dict[str, Any]],
+    annotate: Callable[[Mapping[str, str]], Mapping[str, str | None]],
+    *,
+    dry_run: bool,
+) -> dict[str, Any] | None:
+    """Change a ClusterQueue; return the changed object, or None if nothing had to change.
+
+    patch: returns the merge patch of a spec.
+    annotate: returns the changes of its annotations. Quotas that followed the nodes stop following them, because the
+    next change of a node would overwrite the edit.
+
+    Raises `ApiError`, `UserError` if there is no such queue, and the errors of `patch` and `annotate`.
+    """
+    client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
+    for attempt in range(1, ATTEMPTS + 1):
+        queue = await client.find(kind, name)
+        if queue is None:
+            raise UserError(await _explain_missing_queue(session, name))
+        annotations = queue["metadata"].get("annotations") or {}
+        spec, changed = patch(queue["spec"]), dict(annotate(annotations))
+        if not spec and not changed:
+            return None
+        if "resourceGroups" in spec and FOLLOWS_NODES in annotations:
+            changed[FOLLOWS_NODES] = None
+        metadata = {"resourceVersion": queue["metadata"]["resourceVersion"], "annotations": changed}
+        change = {"metadata": metadata, "spec": spec}
+        try:
+            after: dict[str, Any] = await client.patch(kind, name, change, dry_run=dry_run)
+        except ApiError as error:
+            if error.code != 409 or attempt == ATTEMPTS:
+                raise
+        else:
+            return after
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _explain_missing_queue(session: Session, name: str) -> str:
+    local = await get_or_none(session.client, LOCAL_QUEUE, name, session.namespace)
+    if local is None:
+        return f"there is no ClusterQueue {name}"
+    there = local.spec.cluster_queue
+    return f"{name} is a LocalQueue; its quota is that of ClusterQueue {there}: muster queue edit {there}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The objects to delete with a queue, and the jobs that use them.
+
+    cluster: the ClusterQueue; None if only a LocalQueue is deleted.
+    using: sentences about the jobs that use the queues.
+    """
+
+    cluster: ClusterQueue | None
+    local: tuple[LocalQueue, ...]
+    using: tuple[str, ...]
+
+
+async def deletion(session: Session, name: str) -> Deletion:
+    """Return the objects to delete: a ClusterQueue with all its LocalQueues, or else the namespace's LocalQueue.
+
+    Raises `ApiError`, `UserError` if there is neither.
+    """
+    client, namespace = session.client, session.namespace
+    cluster = await get_or_none(client, CLUSTER_QUEUE, name)
+    if cluster is None:
+        await check_queue(client, namespace, name)
+        local = [await client.get(LOCAL_QUEUE, name, namespace)]
+    else:
+        everywhere = await list_or_none(client, LOCAL_QUEUE)
+        local_queues = everywhere if everywhere is not None else (await client.list(LOCAL_QUEUE, namespace)).items
+        local = [one for one in local_queues if one.spec.cluster_queue == name]
+    using: list[str] = []
+    for queue in local:
+        using += await _describe_users(client, queue, namespace)
+    return Deletion(cluster, tuple(local), tuple(using))
+
+
+async def _describe_users(client: Client, queue: LocalQueue, namespace: str) -> list[str]:
+    meta = queue.metadata
+    sentences = []
+    for workload in await list_or_none(client, WORKLOAD, meta.namespace) or ():
+        state = find_quota_state(workload)
+        if workload.spec.queue_name == meta.name and not state.finished:
+            becomes = "goes on" if state.word == "Admitted" else "does not start any more"
+            sentences.append(f"job {display_name(workload.metadata, namespace)} {becomes}")
+    return sentences
+
+
+async def delete(client: Client, what: Deletion) -> list[str]:
+    """Delete the queues; return one sentence for each deleted object. Raises `ApiError`."""
+    sentences = []
+    for queue in what.local:
+        await client.delete_object(LOCAL_QUEUE, queue)
+        sentences.append(f"localqueue/{queue.metadata.name} (namespace {queue.metadata.namespace}) deleted")
+    if what.cluster is not None:
+        await client.delete_object(CLUSTER_QUEUE, what.cluster)
+        later = " once what runs has ended" if any(one.endswith("goes on") for one in what.using) else ""
+        sentences.append(f"clusterqueue/{what.cluster.metadata.name} deleted{later}")
+    return sentences

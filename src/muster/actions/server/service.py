@@ -1,0 +1,224 @@
+"""Install and remove the systemd unit of a server, and query systemd about it.
+
+If systemd refuses, nothing has changed. Only `start_unit` and `stop_units` start or end a server.
+"""
+
+import os
+import pwd
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from muster.actions.errors import FAILED, UserError
+from muster.actions.server.home import Home
+from muster.actions.server.systemunit import HEADER, SCOPES, Scope, Unit
+from muster.runtime.process.privatefiles import write_private
+
+# The directory that exists if and only if systemd runs the machine, as sd_booted(3) says.
+BOOTED = Path("/run/systemd/system")
+_LINGERING = Path("/var/lib/systemd/linger")
+_PATIENCE_SECONDS = 90.0
+
+
+def require_systemd() -> None:
+    """Raise `UserError` on a machine that systemd does not run."""
+    if not BOOTED.is_dir() or shutil.which("systemctl") is None:
+        raise UserError(
+            "systemd does not run this machine, so there are no services: let its init system run `muster up`"
+        )
+
+
+def find_version() -> int:
+    """Return the version of systemd; 0 if it cannot be parsed. Raises `UserError`."""
+    words = _run(["systemctl", "--version"]).split()  # as in: systemd 252 (252.38-1~deb12u1)
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+
+
+def make_unit(scope: Scope, home: Home, account: pwd.struct_passwd) -> Unit:
+    """Return the unit of a home in one of systemd's managers, installed or not."""
+    named = os.environ.get("HOME") if account.pw_uid == os.getuid() else None
+    return Unit(scope, home.path, account.pw_name, Path(named or account.pw_dir))
+
+
+def find_units(home: Home, account: pwd.struct_passwd) -> list[Unit]:
+    """Return the installed units of a home."""
+    units = [make_unit(scope, home, account) for scope in SCOPES]
+    return [unit for unit in units if unit.path.exists()]
+
+
+def find_account(user: int | str) -> pwd.struct_passwd:
+    """Return the account with this id or name. Raises `UserError`."""
+    try:
+        return pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
+    except KeyError:
+        raise UserError(f"there is no user {user} on this machine") from None
+
+
+@contextmanager
+def acting_as(account: pwd.struct_passwd) -> Iterator[None]:
+    """Access files with the rights of a user, if the superuser acts for that user. Only one thread may run."""
+    if os.geteuid() == account.pw_uid:
+        yield
+        return
+    groups = os.getgroups()
+    os.setgroups(os.getgrouplist(account.pw_name, account.pw_gid))
+    os.setegid(account.pw_gid)
+    os.seteuid(account.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(os.getuid())
+        os.setegid(os.getgid())
+        os.setgroups(groups)
+
+
+def is_lingering(user: str) -> bool:
+    """Return whether systemd starts the user's units with the machine, rather than at the first login."""
+    return (_LINGERING / user).exists()
+
+
+def install_unit(unit: Unit, text: str) -> None:
+    """Check a unit, write it, and enable it. Raises `UserError`, `OSError`."""
+    former = _read_ours(unit)
+    _verify(unit, text)
+    unit.path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _write(unit, text)
+        _systemctl(unit, "daemon-reload")
+        _systemctl(unit, "enable", unit.name)
+    except BaseException:
+        if former:
+            _write(unit, former)
+        else:
+            unit.path.unlink(missing_ok=True)
+        raise
+
+
+def remove_unit(unit: Unit) -> None:
+    """Remove a unit whose server does not run. Raises `UserError`, `OSError`.
+
+    For a running server, systemd would forget how to restart it, and end its containers when it fails.
+    """
+    _read_ours(unit)
+    if _show(unit, "MainPID") not in ("", "0"):
+        raise UserError("the unit's server runs: `muster down` first")
+    _systemctl(unit, "disable", unit.name)
+    unit.path.unlink(missing_ok=True)
+    _systemctl(unit, "daemon-reload")
+
+
+def start_unit(unit: Unit) -> None:
+    """Start the server of a unit. Raises `UserError`."""
+    _systemctl(unit, "start", unit.name)
+
+
+def describe_state(unit: Unit) -> tuple[str, str]:
+    """Return whether a unit runs, and whether it starts with the machine, in systemd's words. Raises `UserError`."""
+    return _show(unit, "ActiveState"), _show(unit, "UnitFileState")
+
+
+def count_restarts(unit: Unit) -> int:
+    """Return how often systemd has started the unit's server again by itself. Raises `UserError`."""
+    return int(_show(unit, "NRestarts") or 0)
+
+
+def find_failure(unit: Unit) -> str:
+    """Return why the unit's server last failed to start; "" if its log does not say why. Raises `UserError`."""
+    log = _run(["journalctl", *_name_manager(unit), "-u", unit.name, "-n", "50", "-o", "cat", "--no-pager"])
+    errors = [line.removeprefix(FAILED) for line in log.splitlines() if line.startswith(FAILED)]
+    return errors[-1] if errors else ""
+
+
+def find_running_unit(home: Home, pid: int) -> Unit | None:
+    """Return the unit as which systemd runs this home's server; None if systemd does not run it. Raises `UserError`."""
+    if not BOOTED.is_dir():
+        return None
+    units = find_units(home, find_account(os.getuid()))
+    return next((unit for unit in units if _show(unit, "MainPID") == str(pid)), None)
+
+
+def stop_units(home: Home) -> None:
+    """Stop the units of this home, and cancel a restart that is due. Raises `UserError`."""
+    if not BOOTED.is_dir():
+        return
+    for unit in find_units(home, find_account(os.getuid())):
+        _systemctl(unit, "stop", unit.name)
+
+
+def name_log(unit: Unit) -> str:
+    """Return the command that shows the logs of the unit's server."""
+    return shlex.join(["journalctl", *_name_manager(unit), "-u", unit.name])
+
+
+def name_start(unit: Unit) -> str:
+    """Return the command that starts the unit's server."""
+    return shlex.join(["systemctl", *_name_manager(unit), "start", unit.name])
+
+
+def _read_ours(unit: Unit) -> str:
+    """Return the text of a unit that Muster has written; "" if there is none. Raises `UserError`, `OSError`."""
+    try:
+        text = unit.path.read_text(errors="replace")
+    except FileNotFoundError:
+        return ""
+    if not text.startswith(HEADER):
+        raise UserError(f"{unit.path} is not of `muster service install`: rename or remove it first")
+    return text
+
+
+def _write(unit: Unit, text: str) -> None:
+    write_private(unit.path, text.encode())
+    unit.path.chmod(0o644)  # systemctl shows it to all users
+
+
+def _verify(unit: Unit, text: str) -> None:
+    """Raise `UserError` if systemd cannot parse a unit."""
+    if shutil.which("systemd-analyze") is None:
+        return
+    with tempfile.TemporaryDirectory(prefix="muster-unit-") as directory:
+        file = Path(directory) / unit.name
+        file.write_text(text)
+        result = subprocess.run(
+            ["systemd-analyze", f"--{unit.scope}", "verify", str(file)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_PATIENCE_SECONDS,
+        )
+    # systemd ignores a line that it cannot parse, and its exit code does not tell.
+    problems = [line for line in result.stderr.splitlines() if unit.name in line]
+    if result.returncode or problems:
+        raise UserError(
+            f"systemd refuses the unit: {(problems or result.stderr.splitlines() or ['it gives no reason'])[0]}"
+        )
+
+
+def _show(unit: Unit, field: str) -> str:
+    return _systemctl(unit, "show", f"--property={field}", "--value", unit.name)
+
+
+def _systemctl(unit: Unit, *words: str) -> str:
+    return _run(["systemctl", *_name_manager(unit), *words])
+
+
+def _name_manager(unit: Unit) -> list[str]:
+    """Return the option that selects systemd's manager of the unit."""
+    return ["--user"] if unit.scope == "user" else []
+
+
+def _run(command: list[str]) -> str:
+    """Return the output of a command. Raises `UserError`."""
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False, timeout=_PATIENCE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(f"{' '.join(command)}: no answer within {_PATIENCE_SECONDS:.0f} s") from None
+    if result.returncode:
+        raise UserError(f"{' '.join(command)}: {(result.stderr.strip().splitlines() or ['failed'])[-1]}")
+    return result.stdout.strip()

@@ -1,0 +1,223 @@
+"""Connect to the cluster that the user means.
+
+That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster of this user if it runs, else the
+cluster of the login from `muster user add`, else the system server that root runs for all users. Muster does not read
+`~/.kube/config`, so a user who forgot `muster up` submits no jobs to another cluster by accident.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muster.actions.errors import UserError
+from muster.actions.server.home import Home
+from muster.actions.server.serveroptions import read_options
+from muster.actions.server.serverparts import describe_missing
+from muster.actions.server.systemserver import (
+    connect_locally,
+    connect_to_socket,
+    describe_silence,
+    find_socket,
+    has_server,
+)
+from muster.api.ours.unixusers import SYSTEM_SOCKET
+
+if TYPE_CHECKING:
+    from muster.runtime.ids import Random
+    from muster.runtime.kube.https import HttpsTransport
+    from muster.runtime.kube.kubeconfig import ConnectionConfig
+    from muster.runtime.kube.local import LocalTransport
+    from muster.runtime.transport import TransportError
+
+# The only namespace of a cluster inside this process.
+OWN_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The cluster and the namespace that the options of a command name."""
+
+    kubeconfig: str = ""
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "Target":
+        """Remove the shared target options from a command's options, and return them."""
+        return cls(options.pop("kubeconfig", None) or "", options.pop("namespace", None) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection to a cluster: a client, and the default namespace of commands.
+
+    leave: called when the user leaves at once; a cluster of the command's own then does not wait for its pods.
+    tunnels: the transport for streams into pods.
+    own: whether the cluster runs inside this process.
+    where: the cluster's address, if it is not the one of this home.
+    files: a directory that is deleted with a cluster of the command's own, however the cluster ends.
+    """
+
+    client: Any  # muster.runtime.client.Client, which is imported late
+    namespace: str
+    leave: Callable[[], None] = lambda: None
+    own: bool = False
+    tunnels: Any = None  # muster.runtime.transport.Tunnels
+    where: str = ""
+    files: Path | None = None
+
+
+def names_another(target: Target, home: Home) -> bool:
+    """Return whether the target is a cluster other than the embedded one of this home."""
+    named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
+    if not named:
+        return home.uses_login()
+    return Path(named).expanduser().absolute() != home.kubeconfig
+
+
+def has_cluster(target: Target) -> bool:
+    """Return whether there is a cluster to connect to: a named one, a running embedded one, or the system server.
+
+    A system server that does not answer counts, so that no job bypasses its queues while it restarts.
+    """
+    home = Home.find(os.environ)
+    return names_another(target, home) or home.server_pid() is not None or has_server(os.environ)
+
+
+def is_of_system_server(target: Target) -> bool:
+    """Return whether the target is root's server for all users of this machine, as far as this home knows."""
+    home = Home.find(os.environ)
+    if names_another(target, home):
+        return False
+    if home.server_pid() is None:
+        return has_server(os.environ)
+    options = read_options(home)
+    return options is not None and bool(options.socket)
+
+
+def describe_outage(target: Target, error: "TransportError") -> str:
+    """Return why the server of an open session does not answer, and how to start the embedded cluster if it is down."""
+    if has_cluster(target):
+        return f"the server does not answer: {error}"
+    return "the cluster is down; start it again with: muster up --detach"
+
+
+def connection(target: Target) -> "ConnectionConfig":
+    """Return the server and the credentials that the target names. Raises `UserError`, `KubeconfigError`."""
+    from muster.runtime.kube.kubeconfig_files import load
+
+    home = Home.find(os.environ)
+    path = target.kubeconfig
+    if not names_another(target, home) and home.server_pid() is None:
+        if (local := find_socket(os.environ)) is not None:
+            return connect_locally(local)
+        if has_server(os.environ):
+            raise UserError(describe_silence(os.environ))
+        raise UserError(
+            f"no cluster: nothing runs in {home.path}; start one (muster up --detach) or name one (--kubeconfig)"
+        )
+    if not path and not os.environ.get("KUBECONFIG"):
+        path = str(home.login if home.uses_login() else home.kubeconfig)
+    return load(os.environ, path=path)
+
+
+def reach(target: Target) -> "ConnectionConfig":
+    """Return how commands reach the target: by the socket of the home, if it has one, else as `connection` says."""
+    home = Home.find(os.environ)
+    if not names_another(target, home) and home.server_pid() is not None and home.is_reached_by_socket():
+        return connect_to_socket(home.socket, OWN_NAMESPACE)
+    return connection(target)
+
+
+def _describe_server(config: "ConnectionConfig") -> str:
+    if config.cluster.local_socket:
+        return config.source
+    context = f"context {config.context} of {config.source}" if config.context else config.source
+    return f"{config.cluster.server} ({context})" if context else config.cluster.server
+
+
+def _find_restarted(target: Target) -> "ConnectionConfig | None":
+    """Return the current server and credentials of the embedded cluster; None while no server runs.
+
+    For any other cluster this returns nothing new: a kubeconfig that now names another server means another cluster.
+    """
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+
+    if names_another(target, Home.find(os.environ)):
+        return None
+    try:
+        return reach(target)
+    except (UserError, KubeconfigError, OSError):
+        return None
+
+
+def _make_transport(server: "ConnectionConfig") -> "LocalTransport | HttpsTransport":
+    from muster.runtime.realclock import RealClock
+
+    if server.cluster.local_socket:
+        from muster.runtime.kube.local import LocalTransport
+
+        return LocalTransport(server, RealClock(), make_random)
+    from muster.runtime.kube.https import HttpsTransport
+
+    return HttpsTransport(server, RealClock(), make_random())
+
+
+def make_random() -> "Random":
+    """Return a source of jitter."""
+    from muster.runtime.ids import Random  # it takes long to load, and few commands retry anything
+
+    return Random()
+
+
+@asynccontextmanager
+async def connect(
+    target: Target, say: Callable[[str], None], before_https: Callable[[], object] = lambda: None
+) -> AsyncIterator[Session]:
+    """Open a session with the cluster that the target names.
+
+    say: called with remarks for the user while the session is open. before_https: called before a connection over
+    HTTPS is set up. Raises `UserError`, `KubeconfigError`, `TransportError`.
+    """
+    from muster.actions.refusals import PlainRefusals
+    from muster.actions.server.patience import Patience
+    from muster.actions.server.relocating import Relocating
+    from muster.actions.warnings import Warnings
+    from muster.runtime.client import Client
+    from muster.runtime.eventloop import enter_loop, has_loop
+
+    config = reach(target)
+    if not config.cluster.local_socket:
+        before_https()
+        await enter_loop()
+    # Another server may need a loop, and a command without one ends with its server.
+    moving = Relocating(_make_transport, config, lambda: _find_restarted(target) if has_loop() else None)
+    tunnels = PlainRefusals(moving)
+    transport = Warnings(Patience(tunnels, say), say)
+    try:
+        client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
+        home = Home.find(os.environ)
+        sockets = ("", SYSTEM_SOCKET, str(home.socket))
+        is_own = not names_another(target, home) and config.cluster.local_socket in sockets
+        where = "" if is_own else _describe_server(config)
+        yield Session(client, namespace, tunnels=tunnels, where=where)
+    finally:
+        await transport.close()
+
+
+@asynccontextmanager
+async def own_cluster() -> AsyncIterator[Session]:
+    """Open a session with a cluster inside this process, which leaves nothing on disk."""
+    try:
+        from muster.cluster.embedded import ephemeral
+    except ModuleNotFoundError as missing:
+        if text := describe_missing("a cluster in this process", missing):
+            raise UserError(text) from None
+        raise
+
+    async with ephemeral() as running:
+        client = running.plane.client(manager="muster-cli")
+        tunnels, files = client.transport, running.home
+        yield Session(client, OWN_NAMESPACE, running.abandon, own=True, tunnels=tunnels, files=files)

@@ -1,0 +1,60 @@
+"""Read the user of the caller's process, and what its workers inherit: environment, directory and umask."""
+
+import os
+import pwd
+from collections.abc import Mapping
+from pathlib import Path
+
+from muster.actions.errors import UserError
+from muster.actions.server.home import Home
+from muster.api.ours.umask import DEFAULT_UMASK, UMASK_ANNOTATION, render_umask
+
+# Workers inherit these variables by default, so that they find the same programs.
+_PEOPLE = ("HOME", "USER", "LANG", "LC_ALL", "TZ")
+_PROGRAMS = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+
+
+def find_account_name() -> str:
+    """Return the name of the caller's account on this machine; "" if it has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return ""
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of the caller's environment that a worker inherits.
+
+    The worker always gets the caller's `MUSTER_HOME`, so that a job submitted by a worker goes to the worker's own
+    cluster. Raises `UserError` if `MUSTER_HOME` names no possible directory.
+    """
+    home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
+    return {name: environ[name] for name in (*_PEOPLE, *_PROGRAMS) if name in environ} | home
+
+
+def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
+    """Return the annotation with the caller's umask; nothing if it equals the default of workers.
+
+    status: the kernel's description of the process. Reading the umask by system call would change it for a moment.
+    """
+    try:
+        lines = status.read_text().splitlines()
+    except OSError:
+        return {}
+    umask = next((int(line.split()[1], 8) for line in lines if line.startswith("Umask:")), DEFAULT_UMASK)
+    return {UMASK_ANNOTATION: render_umask(umask)} if umask != DEFAULT_UMASK else {}
+
+
+def working_directory(asked: str = "") -> str:
+    """Return the directory in which workers start.
+
+    asked: a path, relative to the caller's directory; "" for the caller's directory itself, as the caller spells it.
+    Raises `UserError` if the caller's directory was deleted.
+    """
+    if asked.startswith("/"):
+        return asked
+    try:
+        here = os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        raise UserError("the working directory is no longer there; the workers would start in it") from None
+    return os.path.normpath(f"{here}/{asked}") if asked else here

@@ -1,0 +1,59 @@
+"""Make the parts of a manifest for MPI. Pure.
+
+These are the call of the agent, and the Secret with which the workers authenticate each other.
+"""
+
+import base64
+import shlex
+import zlib
+from typing import Any
+
+from muster.actions.submission.frameworks import host_pattern
+from muster.actions.submission.gang import Gang, Role
+from muster.actions.submission.inworkers import call_muster
+from muster.api.core import Secret
+from muster.api.ours.elastic import MPI_IDENTITY_VARIABLE
+from muster.mpi.launchers import slots
+
+# The key of the Secret.
+_KEY = "identity.pem"
+
+# Ports below those of `MASTER_PORT`, where a program may listen on all addresses.
+_FIRST_PORT, _PORTS = 14000, 6000
+
+_MISSING = "workers that mpirun or srun reaches need the command muster in the image"
+
+
+def agent_call(gang: Gang, role: Role) -> str:
+    """Return the shell line that calls the agent; the shell's arguments are the command."""
+    pattern = shlex.quote(host_pattern(gang, role))
+    port = _FIRST_PORT + zlib.crc32(gang.name.encode()) % _PORTS
+    processes = slots(role.cpus, role.gpus) if gang.script is None else gang.script.batch.tasks_per_node
+    numbers = f"--workers {role.workers} --slots {processes} --port {port}"
+    return call_muster(gang.mpi, f"mpi-agent --hosts {pattern} {numbers}", _MISSING)
+
+
+def identity_variable(gang: Gang) -> dict[str, dict[str, Any]]:
+    """Return the variable that holds the identity of the job, as an entry of a container's environment."""
+    return {MPI_IDENTITY_VARIABLE: {"valueFrom": {"secretKeyRef": {"name": secret_name(gang), "key": _KEY}}}}
+
+
+def secret_name(gang: Gang) -> str:
+    """Return the name of the Secret that holds the identity of the job."""
+    return f"{gang.name}-mpi"
+
+
+def has_identity(secret: Secret) -> bool:
+    """Return whether this Secret was made for a job of MPI."""
+    return set(secret.data) == {_KEY}
+
+
+def secret(gang: Gang, identity: bytes) -> dict[str, Any]:
+    """Return the manifest of the Secret that holds the identity of the job."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": secret_name(gang), "namespace": gang.namespace},
+        "type": "Opaque",
+        "data": {_KEY: base64.b64encode(identity).decode()},
+    }

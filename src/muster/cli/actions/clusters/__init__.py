@@ -1,0 +1,1 @@
+"""Let clusters join a manager and leave it."""

@@ -1,0 +1,1 @@
+"""Run gangs, sweeps, scripts and shells from the options of `muster run`."""

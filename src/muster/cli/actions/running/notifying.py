@@ -1,0 +1,28 @@
+"""Decides whether a job of `muster run` can tell somebody of its start and end."""
+
+import os
+from dataclasses import replace
+
+import click
+
+from muster.actions.submission.gang import Gang
+from muster.api.ours.notify import Wishes
+from muster.cli.terminal.output import say
+
+
+def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
+    """Return the gang without notices that no component would send, if they come from a script for Slurm.
+
+    embedded: whether the cluster is that of `muster up`. Raises `click.UsageError` if the user requested such notices.
+    """
+    if not gang.notify:
+        return gang
+    from muster.actions.delivering import explain_unsent  # it loads the clients of mail and HTTP
+
+    complaint = explain_unsent(gang.notify, os.environ.get("PATH", os.defpath), embedded=embedded)
+    if not complaint:
+        return gang
+    if not is_batch:
+        raise click.UsageError(f"--notify: {complaint}")
+    say(f"no notice is sent: {complaint}")
+    return replace(gang, notify=Wishes())

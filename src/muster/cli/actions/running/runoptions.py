@@ -1,0 +1,198 @@
+"""Parses single options of `muster run`. All functions raise `click.BadParameter`."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from msgspec.structs import replace
+
+from muster.actions.errors import UserError
+from muster.actions.parsing import dotenv, limits
+from muster.actions.submission import caller
+from muster.actions.submission.gang import SecretVariables, SoftSignal
+from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.ours.deferral import Deferral, check_dependencies, parse_dependencies
+from muster.api.ours.elastic import Bounds
+from muster.api.ours.notify import NotifyError, Wishes, make_wishes, parse_events
+from muster.api.validation import names
+from muster.api.values import durations
+from muster.api.values.durations import DurationError
+
+_START_TIMES = "it is from 1s to 68 years, as 90s or 10m"
+# Labels that have an option of their own, which checks the name.
+_OF_OPTIONS = {QUEUE_NAME_LABEL: "--queue", PRIORITY_CLASS_LABEL: "--priority"}
+_MOST_OF_ANNOTATIONS = 256 << 10
+
+
+def environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
+    """Return the variables of the workers: from files, then from NAME=VALUE pairs, which override those from files.
+
+    A NAME without a value is copied from our own environment.
+    """
+    variables: dict[str, str] = {}
+    for file in files:
+        variables |= _read_env_file(file)
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name:
+            raise click.BadParameter(f"{pair!r}: expected NAME=VALUE or NAME", param_hint="--env")
+        if not equals and name not in os.environ:
+            raise click.BadParameter(f"{name} is not set here; give it a value: {name}=...", param_hint="--env")
+        variables[name] = value if equals else os.environ[name]
+    return variables
+
+
+def _read_env_file(file: str) -> dict[str, str]:
+    try:
+        with Path(file).open("rb") as opened:
+            return dotenv.variables(opened.read(dotenv.MOST_BYTES + 1))
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--env-file") from None
+    except (dotenv.DotenvError, ValueError) as error:
+        raise click.BadParameter(f"{file}: {error}", param_hint="--env-file") from None
+
+
+def secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
+    """Parse references to Secrets: each names a whole Secret, or one key of it."""
+    selected = []
+    for text in texts:
+        name, equals, key = text.partition("=")
+        wrong = [*names.dns_subdomain(name), *(names.environment_variable(key) if equals else ())]
+        if wrong:
+            raise click.BadParameter(f"{text!r}: expected NAME or NAME=KEY; {wrong[0]}", param_hint="--secret")
+        selected.append(SecretVariables(name, key))
+    return tuple(selected)
+
+
+def labels(texts: Sequence[str]) -> dict[str, str]:
+    """Return the labels; the last value of a key wins."""
+    values = _parse_pairs(texts, "--label")
+    for key, value in values.items():
+        if wrong := [*names.label_key(key), *names.label_value(value)]:
+            raise click.BadParameter(f"{f'{key}={value}'!r}: {wrong[0]}", param_hint="--label")
+        if option := _OF_OPTIONS.get(key):
+            raise click.BadParameter(f"{key} is set by {option}: use that option", param_hint="--label")
+    return values
+
+
+def annotations(texts: Sequence[str]) -> dict[str, str]:
+    """Return the annotations; the last value of a key wins."""
+    values = _parse_pairs(texts, "--annotation")
+    for key in values:
+        if wrong := list(names.label_key(key.lower())):
+            raise click.BadParameter(f"{key!r}: {wrong[0]}", param_hint="--annotation")
+    if sum(len(key) + len(value) for key, value in values.items()) > _MOST_OF_ANNOTATIONS:
+        raise click.BadParameter(
+            f"the annotations have more than {_MOST_OF_ANNOTATIONS} bytes", param_hint="--annotation"
+        )
+    return values
+
+
+def _parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    values = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{text!r}: expected KEY=VALUE", param_hint=option)
+        values[key] = value
+    return values
+
+
+def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
+    """Parse the signal to send before the time limit; None for an empty text.
+
+    limit: the time limit in seconds; None without a limit.
+    """
+    try:
+        return limits.soft_signal(text, limit) if text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--signal") from None
+
+
+def elastic_bounds(text: str) -> Bounds | None:
+    """Return the sizes that the job may have; None for an empty text."""
+    try:
+        return Bounds.parse(text) if text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--elastic") from None
+
+
+def deferral(begin: str, after: Sequence[str]) -> Deferral:
+    """Parse the options that defer the start of a job: a time, and jobs that must end first."""
+    from muster.actions.parsing.deferring import parse_begin
+    from muster.runtime.realclock import RealClock
+
+    try:
+        begin_at = parse_begin(begin, RealClock().now()) if begin else None
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error), param_hint="--begin") from None
+    try:
+        dependencies = check_dependencies(one for text in after for one in parse_dependencies(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--after") from None
+    return Deferral(begin_at, dependencies)
+
+
+def notify(targets: Sequence[str], events: str) -> Wishes:
+    """Parse whom to notify, and of which events."""
+    try:
+        wishes = make_wishes(targets)
+    except NotifyError as error:
+        raise click.BadParameter(str(error), param_hint="--notify") from None
+    if events and not wishes:
+        raise click.UsageError("--notify-on: say whom to tell with --notify")
+    try:
+        return replace(wishes, events=parse_events(events)) if events else wishes
+    except NotifyError as error:
+        raise click.BadParameter(str(error), param_hint="--notify-on") from None
+
+
+def start_timeout(text: str) -> int | None:
+    """Return the timeout in whole seconds; None for an empty text."""
+    if not text:
+        return None
+    try:
+        seconds = durations.parse(text) // durations.SECOND
+    except DurationError as error:
+        raise click.BadParameter(f"{error}; {_START_TIMES}", param_hint="--start-timeout") from None
+    if not 1 <= seconds < 1 << 31:
+        raise click.BadParameter(f"{text}: {_START_TIMES}", param_hint="--start-timeout")
+    return seconds
+
+
+def run_time(text: str) -> str:
+    """Check how long simulated nodes run the job, and return the text."""
+    try:
+        if text and durations.seconds(text) < 0:
+            raise DurationError(f"{text}: a time to run is not below 0")
+    except DurationError as error:
+        raise click.BadParameter(str(error), param_hint="--run-time") from None
+    return text
+
+
+def working_directory(text: str, *, on_this_machine: bool) -> str:
+    """Return the directory in which workers start.
+
+    The default on this machine is the current directory. In a cluster with images it is "", which means the image's
+    own.
+    """
+    if not on_this_machine:
+        if text and not text.startswith("/"):
+            raise click.BadParameter(f"{text}: in an image the directory must begin with /", param_hint="--workdir")
+        return text
+    try:
+        return caller.working_directory(text)
+    except UserError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def state(text: str, *, on_this_machine: bool) -> str:
+    """Check the name of the claim for data that outlives attempts, and return it."""
+    if text and on_this_machine:
+        raise click.BadParameter(
+            "process nodes have no claims, and set $MUSTER_STATE without this option", param_hint="--state"
+        )
+    if text and (wrong := list(names.dns_subdomain(text))):
+        raise click.BadParameter(f"{text!r}: {wrong[0]}", param_hint="--state")
+    return text

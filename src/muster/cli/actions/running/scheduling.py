@@ -1,0 +1,73 @@
+"""Submits a job with a schedule, and says when it starts, what it did, and how to follow and stop it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from muster.actions.server.session import Session
+from muster.actions.submission import submitting
+from muster.actions.submission.gang import Gang
+from muster.api.batch import CronJob
+from muster.api.values.schedules import parse
+from muster.cli.terminal.output import say
+from muster.jobs.cronjob.timing import find_timing
+from muster.runtime.realclock import RealClock
+
+
+async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool) -> int:
+    """Create the CronJob and return the exit code. Raises `ApiError`, `TransportError`, `UserError`.
+
+    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the first start is not known.
+    """
+    await submitting.submit_cron_job(session.client, gang)
+    click.echo(gang.name)
+    first = parse(gang.schedule, None).next(RealClock().now()) if on_this_machine else None
+    when = f", first at {_format_moment(first)}" if first is not None else ", in the cluster's time zone"
+    say(f"{gang.name} starts at {gang.schedule}{when}")
+    say(f"look at it:  muster why {gang.name}\nits jobs:    muster ps\nstop it:     muster cancel {gang.name}")
+    return 0
+
+
+def describe_cron_job(cron_job: CronJob, now: datetime, *, on_this_machine: bool) -> dict[str, Any]:
+    """Return a CronJob as `muster why` shows it.
+
+    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the next start is known only of
+    a CronJob that names its time zone.
+    """
+    spec, status = cron_job.spec, cron_job.status
+    timing = find_timing(cron_job, now, None)
+    is_known = (spec.time_zone is not None or on_this_machine) and not spec.suspend
+    return {
+        "name": cron_job.metadata.name,
+        "kind": "CronJob",
+        "schedule": spec.schedule,
+        "timeZone": spec.time_zone,
+        "held": bool(spec.suspend),
+        "nextStart": timing.due or timing.following if is_known else None,
+        "lastStart": status.last_schedule_time,
+        "lastSuccess": status.last_successful_time,
+        "running": [one.name for one in status.active],
+        "problem": " ".join(note.message for note in timing.notes),
+    }
+
+
+def render_cron_job(described: Mapping[str, Any]) -> list[str]:
+    """Return the lines of `muster why` about a CronJob."""
+    name = described["name"]
+    zone = f" ({described['timeZone']})" if described["timeZone"] else ""
+    following = f"next at {_format_moment(described['nextStart'])}" if described["nextStart"] else "next start unknown"
+    state = f"held: it starts no jobs until: muster release {name}" if described["held"] else following
+    running = ", ".join(described["running"]) or "-"
+    return [
+        f"{name}: starts jobs at {described['schedule']}{zone}, {state}",
+        *([f"  problem       {described['problem']}"] if described["problem"] else []),
+        f"  last start    {_format_moment(described['lastStart'])}",
+        f"  last success  {_format_moment(described['lastSuccess'])}",
+        f"  running       {running}",
+    ]
+
+
+def _format_moment(moment: datetime | None) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}" if moment is not None else "-"

@@ -1,0 +1,1 @@
+"""Reach worker clusters: their connections, kubeconfigs and identities, and the copies of what they hold."""

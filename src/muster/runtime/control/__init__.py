@@ -1,0 +1,1 @@
+"""Reconcile: queues of keys, controllers, and what starts, paces and elects them."""

@@ -1,0 +1,199 @@
+"""Runs a controller: a queue of keys, some workers, and a function that reconciles one key.
+
+`reconcile(key)` reads the current state, decides, writes, and says when to look again. It must be idempotent: it may
+be killed between any two writes and is called again for any reason. Errors never stop a controller: the key is
+retried, later each time. Stopping lets the running reconciles finish, so that none is cut between two writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from muster.api.status import ApiError
+from muster.runtime.clock import Clock
+from muster.runtime.control.lanes import Lane
+from muster.runtime.control.queue import QueueObserver, WorkQueue, namespace_of
+from muster.runtime.ids import Random
+from muster.runtime.informer import Informer
+from muster.runtime.objects import key_of
+from muster.runtime.transport import TransportError
+
+T = TypeVar("T")
+
+Result: TypeAlias = float | None
+"""Seconds until the key needs another look, or None: only if something changes."""
+
+Reconcile: TypeAlias = Callable[[str], Awaitable[Result]]
+Outcome: TypeAlias = Literal["success", "requeue_after", "conflict", "error"]
+
+# How long a stop waits for running reconciles before it cuts them.
+STOP_LIMIT_SECONDS = 30.0
+
+# A server's Retry-After may be any number.
+MOST_RETRY_AFTER_SECONDS = 3600
+# NotFound is no failure as long as the retry comes sooner than this: watches may lag as much.
+HEARD_WITHIN_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class ControllerObserver(QueueObserver, Protocol):
+    """A receiver of a controller's events, for metrics. `muster.runtime.metrics` implements it."""
+
+    def attach(self, queue: WorkQueue, workers: int) -> None:
+        """Observe the controller's queue, whose depth may be read at any time, and its number of workers."""
+        ...
+
+    def reconciled(self, result: Outcome, seconds: float) -> None:
+        """Count one reconcile that has ended."""
+        ...
+
+
+class Controller:
+    """A queue of keys, with workers that call `reconcile`: one call at a time per key, `workers` calls in all."""
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        clock: Clock,
+        random: Random,
+        *,
+        workers: int = 1,
+        observer: ControllerObserver | None = None,
+        stop_limit_seconds: float = STOP_LIMIT_SECONDS,
+        lane: Callable[[str], Lane] = namespace_of,
+    ) -> None:
+        self.name = name
+        self.queue = WorkQueue(clock, random, name=name, observer=observer, lane=lane)
+        self._reconcile = reconcile
+        self._clock = clock
+        self._workers = workers
+        self._observer = observer
+        self._stop_limit = stop_limit_seconds
+        self._tasks: list[asyncio.Task[None]] = []
+        self._last_error: dict[str, str] = {}  # by key, of the keys that fail now
+        if observer:
+            observer.attach(self.queue, workers)
+
+    def watch(
+        self,
+        informer: Informer[T],
+        keys: Callable[[T], Iterable[str]] | None = None,
+        *,
+        when: Callable[[T | None, T | None], bool] | None = None,
+        priority: int = 0,
+        gather: float = 0.0,
+    ) -> None:
+        """Queue keys whenever an object of the informer changes.
+
+        keys: returns the keys that an object maps to, by default its own key. It is called for the old and the new
+        state.
+        when: returns whether a change, as (old, new), matters; by default every change does.
+        gather: the delay in seconds, so that several changes for one key cause one reconcile.
+        """
+        keys_of = keys or _own_key
+
+        def on_change(old: T | None, new: T | None) -> None:
+            if when is not None and not when(old, new):
+                return
+            keys = dict.fromkeys(keys_of(new)) if new is not None else {}
+            if old is not None:
+                keys |= dict.fromkeys(keys_of(old))
+            for key in keys:
+                self.queue.add_after(key, gather, priority)
+
+        informer.on_change(on_change)
+
+    async def run(self) -> None:
+        """Work until `stop`. Cancelling once also lets the running reconciles finish; cancelling twice does not."""
+        names = [f"{self.name}-{number}" for number in range(self._workers)]
+        self._tasks = [asyncio.create_task(self._work(), name=name) for name in names]
+        try:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            await self.stop()
+        await asyncio.wait(self._tasks)
+        for task in self._tasks:
+            if not task.cancelled():
+                task.result()
+
+    async def stop(self) -> None:
+        """Start no further reconcile and wait for the running ones; cancel them after the limit."""
+        self.queue.shut_down()
+        try:
+            async with asyncio.timeout(self._stop_limit):
+                await self.queue.drained()
+        except TimeoutError:
+            keys = ", ".join(self.queue.working)
+            log.warning("%s: cut after %g s while stopping: %s", self.name, self._stop_limit, keys)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def _work(self) -> None:
+        while (key := await self.queue.get()) is not None:
+            try:
+                await self._attempt(key)
+            finally:
+                self.queue.done(key)
+            # A reconcile may end without any wait: let the other tasks on the loop run now.
+            await self._clock.sleep(0)
+
+    async def _attempt(self, key: str) -> None:
+        started = self._clock.monotonic()
+        outcome: Outcome
+        try:
+            after = await self._reconcile(key)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one key, the others go on
+            outcome = self._handle_failure(key, error)
+        else:
+            self.queue.forget(key)
+            self._last_error.pop(key, None)
+            outcome = "success" if after is None else "requeue_after"
+            if after is not None:
+                self.queue.add_after(key, after)
+        if self._observer:
+            self._observer.reconciled(outcome, self._clock.monotonic() - started)
+
+    def _handle_failure(self, key: str, error: Exception) -> Outcome:
+        retry_after = 0.0
+        if isinstance(error, ApiError) and error.status.details:
+            retry_after = float(min(error.status.details.retry_after_seconds, MOST_RETRY_AFTER_SECONDS))
+        delay = self.queue.add_rate_limited(key, at_least=retry_after)
+        fields: dict[str, Any] = {"controller": self.name, "key": key, "retry_seconds": round(delay, 3)}
+        if _is_behind(error, delay):
+            log.debug("%s: %s changed meanwhile, looking again: %s", self.name, key, error, extra=fields)
+            return "conflict"
+        text = f"{type(error).__name__}: {error}"
+        expected = isinstance(error, ApiError | TransportError)
+        new = self._last_error.get(key) != text
+        self._last_error[key] = text
+        log.log(
+            logging.WARNING if expected else logging.ERROR,
+            "%s: %s failed %d times, again in %.3g s: %s",
+            self.name,
+            key,
+            self.queue.failures(key),
+            delay,
+            error if expected else text,
+            exc_info=error if new and not expected else None,
+            extra=fields,
+        )
+        return "error"
+
+
+def _is_behind(error: Exception, delay: float) -> bool:
+    """Return whether the error is expected because our cache is stale: the written object changed or was deleted."""
+    if not isinstance(error, ApiError):
+        return False
+    return (
+        error.reason == "Conflict"
+        or error.namespace_goes
+        or (error.reason == "NotFound" and delay < HEARD_WITHIN_SECONDS)
+    )
+
+
+def _own_key(obj: Any) -> tuple[str]:
+    return (key_of(obj),)

@@ -1,0 +1,44 @@
+"""Which cluster the home of a user names."""
+
+import os
+import socket
+
+import pytest
+
+from muster.actions.server.home import Home
+from muster.api.ours.writtenconfig import mark
+
+
+@pytest.mark.parametrize(
+    ("stored", "started", "uses_login"),
+    [
+        pytest.param(None, None, False, id="nothing"),
+        pytest.param(1, None, True, id="a login alone"),
+        pytest.param(2, 1, True, id="a login after the last server"),
+        pytest.param(1, 2, False, id="a server after the login, which is down"),
+        pytest.param(None, 1, False, id="a server that is down"),
+    ],
+)
+def test_the_newer_of_login_and_server_is_meant(tmp_path, stored, started, uses_login):
+    home = Home(tmp_path)
+    for path, seconds in ((home.login, stored), (home.options, started)):
+        if seconds is not None:
+            path.touch(mode=0o600)
+            os.utime(path, (seconds, seconds))
+    assert home.uses_login() is uses_login
+
+
+def test_the_socket_counts_while_the_kubeconfig_is_as_it_was_written(tmp_path):
+    home = Home(tmp_path)
+    assert not home.is_reached_by_socket()
+    home.kubeconfig.write_bytes(mark(b"kind: Config\n"))
+    assert not home.is_reached_by_socket()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(home.socket))
+    assert home.is_reached_by_socket()
+    if os.geteuid() == 0:
+        os.chown(home.socket, 12345, 12345)
+        assert not home.is_reached_by_socket(), "another user has put it there"
+        os.chown(home.socket, 0, 0)
+    home.kubeconfig.write_bytes(mark(b"kind: Config\n").replace(b"Config", b"Confih"))
+    assert not home.is_reached_by_socket()

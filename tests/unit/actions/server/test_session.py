@@ -1,0 +1,33 @@
+"""Which cluster a command means."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from muster.actions.errors import UserError
+from muster.actions.server.session import Target, connection, has_cluster
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("MUSTER_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_no_job_runs_beside_a_system_server_that_does_not_answer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(home / "m.sock"))
+    monkeypatch.setenv("MUSTER_SOCKET", str(home / "m.sock"))
+    assert has_cluster(Target())
+    with pytest.raises(UserError, match=r"the server of this machine does not answer at .*m\.sock"):
+        connection(Target())
+
+
+def test_without_any_server_there_is_no_cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUSTER_SOCKET", raising=False)
+    monkeypatch.setattr("muster.actions.server.systemserver.SYSTEM_SOCKET", str(home / "missing.sock"))
+    assert not has_cluster(Target())
+    with pytest.raises(UserError, match="no cluster: nothing runs in"):
+        connection(Target())
