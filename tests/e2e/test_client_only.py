@@ -1,6 +1,7 @@
 """An installation without the server's parts: commands against a cluster work, and the others say what they need."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.e2e.conftest import Muster
 from muster.actions.server.serverparts import PACKAGES
 
 # As if these packages were not installed: Python reads this before all else.
-LACKING = f"import sys; sys.modules.update(dict.fromkeys({sorted(PACKAGES)!r}))\n"
+LACKING = "import sys; sys.modules.update(dict.fromkeys({!r}))\n"
 JOBS = """
 apiVersion: batch/v1
 kind: Job
@@ -31,9 +32,9 @@ spec:
 """
 
 
-def client_of(home: Path, directory: Path) -> Muster:
+def client_of(home: Path, directory: Path, lacking: Collection[str] = PACKAGES) -> Muster:
     directory.mkdir()
-    (directory / "sitecustomize.py").write_text(LACKING)
+    (directory / "sitecustomize.py").write_text(LACKING.format(sorted(lacking)))
     path = os.pathsep.join([str(directory), *filter(None, [os.environ.get("PYTHONPATH")])])
     return Muster(home, {"PYTHONPATH": path})
 
@@ -71,8 +72,9 @@ def test_commands_against_a_cluster(up: Muster, tmp_path: Path) -> None:
         (("controllers",), "muster controllers"),
     ],
 )
-def test_what_needs_the_server_says_how_to_install_it(muster, tmp_path, arguments, needing) -> None:
-    done = client_of(muster.home, tmp_path / "lacking")(*arguments, check=False)
+@pytest.mark.parametrize("lacking", [PACKAGES, {"numpy"}], ids=["all", "one that is imported late"])
+def test_what_needs_the_server_says_how_to_install_it(muster, tmp_path, arguments, needing, lacking) -> None:
+    done = client_of(muster.home, tmp_path / "lacking", lacking)(*arguments, check=False)
     assert done.returncode == 1
     assert f"Error: {needing} needs " in done.stderr
     assert "which a client-only installation lacks: pip install 'muster-batch[server]'" in done.stderr

@@ -7,6 +7,15 @@ needs all of them, and forecasts of placement need numpy.
 PACKAGES = frozenset({"cel_expr_python", "httptools", "jinja2", "jwt", "numpy", "pynvml", "uvloop", "websockets"})
 
 
+def check_packages() -> None:
+    """Raise `ModuleNotFoundError` for a package that is missing. A server imports some only when it needs them."""
+    from importlib.util import find_spec
+
+    for package in sorted(PACKAGES):
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(f"no module {package}", name=package)
+
+
 def describe_missing(needing: str, missing: ModuleNotFoundError) -> str:
     """Return a sentence on which package is missing and how to install it; "" if another module is missing.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from muster.actions.errors import UserError
 from muster.actions.server.home import Home
 from muster.actions.server.serveroptions import read_options
-from muster.actions.server.serverparts import describe_missing
+from muster.actions.server.serverparts import check_packages, describe_missing
 from muster.actions.server.systemserver import (
     connect_locally,
     connect_to_socket,
@@ -211,6 +211,7 @@ async def connect(
 async def own_cluster() -> AsyncIterator[Session]:
     """Open a session with a cluster inside this process, which leaves nothing on disk."""
     try:
+        check_packages()
         from muster.cluster.embedded import ephemeral
     except ModuleNotFoundError as missing:
         if text := describe_missing("a cluster in this process", missing):

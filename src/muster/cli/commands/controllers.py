@@ -45,6 +45,9 @@ def command(
     import logging
     import os
 
+    from muster.actions.server.serverparts import check_packages
+
+    check_packages()
     import uvloop
 
     from muster.api.config import DEFAULT

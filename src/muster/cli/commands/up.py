@@ -11,6 +11,7 @@ import click
 from muster.actions.errors import FAILED
 from muster.actions.server.home import Home
 from muster.actions.server.serveroptions import write_options
+from muster.actions.server.serverparts import check_packages
 from muster.actions.server.systemserver import has_server
 from muster.api.ours.unixusers import SYSTEM_SOCKET
 from muster.cli.actions.detaching import find_running, make_export, start_detached
@@ -61,6 +62,7 @@ def command(data: str, system: bool, salvage: bool, detach: bool, ready_fd: int 
         click.echo(f"as at the last start: {resolved.remembered}", err=True)
     if ready_fd is None and not resolved.options.socket and has_server(os.environ):
         click.echo(_BESIDE, err=True)
+    check_packages()
     home.make()
     if salvage:
         _salvage(home)
