@@ -37,7 +37,6 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.ids import Ids
 from muster.runtime.kube.kubeconfig import KubeconfigError
-from muster.runtime.kube.kubeconfig_files import read
 
 # Returns the user with a certificate, an authorization header or a Unix user id. Raises `ApiError` (401, 403).
 Identify = Callable[[User | None, str, int | None], Awaitable[User]]
@@ -203,8 +202,12 @@ async def find_free_port(home: Path, exposure: Exposure, clock: Clock) -> int:
 
 def find_last_port(home: Path) -> int:
     """Return the port of the last start, which the kubeconfig of the home names; 0 if it names none."""
+    if not (kubeconfig := home / "kubeconfig").exists():
+        return 0
+    from muster.runtime.kube.kubeconfig_files import read  # it loads the YAML library, which a first start needs not
+
     try:
-        return urlsplit(read(home / "kubeconfig").connection().cluster.server).port or 0
+        return urlsplit(read(kubeconfig).connection().cluster.server).port or 0
     except (KubeconfigError, ValueError):
         return 0
 
