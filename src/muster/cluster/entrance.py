@@ -194,7 +194,9 @@ async def find_free_port(home: Path, exposure: Exposure, clock: Clock) -> int:
     last = find_last_port(home)
     for _ in range(_LAST_PORT_TRIES if last else 0):
         with suppress(AddressUnusable):
-            bound(exposure.inside(last)[0], last).close()
+            for host, port in {exposure.inside(last), *exposure.outside(last)}:
+                if port == last:
+                    bound(host, port).close()
             return last
         await clock.sleep(_LAST_PORT_SECONDS)
     return 0

@@ -17,7 +17,7 @@ from muster.api.core import Container, ContainerStatus, Pod, PodStatus
 from muster.api.kueue import Workload
 from muster.api.managed.pods import WORDS
 from muster.gang.shapes import binds
-from muster.runtime.cache import lean
+from muster.runtime.objects import lean
 
 T = TypeVar("T")
 

@@ -255,9 +255,13 @@ class Dashboard:
         return route, Visit(viewer, board.copy, path, query, self._clock.now(), names, self._read_only)
 
     async def _show(self, route: Page | Deed, visit: Visit, session: Session) -> Response:
+        return self._show_values(route, visit, session, await self._view(route, visit))
+
+    async def _view(self, route: Page | Deed, visit: Visit) -> Mapping[str, Any]:
+        """Return the values of a page, with the rights that its viewer has now. Raises `ApiError`, `PageError`."""
         await visit.copy.check_rights()
         visit.copy.begin_round()
-        return self._show_values(route, visit, session, await route.view(visit))
+        return await route.view(visit)
 
     def _show_values(
         self, route: Page | Deed, visit: Visit, session: Session, values: Mapping[str, Any], status: int = 200
@@ -322,7 +326,7 @@ class Dashboard:
         Raises the refusal if the page cannot ask any more.
         """
         try:
-            values = dict(await route.view(visit))
+            values = dict(await self._view(route, visit))
         except (ApiError, PageError):
             raise refusal from None
         values["fields"] = [one | {"value": form.get(one["name"], one["value"])} for one in values["fields"]]

@@ -12,8 +12,6 @@ Invariants
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
-import msgspec
-
 from muster.api.status import ApiError
 from muster.runtime.client import WatchEvent
 from muster.runtime.objects import NO_REVISION, key_of, meta_of, revision
@@ -180,14 +178,3 @@ def _is_version_unknown(error: ApiError) -> bool:
     """Return whether the server's history ends before our version: the server was restored from a backup."""
     details = error.status.details
     return details is not None and any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes)
-
-
-def lean(obj: T) -> T:
-    """Return the object without managedFields, which make up a quarter of its size and which no controller reads."""
-    value: Any = obj
-    if isinstance(value, dict):
-        value.get("metadata", {}).pop("managedFields", None)
-    elif value.metadata.managed_fields:
-        metadata = msgspec.structs.replace(value.metadata, managed_fields=())
-        value = msgspec.structs.replace(value, metadata=metadata)
-    return value  # type: ignore[no-any-return]

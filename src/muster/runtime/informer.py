@@ -13,11 +13,12 @@ from typing import Any, Generic, TypeVar
 
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
-from muster.runtime.cache import Cache, Change, IndexFunction, Reflector, Transform, lean
+from muster.runtime.cache import Cache, Change, IndexFunction, Reflector, Transform
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.control.backoff import RECONNECT
 from muster.runtime.ids import Random
+from muster.runtime.objects import lean
 from muster.runtime.transport import ClosedError, TransportError, UnreadableAnswerError
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 A key is `namespace/name`, or `name` for cluster-wide objects. Caches are indexed by keys and queues carry them.
 """
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Revision: TypeAlias = tuple[int, str]
 """A resource version that can be compared with others of its resource: the greater is the newer."""
 NO_REVISION: Revision = (0, "")
+
+T = TypeVar("T")
 
 
 def meta_of(obj: Any) -> ObjectMeta:
@@ -123,3 +125,14 @@ def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[
         else:
             patch[name] = written[name]
     return patch
+
+
+def lean(obj: T) -> T:
+    """Return the object without managedFields, which make up a quarter of its size and which no controller reads."""
+    value: Any = obj
+    if isinstance(value, dict):
+        value.get("metadata", {}).pop("managedFields", None)
+    elif value.metadata.managed_fields:
+        metadata = msgspec.structs.replace(value.metadata, managed_fields=())
+        value = msgspec.structs.replace(value, metadata=metadata)
+    return value  # type: ignore[no-any-return]

@@ -274,16 +274,15 @@ def test_what_runs_is_said_to_run_after_the_server_was_killed(muster: Muster, vi
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     page.get_by_text("The server does not answer.").wait_for()
-    starting = muster.start("up", "--detach", "--port", visitor.url.rpartition(":")[2])
     answers: list[str] = []
-    while len(answers) < 20:  # those of the first moments
-        assert starting.poll() in (None, 0), "the server starts"
-        try:
-            answer = visitor.context.request.get(f"{visitor.url}/ui/", timeout=5_000)
-        except Error:  # nobody listens yet
-            continue
-        answers.append(answer.text() if answer.ok else "")
-    starting.wait(60)
+    with muster.start("up", "--detach", "--port", visitor.url.rpartition(":")[2]) as starting:
+        while len(answers) < 20:  # those of the first moments
+            assert starting.poll() in (None, 0), "the server starts"
+            try:
+                answer = visitor.context.request.get(f"{visitor.url}/ui/", timeout=5_000)
+            except Error:  # nobody listens yet
+                continue
+            answers.append(answer.text() if answer.ok else "")
     assert all("Nothing runs." not in one and "lives-on" in one for one in answers if one)
     page.get_by_role("listitem").filter(has_text="lives-on").get_by_text("Running").wait_for()
     page.locator("#trouble").wait_for(state="hidden")

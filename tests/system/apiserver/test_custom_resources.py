@@ -335,6 +335,14 @@ async def test_a_name_goes_to_who_asks_first(api: Api) -> None:
 
 
 @api
+async def test_the_scope_of_an_established_definition_never_changes(api: Api) -> None:
+    made = await api.made(CRDS, crd())
+    made["spec"]["scope"] = "Cluster"
+    refused = await api.put(f"{CRDS}/{made['metadata']['name']}", made)
+    assert (refused.status, "spec.scope: Invalid value" in refused.message) == (422, True)
+
+
+@api
 async def test_selectable_fields(api: Api) -> None:
     fields = [{"jsonPath": ".spec.color"}]
     await api.made(CRDS, crd(version(schema=STRICT, selectableFields=fields)))

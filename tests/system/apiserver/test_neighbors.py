@@ -21,9 +21,9 @@ from muster.api.meta import Object, ObjectMeta
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane
-from muster.runtime.cache import lean
 from muster.runtime.client import Client, WatchEvent
 from muster.runtime.clock import run_virtual
+from muster.runtime.objects import lean
 from muster.runtime.transport import APPLY_PATCH, JSON_PATCH, STRATEGIC_MERGE_PATCH, TransportError
 
 SPACE = "default"

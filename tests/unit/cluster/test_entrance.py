@@ -1,6 +1,7 @@
 """Who comes in by the socket of a home."""
 
 import asyncio
+import json
 import os
 import socket
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from muster.api.status import ApiError
 from muster.cluster.apiserver.front.listener import AddressUnusable
 from muster.cluster.apiserver.identity.users import ADMIN
-from muster.cluster.entrance import bind_in_home, find_owner
+from muster.cluster.entrance import bind_in_home, find_free_port, find_owner
+from muster.cluster.exposure import parse
+from muster.runtime.clock import RealClock
 
 
 def test_the_owner_is_the_administrator_and_nobody_else_is() -> None:
@@ -47,3 +50,15 @@ def test_a_home_that_can_have_no_socket_has_none(tmp_path: Path) -> None:
     open_to_others.mkdir()
     open_to_others.chmod(0o777)
     assert bind_in_home(open_to_others) is None
+
+
+def test_a_last_port_that_is_taken_on_another_address_is_given_up(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as other:
+        port = other.getsockname()[1]
+        server = {"name": "muster", "cluster": {"server": f"https://127.0.0.1:{port}"}}
+        context = {"name": "muster", "context": {"cluster": "muster", "user": ""}}
+        config = {"clusters": [server], "contexts": [context], "current-context": "muster"}
+        (tmp_path / "kubeconfig").write_text(json.dumps(config))
+        alone, both = parse([]), parse(["127.0.0.2"])
+        assert asyncio.run(find_free_port(tmp_path, alone, RealClock())) == port
+        assert asyncio.run(find_free_port(tmp_path, both, RealClock())) == 0

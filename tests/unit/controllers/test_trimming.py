@@ -12,7 +12,7 @@ from muster.api.kueue.names import MANAGED_LABEL, POD_GROUP_NAME_LABEL, QUEUE_NA
 from muster.api.pods import is_ready, pod_requests
 from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectSharer, ObjectTrimmer
 from muster.gang.shapes import guest_of
-from muster.runtime.cache import lean
+from muster.runtime.objects import lean
 
 CONTAINER: dict[str, Any] = {
     "name": "main",

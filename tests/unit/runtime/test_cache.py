@@ -11,9 +11,9 @@ from tests.unit.runtime.conftest import Thing
 
 from muster.api.meta import ObjectMeta, UnreadManager
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, bad_request, expired, forbidden, unavailable
-from muster.runtime.cache import Cache, Change, Reflector, lean
+from muster.runtime.cache import Cache, Change, Reflector
 from muster.runtime.client import WatchEvent
-from muster.runtime.objects import key_of
+from muster.runtime.objects import key_of, lean
 from muster.runtime.transport import TransportError, UnreadableAnswerError
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.runtime.cache import Transform, lean
+from muster.runtime.cache import Transform
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.control.controller import Controller, Reconcile
@@ -21,6 +21,7 @@ from muster.runtime.control.queue import namespace_of
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer, Outage
 from muster.runtime.metrics import Registry
+from muster.runtime.objects import lean
 from muster.runtime.tasks import cancel
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from muster.api.kinds import Kind
-from muster.runtime.cache import lean
+from muster.runtime.objects import lean
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.status import (
     FieldError,
     OfWebhook,
@@ -322,7 +323,13 @@ class Writer:
 
 def _shared(call: Call, document: Document, saved: Document, typed: Any) -> Typed | None:
     """Return the kind and the typed object for all who read the stored body, if it is what validation saw."""
-    return (call.resource.stored, typed) if saved is document and validates_stored(call.view) else None
+    # The names of a definition are accepted after its validation, right before the write.
+    is_definition = call.resource.key == CUSTOM_RESOURCE_DEFINITION.resource
+    return (
+        (call.resource.stored, typed)
+        if saved is document and validates_stored(call.view) and not is_definition
+        else None
+    )
 
 
 def _creation(call: Call) -> Access:
