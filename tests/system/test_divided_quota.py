@@ -1,7 +1,7 @@
 """What the nodes have is promised once, while teams come and go, nodes come and go, and the server dies between writes.
 
-A team's queue and the queue of the nodes are two objects. Whoever writes them may stop between the two, in any order,
-and the engine hears of both late. All of it follows from a number, in virtual time.
+A team's queue and the queue of the nodes are two objects. The command that writes them may stop between the two, in any
+order, and the engine hears of both late. All of it follows from a number, in virtual time.
 """
 
 import asyncio

@@ -95,7 +95,7 @@ from muster.runtime.process.accounts import Account
 from muster.runtime.process.program import compose_muster_call
 
 MakeDefinitions: TypeAlias = Callable[[], Iterable[Document]]
-"""Makes CustomResourceDefinitions, some MB of objects that nobody keeps."""
+"""Makes CustomResourceDefinitions, some MB of objects, which the server keeps encoded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class Members(Struct, frozen=True):
 
     @property
     def first(self) -> Pod:
-        """One of the unbound pods. It stands for the gang, which all of the pods name."""
+        """An unbound pod that stands for the gang: all pods of a gang name it."""
         return next(iter(self.unbound))
 
     def count_succeeded(self) -> int:

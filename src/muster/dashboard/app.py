@@ -203,9 +203,9 @@ class Dashboard:
         return _redirect(_own_path(request.query.get("to", "")), self._write_cookie(cookie, request))
 
     async def _find_visitor(self, request: InboundRequest) -> tuple[Session, Viewer] | None:
-        """Return who the proxy in front or the cookie says it is, with the session; None for nobody.
+        """Return the viewer whom the proxy in front or the cookie names, with the session; None before a sign-in.
 
-        Raises `ApiError` if nobody comes past the proxy (400, 401, 403), or the cluster does not answer.
+        Raises `ApiError` if the proxy names no viewer (400, 401, 403), or the cluster does not answer.
         """
         proof = self._front.find_proof(request) if self._front is not None else None
         if proof is not None:

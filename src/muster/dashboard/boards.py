@@ -17,7 +17,7 @@ from muster.runtime.tasks import cancel
 _MOST_BOARDS = 200
 # The shortest time between two renderings of a page; or so many times as long as one took, for each open page.
 _PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 14.0
-# A page that nobody shares the time with follows changes within a second, so it gets a tenth.
+# A page that is the only open one follows changes within a second, so it gets a tenth.
 _PAUSE_FACTOR_ALONE = 9.0
 # A page that takes long, or whose cluster answers slowly, is not kept still for longer.
 _MOST_PAUSE_SECONDS = 30.0

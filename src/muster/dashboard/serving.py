@@ -1,7 +1,8 @@
 """Decides how viewers come in where the dashboard of another cluster is served to several people.
 
 They sign in with tokens, or a proxy in front hands over their tokens, or it names them. In the last case the dashboard
-acts with a right of its own account to impersonate, so it serves nobody until the files that prove the proxy are there.
+acts with a right of its own account to impersonate, so it refuses all requests until the files that prove the proxy are
+there.
 """
 
 import ssl
@@ -75,7 +76,7 @@ def _require_secret(identity: IdentityHeaders, folder: Path) -> None:
 def _make_context(identity: IdentityHeaders, folder: Path) -> ssl.SSLContext | None:
     """Return the TLS context; None without a certificate to serve with, which only a proxy with a secret may lack.
 
-    Where the proxy has a certificate, nobody without one gets as far as a request. Raises `ProxyFilesError`.
+    Where the proxy has a certificate, a client without one cannot send a request. Raises `ProxyFilesError`.
     """
     needs_certificate = bool(identity.allowed_names)
     if not needs_certificate and not (folder / CERTIFICATE).exists():

@@ -13,7 +13,7 @@ from muster.dashboard.visits import PageError
 
 # Open pages and outputs of one viewer. A browser opens six to one server at a time.
 _MOST_STREAMS = 100
-# What a page hears when it is to open its stream anew.
+# The event that lets a page open its stream anew.
 _AGAIN = b"event: again\ndata:\n\n"
 
 
@@ -46,7 +46,7 @@ class OpenStreams:
                         return
             finally:
                 self._streams[viewer.key] -= 1
-                self._streams += Counter()  # forgets whoever has none
+                self._streams += Counter()  # forgets viewers without a stream
                 await stream.close()
 
         return msgspec.structs.replace(stream, chunks=pass_on())

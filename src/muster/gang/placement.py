@@ -60,7 +60,7 @@ class NoPacking(Refusal, frozen=True):
     """The refusal of a gang whose shapes each fit alone, with proof that no packing of all shapes exists."""
 
 
-# Places a gang in addition to the use in the argument (`place`'s `taken`); None: it fits, and nobody asked where.
+# Places a gang in addition to the use in the argument (`place`'s `taken`); None: it fits, at places not asked for.
 Placing = Callable[[Ints], Placement | Refusal | None]
 
 

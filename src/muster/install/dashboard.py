@@ -22,7 +22,7 @@ _USER: Final = 65532
 _FOLDER: Final = "/etc/muster"
 _PROXY: Final = f"{_FOLDER}/proxy"
 _CONFIGURATION: Final = f"{_FOLDER}/configuration"
-# It names the server and its authority. The account's token is there only if the account may impersonate.
+# The kubeconfig names the server and its authority. The account's token is there only if the account may impersonate.
 _KUBECONFIG: Final = f"""apiVersion: v1
 kind: Config
 clusters:
@@ -90,7 +90,7 @@ def impersonation_documents(namespace: str, identity: IdentityHeaders) -> list[J
 
 
 def impersonation_rules(identity: IdentityHeaders) -> list[Json]:
-    """Return the rules by which the account may act as the viewers whom a proxy names, and as nobody else."""
+    """Return the rules by which the account may act as the viewers whom a proxy names, and as no other user."""
     users = {"resourceNames": list(identity.allowed_users)} if identity.allowed_users else {}
     found: list[Json] = [{"apiGroups": [""], "resources": ["users"], **users, "verbs": ["impersonate"]}]
     if identity.allowed_groups:

@@ -1,6 +1,6 @@
 """Makes the identity of a job: a certificate and its key, which all workers of the job have and no other job has.
 
-Both ends of a connection present it and trust nothing else, so that nobody else starts anything on a worker.
+Both ends of a connection present it and trust nothing else, so that no other process starts anything on a worker.
 """
 
 import ssl

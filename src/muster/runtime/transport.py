@@ -113,7 +113,7 @@ class Neighbor(Protocol):
         ...
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
-        """Return the object of a body without managedFields, which others may share: nobody changes it.
+        """Return the object of a body without managedFields, which other readers may share, so none changes it.
 
         Raises as `Kind.decode`.
         """

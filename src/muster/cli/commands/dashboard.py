@@ -131,7 +131,7 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
 
 @dataclass(frozen=True)
 class Proxied:
-    """What the options say about a proxy in front."""
+    """The options about a proxy in front."""
 
     token_header: str
     config: str
@@ -163,7 +163,7 @@ async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_o
         Sessions(clock),
         clock,
         Random(),
-        hosts=None,  # whatever name a Service or an ingress has; nothing is shown to whoever has not signed in
+        hosts=None,  # whatever name a Service or an ingress has; a viewer who has not signed in sees nothing
         read_only=read_only,
         front=entry.front,
         sign_out_path=entry.sign_out_path,

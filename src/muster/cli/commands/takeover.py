@@ -63,7 +63,7 @@ async def _take_over(
     from muster.cli.moving import carry_out, require_no_embedded
     from muster.cli.terminal.output import say
     from muster.insight.takeover import restarting
-    from muster.operator.takeover import seen
+    from muster.operator.takeover import survey_cluster
     from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
     from muster.runtime.realclock import RealClock
@@ -72,7 +72,7 @@ async def _take_over(
     async with connect(target) as session:
         await require_no_embedded(session.client)
         options = await _make_options(session.client, image, replicas, config, kinds, dry_run=dry_run)
-        cluster = await seen(session.client, options.settings, inputs.clock, say)
+        cluster = await survey_cluster(session.client, options.settings, inputs.clock, say)
         _print_gaps(cluster, options.settings, say)
         move, jobs = Move(session.client, inputs, options, say), restarting(cluster)
         await carry_out(

@@ -277,7 +277,7 @@ class ProcessNode:
 
     @property
     def shortage(self) -> str:
-        """What the node offers less than it was started with, as `0 of 2 nvidia.com/gpu: ...`; "" if all is there."""
+        """The resources of the node's options that it lacks, as `0 of 2 nvidia.com/gpu: ...`; "" if it lacks none."""
         return "; ".join(self._shortages)
 
     def _note_shortage(self, sentence: str) -> None:

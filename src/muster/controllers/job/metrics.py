@@ -120,7 +120,7 @@ class JobMetrics:
                 self._created.labels(reason, result).inc(count)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Count when a pod ends with the tracking finalizer, and when such a pod loses it, whoever owns the pod."""
+        """Count when a pod ends with the tracking finalizer, and when such a pod loses it, of any owner."""
         before, after = _is_held(old), _is_held(new)
         if before != after:
             self._tracked.labels("add" if after else "delete").inc()

@@ -58,7 +58,7 @@ class Writer:
         return _count_refusals(jobs, await self._writes.each(delete, jobs), refused)
 
     async def serve(self, jobset: JobSet, service: Service) -> list[Refusal]:
-        """Create the Service. If a Service of that name exists, use it, whoever created it."""
+        """Create the Service. If a Service of that name exists, use it, even if another client created it."""
         return await self._make(jobset, SERVICE, [service], "HeadlessServiceCreationFailed")
 
     async def claim(self, jobset: JobSet, claims: Sequence[PersistentVolumeClaim]) -> list[Refusal]:

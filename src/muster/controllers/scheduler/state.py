@@ -38,7 +38,7 @@ class Rules(Struct, frozen=True):
 
 
 class Lack(Struct, frozen=True):
-    """What a gang lacks that is not room. since: monotonic. published: the last sentence that users were told."""
+    """The reason, other than room, for which a gang waits. since: monotonic. published: the last Event's sentence."""
 
     since: float
     sentence: str
@@ -56,7 +56,7 @@ class Victim(Struct, frozen=True):
 
 @dataclass(slots=True)
 class HalfBound:
-    """What matters of gangs of which a part is bound. All times are monotonic.
+    """The gangs of which a part is bound. All times are monotonic.
 
     closed: by the UID of a pod, the nodes whose binding was refused, and until when they stay closed.
     resting: the gangs that started over, and until when they rest.

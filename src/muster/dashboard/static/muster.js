@@ -135,5 +135,5 @@ window.addEventListener("pagehide", leave);
 window.addEventListener("pageshow", follow);
 freshen();
 sayClock();
-// What was done stands above the page: whoever does not see it hears it.
+// The sentence above the page says what was done. Screen readers read it out.
 document.getElementById("said")?.focus({preventScroll: true});

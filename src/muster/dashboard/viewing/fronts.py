@@ -45,7 +45,7 @@ class TokenFront:
 
 
 class IdentityFront:
-    """A proxy that names the viewer. Nobody comes without it. secret: the file of its secrets, if it sends one."""
+    """A proxy that names the viewer. It alone lets viewers in. secret: the file of its secrets, if it sends one."""
 
     def __init__(self, settings: IdentityHeaders, secret: Path) -> None:
         self._settings = settings

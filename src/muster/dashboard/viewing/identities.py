@@ -27,7 +27,7 @@ class Identity(Struct, frozen=True):
 def read_identity(settings: IdentityHeaders, headers: Sequence[tuple[str, str]]) -> Identity:
     """Return whom the headers name. headers: as they came, decoded as Latin-1.
 
-    Raises `ApiError` (400 for what cannot be read, 401 for nobody, 403 for somebody who may not come this way).
+    Raises `ApiError` (400 for what cannot be read, 401 if no user is named, 403 for a user who may not come this way).
     """
     user = _read_user(_values(headers, settings.user_header), settings)
     groups = _values(headers, settings.groups_header)

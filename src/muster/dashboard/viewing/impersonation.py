@@ -18,7 +18,7 @@ from muster.runtime.clock import Clock
 
 
 class ImpersonatingHost:
-    """A cluster whose viewers a proxy names. connect: returns a client that acts as somebody."""
+    """A cluster whose viewers a proxy names. connect: returns a client that acts as the user."""
 
     takes_tokens = False
 

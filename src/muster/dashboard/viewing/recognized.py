@@ -68,7 +68,7 @@ class RecognizedViewers:
 
 
 async def _find_name(client: Client) -> str:
-    """Return the name of the user of a client. Raises `ApiError` (401 for nobody), `TransportError`."""
+    """Return the name of the user of a client. Raises `ApiError` (401 if no user is named), `TransportError`."""
     answer = await client.raw(Request("POST", _REVIEWS, body=_REVIEW, content_type=JSON))
     user: Any = msgspec.json.decode(answer.body).get("status", {}).get("userInfo", {})
     name = str(user.get("username", ""))

@@ -34,7 +34,7 @@ def find_lead(
 ) -> Lead | None:
     """Return the present head start, even if it is over, or a new one; None where there is no cluster to prefer.
 
-    Objects in any cluster are of an earlier attempt or manager: then nobody knows which cluster had a head start.
+    Objects in any cluster are of an earlier attempt or manager: then it is not known which cluster had a head start.
     """
     if settings.dispatcher not in WITH_HEAD_STARTS:
         return None

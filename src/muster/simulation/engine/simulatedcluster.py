@@ -1,7 +1,4 @@
-"""What a cluster in virtual time has: queues, quota, nodes and jobs, and what the record says of them.
-
-Nothing is decided here.
-"""
+"""Keep the state of a cluster in virtual time: queues, quota, nodes and jobs, and their record. It decides nothing."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a request has borrowed, and gives back at its end."""
+"""Keep what a request has borrowed, such as seats, and give it back at the request's end."""
 
 from collections.abc import Callable
 from types import TracebackType

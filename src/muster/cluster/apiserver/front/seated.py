@@ -12,7 +12,7 @@ from muster.runtime.transport import Request, Response
 
 
 class SeatedTransport(InProcessTransport):
-    """The transport of somebody who looks at pages: a request waits for the seats of that user, and then runs.
+    """The transport of a viewer of pages: a request waits for the seats of that user, and then runs.
 
     A stream takes no seat, here as elsewhere. The pages bound how many they have.
     """

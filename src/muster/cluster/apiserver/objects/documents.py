@@ -70,7 +70,7 @@ class Documents:
 
         beside: other writes, which succeed or fail together with this one.
         limit: the most bytes that the object may have.
-        typed: the object as its kind has it, but for its version, which nobody then decodes.
+        typed: the object as its kind has it, but for its version. Then no reader decodes the body.
 
         Raises:
             ApiError: 413 if the object is too large, 400 if it is no JSON, or the store's refusal.

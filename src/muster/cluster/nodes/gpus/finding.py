@@ -83,7 +83,7 @@ class Usage:
 
 
 def there(root: Path) -> list[Gpu]:
-    """Return all GPUs of the machine, whoever may use them. root: the root of the machine's file system."""
+    """Return all GPUs of the machine, of all users. root: the root of the machine's file system."""
     return [*nvidia.discover(root), *amd.discover(root)]
 
 

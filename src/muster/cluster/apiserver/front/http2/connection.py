@@ -19,7 +19,7 @@ from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS,
 from muster.cluster.apiserver.identity.users import User
 
 PART_BYTES = 4 * 1024  # of input processed at a time
-# What one turn of the loop processes: input up to this size, until this many requests have begun. Writes that begin in
+# One turn of the loop processes at most this much input, and begins at most this many requests. Writes that begin in
 # the same turn go to the disk together.
 TURN_BYTES = 64 * 1024
 TURN_REQUESTS = 32
