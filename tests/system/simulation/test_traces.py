@@ -105,7 +105,7 @@ def test_jobs_that_never_ran_are_counted(tmp_path):
 
 def test_many_kinds_of_jobs_are_told_apart(tmp_path, monkeypatch):
     monkeypatch.setattr("muster.simulation.engine.templates._MOST_KEPT", 3)
-    monkeypatch.setattr("muster.simulation.engine.asking._MOST_SHAPES", 3)
+    monkeypatch.setattr("muster.simulation.engine.nodes.asking._MOST_SHAPES", 3)
     jobs = "".join(f"{number},0,10,1,{number % 9},0,\n" for number in range(40))
     report = play(tmp_path, NODES % "" + TRACE, jobs, "a,8,0,\n")
     assert report.summary.total.ended == 40

@@ -67,13 +67,13 @@ async def _report(target: Target, config: str | None, form: str) -> int:
     from muster.cli.terminal.output import dump, say, terminal_width
     from muster.insight.takeover import STATES, document, report, sentence
     from muster.insight.text import format_table
-    from muster.operator.takeover import kinds, seen
+    from muster.operator.takeover import kinds, survey_cluster
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         await _require_no_embedded(session.client)
         settings = await _read_settings(session.client, config, target.namespace, say)
-        findings = report(await seen(session.client, settings, RealClock(), say), *kinds(settings))
+        findings = report(await survey_cluster(session.client, settings, RealClock(), say), *kinds(settings))
     if form:
         click.echo(dump(document(findings), form))
     else:

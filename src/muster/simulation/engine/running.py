@@ -12,7 +12,7 @@ from muster.queueing.model import Assignment
 from muster.simulation.engine.agenda import Rank
 from muster.simulation.engine.checkpoints import measure_kept
 from muster.simulation.engine.job import SimulatedJob
-from muster.simulation.engine.machines import Machines
+from muster.simulation.engine.nodes.machines import Machines
 from muster.simulation.engine.simulatedcluster import SimulatedCluster
 
 

@@ -18,15 +18,15 @@ from muster.queueing.model import WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.runtime.objects import key_of
 from muster.simulation.engine.agenda import Agenda
-from muster.simulation.engine.asking import AskMaker
-from muster.simulation.engine.changes import Changes
+from muster.simulation.engine.changing.changes import Changes
+from muster.simulation.engine.changing.definitions import Definitions
 from muster.simulation.engine.checkpoints import Checkpoints
-from muster.simulation.engine.definitions import Definitions
 from muster.simulation.engine.explaining import drop_places, explain_wait
 from muster.simulation.engine.forecasting import Forecaster
-from muster.simulation.engine.freeroom import measure_rooms, sum_capacity
 from muster.simulation.engine.job import SimulatedJob
-from muster.simulation.engine.machines import Machines
+from muster.simulation.engine.nodes.asking import AskMaker
+from muster.simulation.engine.nodes.freeroom import measure_rooms, sum_capacity
+from muster.simulation.engine.nodes.machines import Machines
 from muster.simulation.engine.pastuse import PastUse
 from muster.simulation.engine.readiness import ReadinessWatch, TimeOuts
 from muster.simulation.engine.site import JobTemplate, Site

@@ -43,7 +43,7 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
-from muster.simulation.engine.redefinitions import Redefinition, write_redefinitions
+from muster.simulation.engine.changing.redefinitions import Redefinition, write_redefinitions
 from muster.simulation.scenario.arrivals import translate_queue
 from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work

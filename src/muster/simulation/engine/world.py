@@ -11,15 +11,15 @@ from muster.api.config import Configuration
 from muster.controllers.decisionlog import DecisionLog
 from muster.queueing import convert
 from muster.simulation.engine.agenda import Agenda, Rank
-from muster.simulation.engine.changeable import ChangeableEngine
-from muster.simulation.engine.changes import Changes
+from muster.simulation.engine.changing.changeable import ChangeableEngine
+from muster.simulation.engine.changing.changes import Changes
 from muster.simulation.engine.checkpoints import make_checkpoints
 from muster.simulation.engine.engine import Engine
-from muster.simulation.engine.manager import ManagerEngine
-from muster.simulation.engine.routes import find_routes
+from muster.simulation.engine.federation.manager import ManagerEngine
+from muster.simulation.engine.federation.routes import find_routes
+from muster.simulation.engine.federation.worker import WorkerEngine
 from muster.simulation.engine.site import Site
 from muster.simulation.engine.takeup import read_residents
-from muster.simulation.engine.worker import WorkerEngine
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_seconds

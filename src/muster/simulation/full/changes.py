@@ -9,8 +9,8 @@ from math import isfinite
 
 from muster.api.core import Node
 from muster.simulation.engine.agenda import Agenda, Rank
-from muster.simulation.engine.changes import Changes
-from muster.simulation.engine.redefinitions import Definition
+from muster.simulation.engine.changing.changes import Changes
+from muster.simulation.engine.changing.redefinitions import Definition
 from muster.simulation.engine.site import Site
 from muster.simulation.full.cluster import Cluster
 from muster.simulation.full.federation import Line

@@ -28,7 +28,7 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Random
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request
-from muster.simulation.engine.redefinitions import Definition
+from muster.simulation.engine.changing.redefinitions import Definition
 from muster.simulation.engine.site import Site, store_manifests
 from muster.simulation.full.engineprocess import EngineProcess
 from muster.simulation.full.manifests import name_job, name_priority_class

@@ -19,7 +19,7 @@ from muster.queueing import convert
 from muster.runtime.clock import run_virtual
 from muster.runtime.objects import key_of
 from muster.simulation.engine.explaining import HOPELESS
-from muster.simulation.engine.routes import find_routes
+from muster.simulation.engine.federation.routes import find_routes
 from muster.simulation.engine.site import JobTemplate, Site, complete_template
 from muster.simulation.engine.templates import find_local_queue
 from muster.simulation.engine.world import Progress, WorkerSite

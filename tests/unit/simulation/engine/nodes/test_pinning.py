@@ -7,7 +7,7 @@ from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, Refusal
 from muster.gang.shapes import guest_of, shape_of
 from muster.queueing.model import Places
-from muster.simulation.engine.pinning import index_hosts, pin, place_pinned
+from muster.simulation.engine.nodes.pinning import index_hosts, pin, place_pinned
 
 SMALL, LARGE = shape_of(make_pod(cpu="1")), shape_of(make_pod(cpu="3"))
 HOST = "kubernetes.io/hostname"

@@ -2,7 +2,7 @@ from random import Random
 
 from muster.api.core import Node
 from muster.api.meta import ObjectMeta
-from muster.simulation.engine.nodestates import NodeStates
+from muster.simulation.engine.nodes.nodestates import NodeStates
 from muster.simulation.scenario.model import NodeChoice
 
 POOL = NodeChoice(pool="n")

@@ -13,7 +13,7 @@ from muster.api.meta import Condition
 from muster.multicluster.links.activity import CHECK_ACTIVE, find_check_activity
 from muster.queueing import convert
 from muster.queueing.pending.activity import activity
-from muster.simulation.engine.manager import Route
+from muster.simulation.engine.federation.manager import Route
 from muster.simulation.engine.site import Site
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError

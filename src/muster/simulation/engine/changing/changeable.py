@@ -16,9 +16,9 @@ from muster.controllers.scheduler.decisions import describe_give_back
 from muster.gang.order.recovery import gives_back_at
 from muster.queueing.topology.replacement import describe_eviction, hosts_of, replace_in_all
 from muster.simulation.engine.agenda import Rank
+from muster.simulation.engine.changing.redefinitions import Definition
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.job import SimulatedJob
-from muster.simulation.engine.redefinitions import Definition
 
 # The rule by which a job is interrupted.
 NODE_LOST = "NodeLost"

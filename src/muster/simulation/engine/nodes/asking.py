@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from muster.api.core import Node, Pod
 from muster.gang.shapes import Shape, shape_of
 from muster.queueing.model import Assignment, FlavorSpec, PodSetAssignment
-from muster.simulation.engine.displacement import Precedence
-from muster.simulation.engine.gangask import GangAsk, make_standing
 from muster.simulation.engine.job import SimulatedJob
-from muster.simulation.engine.pinning import Pins, index_hosts, pin
+from muster.simulation.engine.nodes.displacement import Precedence
+from muster.simulation.engine.nodes.gangask import GangAsk, make_standing
+from muster.simulation.engine.nodes.pinning import Pins, index_hosts, pin
 from muster.simulation.engine.templates import KnownTemplate
 
 # How many shapes of pods are kept.

@@ -34,8 +34,8 @@ from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape, guest_of
 from muster.queueing.topology.ledger import Ledger as PlacesLedger
-from muster.simulation.engine.displacement import find_end_of_protection
-from muster.simulation.engine.gangask import GangAsk, tell_moment
+from muster.simulation.engine.nodes.displacement import find_end_of_protection
+from muster.simulation.engine.nodes.gangask import GangAsk, tell_moment
 
 
 class _Held(Struct, frozen=True, eq=False):

@@ -14,8 +14,8 @@ from muster.gang.order.ends import End
 from muster.gang.placement import Placement, Refusal, find_refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Shape
-from muster.simulation.engine.displacement import PRECEDES_NONE, Precedence
-from muster.simulation.engine.pinning import Pins, place_pinned
+from muster.simulation.engine.nodes.displacement import PRECEDES_NONE, Precedence
+from muster.simulation.engine.nodes.pinning import Pins, place_pinned
 
 
 class GangAsk(Struct, frozen=True, eq=False):

@@ -16,7 +16,7 @@ from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.workload.obstacles import QueueState, find_drain
 from muster.runtime.objects import key_of
-from muster.simulation.engine.redefinitions import Definition
+from muster.simulation.engine.changing.redefinitions import Definition
 from muster.simulation.engine.site import Site
 
 

@@ -2,7 +2,7 @@ from muster.api.core import Node, NodeCondition, NodeStatus
 from muster.api.meta import ObjectMeta
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Guest, Shape
-from muster.simulation.engine.freeroom import find_scarcest, measure_rooms, sum_capacity
+from muster.simulation.engine.nodes.freeroom import find_scarcest, measure_rooms, sum_capacity
 from muster.simulation.outcome.fragmentation import FreeRooms
 
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.gang.conftest import make_pod
 
-from muster.simulation.engine.displacement import Precedence, find_end_of_protection
+from muster.simulation.engine.nodes.displacement import Precedence, find_end_of_protection
 
 
 def pod(priority, cooldown=None, policy=None):

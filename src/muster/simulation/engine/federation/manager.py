@@ -31,10 +31,10 @@ from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import evict
 from muster.simulation.engine.agenda import Agenda, Rank
 from muster.simulation.engine.engine import Engine
+from muster.simulation.engine.federation.prospects import Prospects, Sent
+from muster.simulation.engine.federation.worker import WorkerEngine
 from muster.simulation.engine.job import SimulatedJob
-from muster.simulation.engine.prospects import Prospects, Sent
 from muster.simulation.engine.site import Site
-from muster.simulation.engine.worker import WorkerEngine
 from muster.simulation.outcome.record import Record, Waiting
 from muster.simulation.scenario.model import Spec
 from muster.simulation.scenario.reading import Reading

@@ -12,8 +12,8 @@ from typing import Protocol, TypeAlias
 
 from muster.api.core import Node
 from muster.simulation.engine.agenda import Agenda, Rank
-from muster.simulation.engine.nodestates import NodeStates
-from muster.simulation.engine.redefinitions import Definition, Redefinition
+from muster.simulation.engine.changing.redefinitions import Definition, Redefinition
+from muster.simulation.engine.nodes.nodestates import NodeStates
 from muster.simulation.engine.site import Site
 from muster.simulation.outcome.record import Record
 from muster.simulation.scenario.changes import Moment, choose_nodes, find_action, list_moments

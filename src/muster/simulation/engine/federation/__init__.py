@@ -1,0 +1,1 @@
+"""Play a manager of MultiKueue and its worker clusters."""

@@ -1,0 +1,1 @@
+"""Place gangs on the nodes of a simulation, by the decisions of the scheduler."""
