@@ -25,9 +25,13 @@ from muster.api.core import NODE
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.status import ApiError
-from muster.cli.actions.people.newqueue import NewQueue, documents
+from muster.cli.actions.queues.newqueue import NewQueue, documents
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.defaultqueue import QUEUE, create_default_queue
+from muster.insight.forecasts.forecast import Outlook
+from muster.insight.reader.lists import Lists
+from muster.insight.reader.waiting import snapshot_of
+from muster.queueing.additions import Completion
 from muster.runtime.clock import run_virtual
 from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
@@ -194,6 +198,14 @@ async def _team(session: Session, cpus: str, *, cohort: str) -> None:
         await session.client.create(kind.seen_as(dict), document, document["metadata"].get("namespace", ""))
 
 
+async def _foresee_quota(session: Session) -> int:
+    """Return the thousandths of CPUs that `why` and `plan` reckon with for the team."""
+    snapshot = await snapshot_of(Lists(session.client), Completion())
+    assert snapshot is not None
+    quotas = Outlook(snapshot, "vision", "default").tree.queues["vision"].policy.quotas
+    return sum(quota.nominal for cell, quota in quotas.items() if cell.resource == "cpu")
+
+
 @virtual
 async def test_a_new_team_takes_back_what_others_use(world: World) -> None:
     session = await cluster(world)  # 4 CPUs
@@ -239,6 +251,7 @@ async def test_parts_shrink_with_the_nodes_and_grow_back(world: World) -> None:
     await words.workload(world, "small", "vision", count=4)
     await world.settle(1)
     assert await words.admitted(world) == ["small"]
+    assert await _foresee_quota(session) == 4000, "forecasts reckon with the quota that was decided"
     await world.client.patch(NODE, "m", {"spec": {"unschedulable": False}})
     await words.finish(world, "small")
     await world.settle(1)

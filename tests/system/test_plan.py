@@ -23,7 +23,7 @@ from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLO
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups.kep import POD_GROUP
 from muster.api.values.durations import SECOND
-from muster.cli.actions.people.newqueue import NewQueue, documents
+from muster.cli.actions.queues.newqueue import NewQueue, documents
 from muster.insight.reader.plan import plan
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH

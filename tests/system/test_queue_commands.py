@@ -22,7 +22,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
 from muster.api.ours.embedded import NODES_FLAVOR
 from muster.cli.actions.holding import hold_or_release
-from muster.cli.actions.people.newqueue import NewQueue, documents
+from muster.cli.actions.queues.newqueue import NewQueue, documents
 from muster.cluster.defaultqueue import create_default_queue
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows

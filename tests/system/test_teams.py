@@ -26,7 +26,7 @@ from muster.api.ours.teams import FOLLOWS_NODES, read_users
 from muster.api.ours.unixusers import UNIX_USER
 from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
 from muster.api.server.rbac import ROLE_BINDING
-from muster.cli.actions.people.newqueue import NewQueue, documents
+from muster.cli.actions.queues.newqueue import NewQueue, documents
 from muster.cluster.defaultqueue import QUEUE
 
 GPU = "nvidia.com/gpu"

@@ -134,7 +134,6 @@ class ControlPlane:
         served = [each for each in self.server.registry if "watch" in each.verbs]  # reviews are not kept
         kinds = [each.kind for each in served if each.kind == each.stored and each.storage is None]
         ready = self.manager.ready
-        self.server.endpoints.ready_checks["storage"] = lambda: self.store.trouble or None
         self.server.endpoints.ready_checks["controllers"] = lambda: None if ready.is_set() else "they are starting"
         self.manager.add(NamespaceController(self.manager, kinds))
         self.manager.add(GarbageCollector(self.manager, kinds))
@@ -264,6 +263,7 @@ async def control_plane(
         )
         server.actions |= access.actions
         server.endpoints.documents |= access.documents
+        server.endpoints.ready_checks["storage"] = lambda: store.trouble or None
         server.endpoints.documents[CONFIGZ] = static_answer(configz(configuration))
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         transport = InProcessTransport(server, system)

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from muster.charts.markup import Markup, element
 from muster.dashboard.statics import url_of_static
 from muster.dashboard.visits import address
-from muster.insight.text import format_age, format_duration, format_owner
+from muster.insight.text import format_age, format_duration, format_owner, make_sentence
 
 _MENU = (
     ("overview", "Overview", ()),
@@ -40,7 +40,7 @@ class Renderer:
             "offset": render_offset,
             "duration": render_duration,
             "short_user": format_owner,
-            "sentence": render_sentence,
+            "sentence": make_sentence,
         }
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
@@ -67,11 +67,6 @@ def _render_time(kind: str, moment: datetime, text: str) -> Markup:
     at = moment.astimezone(UTC)
     since, title = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return element("time", {"class": kind, "datetime": since, "title": title}, text)
-
-
-def render_sentence(text: str) -> str:
-    """Return a note of a command as a sentence of a page."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
 def render_duration(seconds: float | None) -> str:

@@ -142,3 +142,8 @@ def list_names(names: Sequence[str]) -> str:
 def count_things(number: int, one: str, many: str) -> str:
     """Return a number with its noun: `1 node`, `3 nodes`."""
     return f"{number} {one if number == 1 else many}"
+
+
+def make_sentence(text: str) -> str:
+    """Return a note of a command as a sentence: with a capital at the beginning, and an end."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"

@@ -194,8 +194,10 @@ class Steps:
             elif copy is not None and (not has_finished or self.is_last(one, copy)):
                 steps.append(self._show_status(one, job, copy, mirror.status(job, copy)))
             elif meta_of(job).deletion_timestamp is None and not mirror.has_ended(job):
-                steps += [self._show_end(worker, one, job)] if has_finished else []
-                starting += [] if has_finished else [job]
+                if has_finished:
+                    steps.append(self._show_end(worker, one, job))
+                else:
+                    starting.append(job)
         if starting:
             steps.append(self._start_all(worker, one, starting))
         others = [*((mirror.kind, copy) for copy in copies.own.values()), *copies.strays]

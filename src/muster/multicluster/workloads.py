@@ -27,7 +27,7 @@ from muster.multicluster.links.connection import RemoteCluster
 from muster.multicluster.links.sanitizing import one_line, zoned
 from muster.multicluster.metrics import DispatchMetrics
 from muster.multicluster.mirrors.framework import Mirror
-from muster.multicluster.quota.prospects import Prospects
+from muster.multicluster.prospects import Prospects
 from muster.multicluster.removal import remove
 from muster.multicluster.steps import GOING_SECONDS, Steps
 from muster.multicluster.worker import Worker
@@ -45,7 +45,6 @@ GATHER_SECONDS = 0.1
 
 _BY_OWNER, _BY_CHECK = "dispatch-owner", "dispatch-check"
 
-Configured: TypeAlias = AdmissionCheck | MultiKueueConfig
 Decided: TypeAlias = Callable[[Decision], None]
 Step: TypeAlias = Callable[[Worker, Dispatched], Awaitable[Result]]
 

@@ -133,7 +133,7 @@ def test_what_a_stranger_wrote_into_a_job_is_text(cluster: Muster, visit: Visit)
     page.get_by_text(f"{HOSTILE} <!--/piece--> <!--piece x-->").wait_for()
     for path in ("/ui/jobs/default/odd", "/ui/jobs?text=odd", "/ui/", "/ui/nodes", "/ui/history"):
         visitor.open(path)
-        assert page.locator("main img").count() == 0, path
+        assert page.locator("img:not(.brand img)").count() == 0, path
         assert page.locator("main script").count() == 0, path
     assert visitor.complaints == []
 

@@ -1,9 +1,12 @@
-"""Play a scenario by both engines, and compare what they decided, when and in which order."""
+"""Play a scenario by both engines, and compare what they decided, when and in which order.
+
+The use of quota in worker clusters is not compared: a cluster gives clones quota, and takes it back a moment later.
+"""
 
 from bisect import insort
 from collections import Counter, defaultdict
 from itertools import pairwise, zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -149,10 +152,12 @@ class Moment(Struct):
         ]
         evictions = [one.order.get("evict", []) for one in (self, other)]
         admissions = [sorted(use for row in one.order.get("admit", ()) for use in row) for one in (self, other)]
-        # A job that got freed quota before the evicted job was back in its queue is evicted for that job.
-        again = len(evictions[0]) != len(evictions[1]) and set(evictions[0]) == set(evictions[1])
-        same = again or (evictions[0] == evictions[1] and admissions[0] == admissions[1])
+        # A job that got freed quota before the evicted job was back in its queue is evicted again, for that job.
+        if again := len(evictions[0]) != len(evictions[1]):
+            evictions, admissions = [list(set(one)) for one in evictions], [list(set(one)) for one in admissions]
+        same = sorted(evictions[0]) == sorted(evictions[1]) if again else evictions[0] == evictions[1]
         evicts = loose or "evict" in self.order or "interrupt" in self.order
+        same = same and sorted(admissions[0]) == sorted(admissions[1])
         return evicts and both[0] == both[1] and same and self._uses_as(other)
 
     def evicts_as(self, other: "Moment") -> bool:
@@ -210,24 +215,37 @@ def _list_restarts(file: str) -> list[float]:
     return [list_times(one)[0] + parse_seconds(one.restart.lasts) for one in restarts]
 
 
-def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> str | None:
-    """Return where the engines differ; "" if they do not, None if moments are too close to each other to compare."""
+class Unclear(NamedTuple):
+    """Why two plays cannot be compared to their end."""
+
+    why: str
+
+
+def find_difference(
+    file: str, configuration: Configuration = CONFIGURATION, *, by_usage: bool = False
+) -> str | Unclear:
+    """Return where the engines differ; "" if they do not.
+
+    by_usage: whether past use orders the jobs of a queue.
+    """
     fast, fast_waiting = play(file, World, configuration)
     if not is_clear(fast):
-        return None
+        return Unclear("two moments are too close to each other to be compared")
     full, full_waiting = play(file, FullEngine, configuration)
     restarts = _list_restarts(file)
     for one, other in zip_longest(list_moments(fast), list_moments(full)):
         # Queues come back one after the other, and a cluster decides between them.
         loose = one is not None and any(at <= one.at <= at + MOMENT_SECONDS for at in restarts)
         if one is None or other is None or not (one.is_as(other) or one.follows_as(other, loose=loose)):
-            both = one is not None and other is not None
-            # The first of several victims may have been enough, for fewer. Past use is sampled at other times.
-            unclear = both and (one.evicts_as(other) or one.is_sampled_as(other))
-            return None if unclear else f"fast {one}\nfull {other}"
+            if one is not None and other is not None and one.evicts_as(other):
+                return Unclear("the first of several victims may have been enough, for fewer")
+            if by_usage and one is not None and other is not None and one.is_sampled_as(other):
+                return Unclear("past use is sampled at other times")
+            return f"fast {one}\nfull {other}"
         if not one.starts_as(other):
-            return None  # the room of evicted jobs came free for another one: what follows cannot be compared
+            return Unclear("the room of evicted jobs came free for another job")
         if not one.locates_as(other):
             asks_all = configuration.multi_kueue.dispatcher_name == ALL_AT_ONCE
-            return None if asks_all else f"fast {one}\nfull {other}"  # else the first of several clusters gets a job
+            # All clusters are asked at once in the fast engine, and the first one with room gets a job.
+            return Unclear("another cluster was first") if asks_all else f"fast {one}\nfull {other}"
     return "" if fast_waiting == full_waiting else f"at the end there wait\nfast {fast_waiting}\nfull {full_waiting}"

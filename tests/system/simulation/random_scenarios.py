@@ -48,8 +48,8 @@ class RandomScenario:
         self._classes = "nodes" in self.spec and not self._racked and self._more.random() < 0.3
         if self._classes:
             self._add_classes()
-        self._by_usage = self._more.random() < 0.2
-        if self._by_usage:
+        self.by_usage = self._more.random() < 0.2
+        if self.by_usage:
             self._order_by_usage()
         self._changing = self._more.random() < 0.25
         for number in range(self._random.randint(2, 4)):
@@ -58,7 +58,7 @@ class RandomScenario:
             self.spec["changes"] = [self._make_change() for _ in range(self._more.randint(1, 3))]
         self._late = Random(f"{seed}/late")  # the same, for what was added after that
         self.dispatcher = ALL_AT_ONCE
-        if not (self._racked or self._classes or self._by_usage or self._changing) and self._late.random() < 0.25:
+        if not (self._racked or self._classes or self.by_usage or self._changing) and self._late.random() < 0.25:
             self._add_clusters()
         if self._changing and self._late.random() < 0.3:
             self._restart()
@@ -262,7 +262,7 @@ class RandomScenario:
         # A cluster may give places of a Topology away between two pods that ask for nodes at once.
         if self._chance(0.9) or "nodes" not in self.spec or self._racked:
             work["queue"] = self._random.choice(self._queues)
-            if self._by_usage:
+            if self.by_usage:
                 work["queue"] += self._more.choice(["", "-more"])
         jobset = self._chance(0.25)
         if not jobset and self._chance(0.7) and not self._changing:

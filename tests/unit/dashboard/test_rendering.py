@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.dashboard.rendering import render_sentence
+from muster.insight.text import make_sentence
 
 
 @pytest.mark.parametrize(
@@ -14,4 +14,4 @@ from muster.dashboard.rendering import render_sentence
     ],
 )
 def test_a_note_becomes_a_sentence(text: str, sentence: str) -> None:
-    assert render_sentence(text) == sentence
+    assert make_sentence(text) == sentence

@@ -216,6 +216,7 @@ def test_what_waits_for_the_engine_goes_before_it_and_the_kinds_after_it(tmp_pat
         "serviceaccount",
     ]
     assert sorted(order, key=lambda kind: len(kinds) - kinds[::-1].index(kind)) == order  # by the last of each
+    assert [kinds.count(kind) for kind in order[1:4]] == [1, 1, 1]
     assert kinds[-1] == "namespace"
 
 

@@ -1,1 +1,1 @@
-"""Change jobs that were submitted."""
+"""Change jobs that were submitted, and explain them."""

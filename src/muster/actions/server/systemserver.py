@@ -66,13 +66,11 @@ def _find_trusted(environ: Mapping[str, str]) -> Path | None:
             raise NotOursError(f"{path} is no socket of root")
     except FileNotFoundError:
         return None
-    except PermissionError as error:  # only root can have made a directory there, and closed it
-        if named:
-            raise UserError(f"{VARIABLE} cannot be used: {error}") from None
     except (NotOursError, OSError) as error:
         if named:
             raise UserError(f"{VARIABLE} cannot be used: {error}") from None
-        return None
+        if not isinstance(error, PermissionError):  # only root can have made a directory there, and closed it
+            return None
     return path
 
 

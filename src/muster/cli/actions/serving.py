@@ -63,7 +63,7 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
 
     require_start: raises while the server does not serve, if it will not.
     """
-    from muster.actions.jobs.waiting import until
+    from muster.actions.waiting import until
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.realclock import RealClock
     from muster.runtime.transport import TransportError

@@ -43,7 +43,7 @@ def command() -> None:
 @target_options
 def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
     """List ClusterQueues with their quotas, and how much of each is used and borrowed, then LocalQueues."""
-    from muster.cli.actions.people.queuelist import print_queues
+    from muster.cli.actions.queues.queuelist import print_queues
 
     ask(print_queues(Target.of(options), output or "", everywhere=all_namespaces))
 
@@ -129,7 +129,7 @@ def create(name: str, **options: Any) -> None:
 
     Jobs may request only resources of which the queue has a quota.
     """
-    from muster.cli.actions.people.queueoptions import is_team, read_new_queue
+    from muster.cli.actions.queues.queueoptions import is_team, read_new_queue
 
     target = Target.of(options)
     if is_team(options):
@@ -137,7 +137,7 @@ def create(name: str, **options: Any) -> None:
 
         ask(create_team(target, name, options))
     elif options["dry_run"]:
-        from muster.cli.actions.people.newqueue import documents
+        from muster.cli.actions.queues.newqueue import documents
         from muster.cli.terminal.output import print_documents
 
         print_documents(documents(read_new_queue(name, target.namespace or "default", options)), options["output"])
@@ -148,8 +148,8 @@ def create(name: str, **options: Any) -> None:
 async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
     from muster.actions.quota.queues import create_all
     from muster.actions.quota.teams import require_known_submitters
-    from muster.cli.actions.people.newqueue import documents
-    from muster.cli.actions.people.queueoptions import read_new_queue
+    from muster.cli.actions.queues.newqueue import documents
+    from muster.cli.actions.queues.queueoptions import read_new_queue
 
     async with connect(target) as session:
         if not options["flavor"]:
@@ -214,7 +214,7 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
     from dataclasses import replace
 
     from muster.actions.quota.editedqueue import QueueEdit
-    from muster.cli.actions.people.queueoptions import read_edit
+    from muster.cli.actions.queues.queueoptions import read_edit
 
     target = Target.of(options)
     wanted = read_edit(options)

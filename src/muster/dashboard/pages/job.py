@@ -40,7 +40,7 @@ from muster.insight.reader.history import recorded
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES
 from muster.insight.reader.podgroups import events_of, pod_groups
 from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
-from muster.insight.text import COLUMN_GAP, format_duration
+from muster.insight.text import COLUMN_GAP, format_duration, make_sentence
 from muster.insight.usage import CurrentUsage, Name, format_gpus, knows_gpus, make_worker_rows, usage_by_pod
 from muster.insight.why import JobReadings, Level
 from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
@@ -260,7 +260,7 @@ async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None
     groups = [view for view in await pod_groups(visit.copy, namespace, lambda _: None) if view.name == name]
     run = await _find_run(visit, namespace, name) if not groups else None
     if not groups and run is None and (life is None or not life.moments):
-        raise PageError("There is no such job", f"{_sentence(await no_job(visit.copy, name, namespace))}")
+        raise PageError("There is no such job", make_sentence(await no_job(visit.copy, name, namespace)))
     return {
         "name": name,
         "namespace": namespace,
@@ -286,10 +286,6 @@ async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None
 async def _find_run(visit: Visit, namespace: str, name: str) -> Run | None:
     runs = await recorded(visit.viewer.client, RunQuery(namespace=namespace, names=(name,)))
     return next((run for run in runs if run.name == name), None)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}." if not text.endswith(("?", ".")) else f"{text[:1].upper()}{text[1:]}"
 
 
 ROUTES = (Page("/jobs/{namespace}/{name}", "jobs/job.html", view_job, "jobs"),)

@@ -14,6 +14,7 @@ from muster.dashboard.visits import Download, Page, PageError, Visit, address
 from muster.insight.jobs.state import parse_ranks
 from muster.insight.jobs.trials import rank_of_trial
 from muster.insight.record import JobRecord
+from muster.insight.text import make_sentence
 
 _BAD_REQUEST = 400
 # Of the lines that exist, so many are shown at first, and of each of many workers so many at least.
@@ -73,7 +74,7 @@ async def _read_job(visit: Visit) -> JobRecord:
         if error.code != 404:
             raise
         said = f"{error}; what is known of a job that is gone: muster why {name} --history"
-        raise PageError("There is no output", f"{said[:1].upper()}{said[1:]}") from None
+        raise PageError("There is no output", make_sentence(said)) from None
 
 
 def _read_filters(visit: Visit) -> dict[str, str]:

@@ -33,7 +33,7 @@ from muster.queueing import convert
 from muster.queueing.devices import devices_by_status
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
 from muster.queueing.pending.queues import Queues
-from muster.queueing.quota.division import decide_quotas, limit_quotas
+from muster.queueing.quota.division import decide_quotas, limit_quotas, list_divisions
 from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import runtimes
@@ -299,11 +299,16 @@ def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[C
 
 
 def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
-    """Return the tree of the ClusterQueues that share quota with one of them."""
+    """Return the tree of the ClusterQueues that share quota with one of them: by a cohort, or as parts of the nodes."""
     tree = build_quota_tree(snapshot.cluster_queues, snapshot.cohorts)
     mine = tree.queues.get(cluster_queue)
+    roots = [mine.root] if mine is not None else []
+    for division in list_divisions(list(snapshot.cluster_queues)):
+        members = [tree.queues[one.metadata.name].root for one in division if one.metadata.name in tree.queues]
+        if any(root is member for root in roots for member in members):
+            roots += members
     for name, node in list(tree.queues.items()):
-        if mine is None or node.root is not mine.root:
+        if not any(node.root is root for root in roots):
             tree.remove_queue(name)
     return tree
 

@@ -44,11 +44,6 @@ class Place(Struct, frozen=True):
     replaced: int
 
 
-def list_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Worker]:
-    """Return the workers by rank, as `order_workers` does."""
-    return [make_worker(job, place) for place in order_workers(job, pods)]
-
-
 def order_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Place]:
     """Return for each rank its newest pod, in the order of the ranks, and each pod of a job whose pods have no ranks.
 

@@ -32,6 +32,7 @@ from muster.insight.reader.queues import Visibility, get_or_none
 from muster.insight.record import records_of
 from muster.insight.why import JobReadings
 from muster.queueing.additions import Completion
+from muster.queueing.quota.division import is_member
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.objects import key_of
 
@@ -148,6 +149,6 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
         deadlines=deadlines,
         expectations=expectations,
         topologies=topologies,
-        nodes=await lists.of(NODE_LINES) if topologies else None,
+        nodes=await lists.of(NODE_LINES) if topologies or any(map(is_member, cluster_queues)) else None,
         pods=await lists.of(POD) if topologies else None,
     )

@@ -44,6 +44,15 @@ def is_member(queue: ClusterQueue) -> bool:
     return follows(queue) or QUOTA_OF in queue.metadata.annotations
 
 
+def list_divisions(queues: Collection[ClusterQueue]) -> list[list[ClusterQueue]]:
+    """Return the members of each division: the ClusterQueue that follows the nodes, and those that have parts of it."""
+    parts: dict[str, list[ClusterQueue]] = defaultdict(list)
+    for queue in queues:
+        if QUOTA_OF in queue.metadata.annotations and not follows(queue):
+            parts[queue.metadata.annotations[QUOTA_OF]].append(queue)
+    return [[whole, *parts[whole.metadata.name]] for whole in filter(follows, queues)]
+
+
 def limit_quotas(spec: QueueSpec, decided: Decided) -> QueueSpec:
     """Return the ClusterQueue with the quota that was decided for it; unchanged if it is no member of a division."""
     nominal = decided.get(spec.name)
@@ -64,9 +73,8 @@ def decide_quotas(
     """Return the quota of every member of a division. queues: all ClusterQueues. The tree tells what they use."""
     decided: dict[str, Usage] = {}
     nodes = list(nodes)
-    for whole in filter(follows, queues):
+    for whole, *parts in list_divisions(queues):
         name = whole.metadata.name
-        parts = [one for one in queues if one.metadata.annotations.get(QUOTA_OF) == name and not follows(one)]
         capacity = queue_spec(following(whole, flavors, nodes)).quotas
         members = [_make_member(tree, queue_spec(one)) for one in (whole, *parts) if one.metadata.name in tree.queues]
         if members and members[0].name == name:

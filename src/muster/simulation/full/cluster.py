@@ -206,8 +206,8 @@ async def run_cluster(
         binders = [] if bounded else [UnboundedBinder]
         if any(change.restart for change in spec.changes):
             engine = [part for part in parts if part not in _OF_THE_CLUSTER]
-            cluster.set_engine(EngineProcess(plane, engine, binders))
-            plane.add_controllers(_OF_THE_CLUSTER, reach)
+            cluster.set_engine(EngineProcess(plane, engine, reach, binders))
+            plane.add_controllers(_OF_THE_CLUSTER)
         else:
             plane.add_controllers(parts, reach)
             for binder in binders:

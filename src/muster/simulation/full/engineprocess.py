@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from muster.cluster.apiserver.cel import device_matches
 from muster.cluster.controlplane import ControlPlane
 from muster.controllers.engine import Part, assemble
+from muster.multicluster.links.reach import Reach
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 
@@ -14,10 +15,18 @@ class EngineProcess:
     """Parts of the engine with a manager of their own. All that they know is lost with each stop."""
 
     def __init__(
-        self, plane: ControlPlane, parts: Sequence[Part], more: Sequence[Callable[[Manager], Reconciler]] = ()
+        self,
+        plane: ControlPlane,
+        parts: Sequence[Part],
+        reach: Reach,
+        more: Sequence[Callable[[Manager], Reconciler]] = (),
     ) -> None:
-        """Run nothing yet. more: make further controllers of the process."""
+        """Run nothing yet.
+
+        reach: opens transports to worker clusters. more: make further controllers of the process.
+        """
         self._plane = plane
+        self._reach = reach
         self._more = more
         self._parts = parts
         self._manager: Manager | None = None
@@ -33,6 +42,7 @@ class EngineProcess:
             plane.configuration,
             self._parts,
             plane.integrations,
+            self._reach,
             matches=device_matches,
             decisions=plane.decisions,
         )

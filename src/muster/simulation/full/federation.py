@@ -15,7 +15,8 @@ from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
-from muster.runtime.kube.kubeconfig import ConnectionConfig
+from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig
+from muster.runtime.kube.kubeconfig_text import text
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Request, Response, Transport, TransportError
 from muster.simulation.engine.site import Site
@@ -145,7 +146,7 @@ async def _connect(manager: Cluster, namespace: str, names: Iterable[str], known
     for name in known:
         await client.delete(MULTI_KUEUE_CLUSTER, name)
     for name in names:
-        data = {"kubeconfig": base64.b64encode(_make_kubeconfig(name)).decode()}
+        data = {"kubeconfig": base64.b64encode(text(_locate(name), name).encode()).decode()}
         secret = msgspec.convert({"metadata": {"name": name}, "data": data}, Secret)
         await client.create(SECRET, secret, namespace)
         source: dict[str, Any] = {"kubeConfig": {"location": name, "locationType": "Secret"}}
@@ -153,12 +154,5 @@ async def _connect(manager: Cluster, namespace: str, names: Iterable[str], known
         await client.create(MULTI_KUEUE_CLUSTER, msgspec.convert(document, MultiKueueCluster))
 
 
-def _make_kubeconfig(name: str) -> bytes:
-    return msgspec.json.encode(
-        {
-            "current-context": name,
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "clusters": [{"name": name, "cluster": {"server": f"{_SCHEME}{name}"}}],
-            "users": [{"name": name, "user": {"token": name}}],
-        }
-    )
+def _locate(name: str) -> ConnectionConfig:
+    return ConnectionConfig(cluster=ClusterConfig(server=f"{_SCHEME}{name}"), user=UserConfig(token=name))

@@ -7,13 +7,17 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.insight.jobs.workers import find_pod_state, list_workers
+from muster.insight.jobs.workers import find_pod_state, make_worker, order_workers
 from muster.insight.record import record_of
 
 JOB = record_of(
     msgspec.convert({"metadata": {"name": "j"}, "spec": {"completions": 12, "completionMode": "Indexed"}}, Job)
 )
 NOON = "2026-01-01T12:00:00Z"
+
+
+def list_workers(job, pods):
+    return [make_worker(job, place) for place in order_workers(job, pods)]
 
 
 def pod(name, index=None, phase="Running", *, ready=True, node="n", created=NOON, **about):

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from muster.actions.jobs.waiting import until
+from muster.actions.waiting import until
 from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE

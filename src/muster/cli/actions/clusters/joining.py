@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from muster.actions.jobs.waiting import until
+from muster.actions.waiting import until
 from muster.api.conditions import find
 from muster.api.core import NAMESPACE, SECRET
 from muster.api.kinds import Kind

@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from muster.actions.following.elsewhere import OutOfReachError, Reach
-from muster.actions.jobs.waiting import until
+from muster.actions.waiting import until
 from muster.api.conditions import is_true
 from muster.api.core import SECRET
 from muster.api.kinds import Kind

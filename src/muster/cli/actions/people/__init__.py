@@ -1,1 +1,1 @@
-"""Make, list and change queues, teams and users."""
+"""Make teams and users."""

@@ -19,8 +19,8 @@ from muster.actions.quota.teams import (
 from muster.actions.server.session import Session, Target
 from muster.api.kueue import CLUSTER_QUEUE
 from muster.api.ours.teams import QUOTA_OF
-from muster.cli.actions.people.newqueue import documents
-from muster.cli.actions.people.queueoptions import read_new_queue, read_quotas
+from muster.cli.actions.queues.newqueue import documents
+from muster.cli.actions.queues.queueoptions import read_new_queue, read_quotas
 from muster.cli.session import connect
 from muster.cli.terminal.output import print_documents, say
 from muster.runtime.realclock import RealClock

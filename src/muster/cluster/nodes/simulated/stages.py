@@ -319,7 +319,6 @@ def _read_field(pod: Pod, key: str) -> str | None:
     return str(value) if value not in (None, "") else None
 
 
-_MAPS = ("metadata.annotations['", "metadata.labels['")
 _READERS = {
     "metadata.deletionTimestamp": lambda pod: pod.metadata.deletion_timestamp,
     "metadata.name": lambda pod: pod.metadata.name,

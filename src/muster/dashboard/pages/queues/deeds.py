@@ -14,7 +14,7 @@ from muster.api.ours.teams import FOLLOWS_NODES
 from muster.dashboard.pages.queues.one import Queue, find_queue
 from muster.dashboard.visits import Deed, PageError, Visit, address
 from muster.insight.quota.queues import make_quota_rows
-from muster.insight.text import count_things, format_quantity
+from muster.insight.text import count_things, format_quantity, make_sentence
 
 _GO_ON, _STOP_TOO = "go on", "stop, and queue again"
 # Between the flavor and the resource in the name of a field; neither can have it.
@@ -123,7 +123,7 @@ async def edit_quota(visit: Visit, form: Mapping[str, str]) -> str:
         session = Session(visit.viewer.client, visit.viewer.namespace)
         after = await edit(session, name, lambda spec: patch_quotas(spec, quotas), lambda _: {}, dry_run=False)
     except (ValueError, UserError) as error:
-        raise PageError("The quota was not changed", f"{str(error)[:1].upper()}{str(error)[1:]}.", 422) from error
+        raise PageError("The quota was not changed", make_sentence(str(error)), 422) from error
     if after is None:
         return f"The quota of ClusterQueue {name} is unchanged"
     return ". ".join([f"The quota of ClusterQueue {name} has changed", *describe_excess(after)])

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from muster.api.kueue import ClusterQueue
 from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start
-from muster.multicluster.quota.prospects import KEPT_SECONDS, UNKNOWN_SECONDS
+from muster.multicluster.prospects import KEPT_SECONDS, UNKNOWN_SECONDS
 from muster.queueing.scheduling.estimate import RunTime, remaining
 from muster.simulation.engine.job import SimulatedJob
 

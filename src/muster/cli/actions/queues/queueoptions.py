@@ -9,7 +9,7 @@ from muster.actions.parsing.quantities import quota
 from muster.actions.quota.editedqueue import UNLIMITED, QueueEdit
 from muster.api.ours.gpus import NVIDIA_GPU
 from muster.api.ours.teams import LIMIT_NAMES
-from muster.cli.actions.people.newqueue import USUAL_FLAVOR, NewQueue
+from muster.cli.actions.queues.newqueue import USUAL_FLAVOR, NewQueue
 from muster.cli.names.types import quantity
 
 

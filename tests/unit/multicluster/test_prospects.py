@@ -15,7 +15,7 @@ from muster.api.managed.dispatch import HOME_ANNOTATION
 from muster.multicluster.dispatch.lead import HEAD_START, LONGEST_HEAD_START
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead, Remote
 from muster.multicluster.links.clusters import Fleet
-from muster.multicluster.quota.prospects import DOUBTED, KEPT_SECONDS, Prospects
+from muster.multicluster.prospects import DOUBTED, KEPT_SECONDS, Prospects
 from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of

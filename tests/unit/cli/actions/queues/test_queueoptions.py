@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from muster.cli.actions.people.queueoptions import read_limits, read_quotas, read_users
+from muster.cli.actions.queues.queueoptions import read_limits, read_quotas, read_users
 
 
 def test_users_and_limits_are_lists() -> None:
