@@ -185,13 +185,14 @@ def choose_rows(names: Sequence[str], pods: int, client: Path | None) -> dict[st
     known[f"pods/s, a Job of {pods:,}, created to bound"] = bound(pods)
     begins = {"creates": "creates", "gets": "gets", "status": "status", "watch": "events", "bound": "pods"}
     sizes = (f"{CONNECTIONS} ", f"{WATCHES} ", f"{pods:,}")
-    return {
-        title: row
+    chosen = {
+        name: [title for title in known if title.startswith(begins[name]) and any(size in title for size in sizes)]
         for name in names
         if name in begins
-        for title, row in known.items()
-        if title.startswith(begins[name]) and any(size in title for size in sizes)
     }
+    if lost := [name for name, titles in chosen.items() if not titles]:
+        raise SystemExit(f"no row measures {', '.join(lost)}")
+    return {title: known[title] for titles in chosen.values() for title in titles}
 
 
 def compare(rows: dict[str, Row], turns: int, seconds: float) -> dict[str, tuple[Rates, Rates]]:
