@@ -80,7 +80,7 @@ def nodes_told(told: Path) -> list[tuple[str, int]]:
 def test_a_job_of_a_machine_that_is_lost_starts_on_another(muster: Muster, tmp_path: Path) -> None:
     told, settings = tmp_path / "told", tmp_path / "config.yaml"
     settings.write_text(SETTINGS)
-    muster("up", "--detach", "--config", str(settings), "--nodes", "process,cpu=1")
+    muster("up", "--detach", "--port", "0", "--config", str(settings), "--nodes", "process,cpu=1")
     with joined(muster, *BOXES) as agents:
         muster("apply", "-f", "-", input=job(told))
         first = until(lambda: nodes_told(told))[0][0]
