@@ -7,6 +7,7 @@ order, and the engine hears of both late. All of it follows from a number, in vi
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from random import Random as Chance
 from typing import Any
 
@@ -18,6 +19,9 @@ from tests.system.plane import World, running, virtual
 from tests.system.quota_audit import reserved
 from tests.system.test_queue_commands import cluster
 
+from muster.actions.errors import UserError
+from muster.actions.quota.editedqueue import QueueEdit, patch
+from muster.actions.quota.queues import create_all, edit
 from muster.actions.quota.teams import find_division, open_cohort
 from muster.actions.server.session import Session
 from muster.api.conditions import is_true
@@ -256,3 +260,25 @@ async def test_parts_shrink_with_the_nodes_and_grow_back(world: World) -> None:
     await words.finish(world, "small")
     await world.settle(1)
     assert await words.admitted(world) == ["large"]
+
+
+@virtual
+async def test_quota_that_is_divided_is_not_edited_beside_its_parts(world: World) -> None:
+    session = await cluster(world)
+    await _team(session, "2", cohort="")
+    wanted = partial(patch, edit=QueueEdit(quotas={"cpu": "100"}))
+    with pytest.raises(UserError, match=r"has what the nodes have, less the parts of teams \(vision\)"):
+        await edit(session, QUEUE, wanted, lambda _: {}, dry_run=False)
+    await session.client.delete(CLUSTER_QUEUE, "vision")
+    assert await edit(session, QUEUE, wanted, lambda _: {}, dry_run=False) is not None
+    with pytest.raises(UserError, match="let a queue follow the nodes again: kubectl annotate clusterqueue NAME"):
+        await find_division(session.client)
+
+
+@virtual
+async def test_a_queue_that_exists_is_named(world: World) -> None:
+    session = await cluster(world)
+    await _team(session, "2", cohort="")
+    made = documents(NewQueue("vision", {"cpu": "1"}, flavor="muster-nodes"))
+    with pytest.raises(UserError, match="there is a ClusterQueue vision already: change it"):
+        await create_all(session.client, made)

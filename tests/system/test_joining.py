@@ -277,7 +277,8 @@ def test_a_pod_that_comes_while_the_server_is_not_reached_waits_and_is_not_ended
 def test_of_two_agents_of_one_identity_one_gives_way(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         agent = await site.join(lease_seconds=4)
-        copytree(tmp_path / "home", tmp_path / "copy", ignore=ignore_patterns("lock"))
+        # The agent removes what has ended while its home is copied.
+        copytree(tmp_path / "home", tmp_path / "copy", ignore=ignore_patterns("lock", "removed"))
         (tmp_path / "copy" / "session").write_text("another's")
         with pytest.raises(NameTakenError, match=r"node-0 runs already: .*node-0_"):
             await (await site.join("copy", lease_seconds=4))

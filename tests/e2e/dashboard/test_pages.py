@@ -93,9 +93,14 @@ def test_the_keyboard_reaches_the_content(cluster: Muster, visit: Visit) -> None
 
 def test_signing_out(cluster: Muster, visit: Visit) -> None:
     visitor = visit(cluster)
+    other = visitor.context.new_page()
+    other.goto(f"{visitor.url}/ui/nodes")
+    other.get_by_role("heading", name="Nodes").wait_for()
     page = visitor.open("/ui/jobs")
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("heading", name="Sign in").wait_for()
+    other.get_by_text("You are signed out.").wait_for()
+    assert other.locator("main").inner_text() == "", "what the viewer might see is gone"
     page.go_back()
     page.reload()
     page.get_by_role("heading", name="Sign in").wait_for()

@@ -21,7 +21,7 @@ STRANGER = User("eve", frozenset({AUTHENTICATED, "system:nodes"}))
         ("/healthz", {}, 200, "ok"),
         ("/livez", {}, 200, "ok"),
         ("/readyz", {}, 200, "ok"),
-        ("/readyz", {"verbose": ""}, 200, "[+]ping ok\n[+]nodes ok\nreadyz check passed\n"),
+        ("/readyz", {"verbose": ""}, 200, "[+]ping ok\n[+]storage ok\n[+]nodes ok\nreadyz check passed\n"),
         ("/livez", {"verbose": "", "exclude": "ping"}, 200, "livez check passed\n"),
         ("/healthz/ping", {}, 200, "ok"),
         ("/healthz/none", {}, 404, None),

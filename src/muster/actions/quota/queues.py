@@ -7,6 +7,7 @@ from typing import Any
 from muster.actions.choices import check_queue
 from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import ATTEMPTS
+from muster.actions.quota.teams import check_parts, find_division
 from muster.actions.server.session import Session
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, LocalQueue
 from muster.api.ours.teams import FOLLOWS_NODES
@@ -17,7 +18,10 @@ from muster.runtime.client import Client
 
 
 async def create_all(client: Client, documents: Iterable[dict[str, Any]]) -> list[str]:
-    """Create the objects of new queues; return a sentence for each new one. Raises `ApiError`; flavors may exist."""
+    """Create the objects of new queues; return a sentence for each new one. Raises `ApiError`, `UserError`.
+
+    Flavors may exist.
+    """
     made = list(documents)
     for document in made:  # all objects are checked before the first one is stored
         await _create(client, document, dry_run=True)
@@ -35,10 +39,17 @@ async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) ->
     try:
         await client.create(kind.seen_as(dict), document, namespace, dry_run=dry_run)
     except ApiError as error:
-        if kind is RESOURCE_FLAVOR and error.reason == "AlreadyExists":
-            return False
-        raise
+        if error.reason != "AlreadyExists":
+            raise
+        if kind is not RESOURCE_FLAVOR:
+            raise taken_queue(kind.kind, document["metadata"]["name"]) from None
+        return False
     return True
+
+
+def taken_queue(kind: str, name: str) -> UserError:
+    """Return the error that a queue of this name exists."""
+    return UserError(f"there is a {kind} {name} already: change it (muster queue edit {name}), or choose another name")
 
 
 async def edit(
@@ -53,9 +64,10 @@ async def edit(
 
     patch: returns the merge patch of a spec.
     annotate: returns the changes of its annotations. Quotas that followed the nodes stop following them, because the
-    next change of a node would overwrite the edit.
+    next change of a node would overwrite the edit. That is refused while teams have parts of them.
 
-    Raises `ApiError`, `UserError` if there is no such queue, and the errors of `patch` and `annotate`.
+    Raises `ApiError`, `UserError` if there is no such queue or its quota is divided, and the errors of `patch` and
+    `annotate`.
     """
     client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
     for attempt in range(1, ATTEMPTS + 1):
@@ -67,6 +79,7 @@ async def edit(
         if not spec and not changed:
             return None
         if "resourceGroups" in spec and FOLLOWS_NODES in annotations:
+            check_parts(await find_division(client))
             changed[FOLLOWS_NODES] = None
         metadata = {"resourceVersion": queue["metadata"]["resourceVersion"], "annotations": changed}
         change = {"metadata": metadata, "spec": spec}

@@ -15,7 +15,7 @@ from muster.actions.server.session import Session
 from muster.api.core import NAMESPACE, NODE, SERVICE_ACCOUNT
 from muster.api.kueue import ANY, CLUSTER_QUEUE, LOCAL_QUEUE, NEVER, RESOURCE_FLAVOR, ClusterQueue
 from muster.api.managed.teams import find_teams, is_open, is_shared, list_queues_of
-from muster.api.ours.teams import QUEUE_USERS, QUOTA_OF, read_users, write_users
+from muster.api.ours.teams import FOLLOWS_NODES, QUEUE_USERS, QUOTA_OF, read_users, write_users
 from muster.api.ours.unixusers import SHARED_ROLE, UNIX_USER
 from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
 from muster.api.server.rbac import CLUSTER_ROLE, ROLE_BINDING
@@ -79,11 +79,22 @@ async def find_division(client: Client) -> Division:
     whole = next((one for one in queues if follows(one)), None)
     if whole is None:
         raise UserError(
-            "no queue has what the nodes have, so there is nothing to divide; make queues with --cpus and --gpus alone"
+            "no queue has what the nodes have, so there is nothing to divide: make queues with --cpus and --gpus "
+            f"alone, or let a queue follow the nodes again: kubectl annotate clusterqueue NAME {FOLLOWS_NODES}=true"
         )
     flavors = {one.metadata.name: one for one in (await client.list(RESOURCE_FLAVOR)).items}
     now = following(whole, flavors, (await client.list(NODE)).items, queues)  # its own quota follows a moment later
     return Division(now, queues, read_quotas(now))
+
+
+def check_parts(division: Division) -> None:
+    """Raise `UserError` if teams have parts of the quota that follows the nodes, which then cannot be edited."""
+    name, parts = division.whole.metadata.name, [one.metadata.name for one in division.parts]
+    if parts:
+        raise UserError(
+            f"{name} has what the nodes have, less the parts of teams ({', '.join(parts)}): change those instead, "
+            f"or delete them first (muster queue delete {parts[0]})"
+        )
 
 
 def check_division(division: Division, name: str, asked: Mapping[str, str]) -> None:

@@ -196,8 +196,8 @@ async def _find_nodes_flavor(session: Session) -> str:
 @click.option("--preempt", type=click.Choice(_WITHIN), help="Which jobs of this queue its own may preempt.")
 @click.option("--reclaim", type=click.Choice(_RECLAIM), help="Which borrowers it may preempt to take back its quota.")
 @sharing_options
-@click.option("--add-users", metavar="A,B", default="", help="Users who may use it, too.")
-@click.option("--remove-users", metavar="A,B", default="", help="Users who may not use it any more.")
+@click.option("--add-users", metavar="A,B", default=None, help="Users who may use it, too.")
+@click.option("--remove-users", metavar="A,B", default=None, help="Users who may not use it any more.")
 @click.option("--everybody", is_flag=True, help="Everybody may use it.")
 @click.option(
     "--without-team/--no-without-team",
@@ -228,11 +228,12 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
 
     from muster.actions.quota import queues
     from muster.actions.quota.editedqueue import annotate, describe_excess, patch
+    from muster.api.ours.teams import FOLLOWS_NODES
     from muster.cli.actions.people.newteam import check_edit
     from muster.cli.terminal.output import dump, say
 
     async with connect(target) as session:
-        await check_edit(session, name, wanted)
+        followed = await check_edit(session, name, wanted)
         changes = partial(patch, edit=wanted), partial(annotate, edit=wanted)
         try:
             after = await queues.edit(session, name, *changes, dry_run=dry_run)
@@ -242,6 +243,9 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
         click.echo(f"clusterqueue/{name} is unchanged")
     else:
         click.echo(dump(after["spec"], "yaml") if dry_run else f"clusterqueue/{name} changed")
+        if followed and not dry_run:
+            undo = f"kubectl annotate clusterqueue {name} {FOLLOWS_NODES}=true"
+            say(f"its quota follows the nodes no more; to undo that: {undo}")
         for sentence in describe_excess(after):
             say(sentence)
 

@@ -32,7 +32,7 @@ def sharing_options(command: F) -> F:
                 "--share", metavar="W", type=weight, default="", help="The team's share of what several teams want."
             ),
             click.option(
-                "--users", metavar="A,B", default="", help="The only users. Their jobs land here by themselves."
+                "--users", metavar="A,B", default=None, help="The only users. Their jobs land here by themselves."
             ),
             click.option(
                 "--per-user",

@@ -61,10 +61,22 @@ function follow() {
     // A refused stream (a session that ended, a page that is gone) is not opened again by the browser.
     if (stream && stream.readyState === EventSource.CLOSED) {
       stream = null;
-      window.setTimeout(follow, 2000);
+      window.setTimeout(followIfSignedIn, 2000);
     }
     tellSilence();
   };
+}
+
+// A stream that is refused does not say why, and a page does.
+async function followIfSignedIn() {
+  const page = await fetch(location.href, {redirect: "manual"}).catch(() => null); // null: the server is away
+  if (page && page.status === 401) {
+    delete main.dataset.live;
+    main.replaceChildren();
+    say("You are signed out. Reload the page to sign in again.");
+  } else {
+    follow();
+  }
 }
 
 function leave() {

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from muster.actions.quota.editedqueue import QueueEdit
-from muster.actions.quota.queues import create_all
+from muster.actions.quota.queues import create_all, taken_queue
 from muster.actions.quota.teams import (
     check_division,
     check_users,
@@ -23,6 +23,7 @@ from muster.cli.actions.queues.newqueue import documents
 from muster.cli.actions.queues.queueoptions import read_new_queue, read_quotas
 from muster.cli.session import connect
 from muster.cli.terminal.output import print_documents, say
+from muster.queueing.quota.nodes import follows
 from muster.runtime.realclock import RealClock
 
 
@@ -39,6 +40,8 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
         client = session.client
         await require_known_submitters(client)
         division = await find_division(client)
+        if any(queue.metadata.name == name for queue in division.queues):
+            raise taken_queue(CLUSTER_QUEUE.kind, name)
         options |= {"flavor": division.flavor, "cohort": division.cohort}
         options |= {"part_of": division.whole.metadata.name}
         queue = read_new_queue(name, session.namespace, options, sorted(division.left))
@@ -60,14 +63,17 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
             say(line)
 
 
-async def check_edit(session: Session, name: str, edit: QueueEdit) -> None:
+async def check_edit(session: Session, name: str, edit: QueueEdit) -> bool:
     """Check a change of a queue: its users must exist, and the quota that it takes must be available.
 
-    Raises `UserError`.
+    Return whether its quota would no longer follow the nodes. Raises `UserError`.
     """
     if edit.users or edit.added or edit.limits or edit.without_team is not None:
         await require_known_submitters(session.client)
     await check_users(session, (edit.users or frozenset()) | edit.added)
     queue = await session.client.find(CLUSTER_QUEUE, name) if edit.quotas else None
-    if queue is not None and QUOTA_OF in queue.metadata.annotations:
+    if queue is None:
+        return False
+    if QUOTA_OF in queue.metadata.annotations:
         check_division((await find_division(session.client)).without(name), name, edit.quotas)
+    return follows(queue)

@@ -15,7 +15,7 @@ from muster.cli.names.types import quantity
 
 def is_team(options: Mapping[str, Any]) -> bool:
     """Return whether the options describe a team's queue, which gets a part of the quota of all nodes."""
-    return bool(options["share"] or options["users"])
+    return bool(options["share"] or options["users"] is not None)
 
 
 def read_new_queue(name: str, namespace: str, options: Mapping[str, Any], covered: Sequence[str] = ()) -> NewQueue:
@@ -109,12 +109,14 @@ def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, s
     return pairs
 
 
-def read_users(text: str, option: str) -> frozenset[str] | None:
-    """Parse a comma-separated list of users; None for an empty text. Raises `click.BadParameter`.
+def read_users(text: str | None, option: str) -> frozenset[str] | None:
+    """Parse a comma-separated list of users; None for None. Raises `click.BadParameter`.
+
+    An empty text names no user: it may come from an unset variable, and the queue would be for everybody.
 
     option: the name of the option, for errors.
     """
-    if not text:
+    if text is None:
         return None
     names = [one.strip() for one in text.split(",")]
     for one in names:

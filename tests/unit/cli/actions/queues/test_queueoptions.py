@@ -8,11 +8,11 @@ from muster.cli.actions.queues.queueoptions import read_limits, read_quotas, rea
 
 def test_users_and_limits_are_lists() -> None:
     assert read_users("ada, bob,ada", "--users") == frozenset({"ada", "bob"})
-    assert read_users("", "--users") is None
+    assert read_users(None, "--users") is None
     assert read_limits(["jobs=4,gpus=2", "gpus=unlimited"]) == {"jobs": "4", "gpus": "unlimited"}
 
 
-@pytest.mark.parametrize("text", ["ada,,bob", "ada bob", "unix:ada", ","])
+@pytest.mark.parametrize("text", ["", "ada,,bob", "ada bob", "unix:ada", ","])
 def test_a_strange_user_is_named(text: str) -> None:
     with pytest.raises(click.BadParameter, match="is no name of a user; expected NAME,NAME"):
         read_users(text, "--users")
