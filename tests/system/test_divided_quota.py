@@ -270,6 +270,7 @@ async def test_quota_that_is_divided_is_not_edited_beside_its_parts(world: World
     with pytest.raises(UserError, match=r"has what the nodes have, less the parts of teams \(vision\)"):
         await edit(session, QUEUE, wanted, lambda _: {}, dry_run=False)
     await session.client.delete(CLUSTER_QUEUE, "vision")
+    await world.settle(1)
     assert await edit(session, QUEUE, wanted, lambda _: {}, dry_run=False) is not None
     with pytest.raises(UserError, match="let a queue follow the nodes again: kubectl annotate clusterqueue NAME"):
         await find_division(session.client)

@@ -15,11 +15,11 @@ from muster.actions.server.systemserver import has_server
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, data_option, run
 
-# The server ends itself after the grace period of its pods. This timeout is for a server that hangs.
-PATIENCE_SECONDS = 90.0
+# The server ends itself after the grace period of its pods. After this time the user is told how long that may take.
+QUIET_SECONDS = 15.0
+# The time after that in which a server that hangs is killed.
+PATIENCE_SECONDS = 75.0
 NOTHING = "nothing runs"
-# After this time the user is told how long a server may take to end.
-_QUIET_SECONDS = 15
 # The most ended jobs that the message names.
 _NAMES = 5
 
@@ -133,14 +133,13 @@ def _end_process(process: int, pid: int, by: signal.Signals) -> bool:
     ended.register(process, select.POLLIN)
     with suppress(ProcessLookupError):  # the process has just ended by itself
         signal.pidfd_send_signal(process, by)
-        if not ended.poll(_QUIET_SECONDS * 1000):
-            left = PATIENCE_SECONDS - _QUIET_SECONDS
+        if not ended.poll(QUIET_SECONDS * 1000):
             click.echo(
-                f"process {pid} ends what it runs; it is killed if that takes another {left:.0f} s. If it hangs: "
-                f"kill -9 {pid}, its jobs go on, and the next server takes them over",
+                f"process {pid} ends what it runs; it is killed if that takes another {PATIENCE_SECONDS:.0f} s. "
+                f"If it hangs: kill -9 {pid}, its jobs go on, and the next server takes them over",
                 err=True,
             )
-        if not ended.poll((PATIENCE_SECONDS - _QUIET_SECONDS) * 1000):
+        if not ended.poll(PATIENCE_SECONDS * 1000):
             click.echo(f"process {pid} does not end: killing it", err=True)
             signal.pidfd_send_signal(process, signal.SIGKILL)
             ended.poll()

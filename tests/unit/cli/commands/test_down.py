@@ -59,11 +59,14 @@ def test_afterwards_the_process_is_gone(start: Start, tmp_path: Path) -> None:
 def test_one_that_does_not_end_is_killed(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(down, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(down, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(down, "PATIENCE_SECONDS", 0.05)
     server = start(1000)
     assert down.stop(Home(tmp_path), server.pid)
     assert server.poll() == -9
-    assert f"process {server.pid} does not end: killing it" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"kill -9 {server.pid}, its jobs go on" in told, "the user has read what is safe before"
+    assert f"process {server.pid} does not end: killing it" in told
 
 
 def test_systemd_does_not_start_a_killed_server_again(
@@ -80,6 +83,7 @@ def test_systemd_does_not_start_a_killed_server_again(
     calls = tmp_path / "calls"
     calls.touch()
     for seconds, patience, expected in ((0, 60.0, ""), (1000, 0.1, f"--user stop {unit.name}\n")):
+        monkeypatch.setattr(down, "QUIET_SECONDS", 0.05)
         monkeypatch.setattr(down, "PATIENCE_SECONDS", patience)
         start(seconds)
         assert CliRunner().invoke(cli, ["down", "--data", str(tmp_path)]).stdout == "stopped\n"
