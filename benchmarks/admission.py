@@ -49,7 +49,7 @@ from muster.api.values.quantity import parse
 from muster.cluster.apiserver.front.flow import Flow
 from muster.cluster.apiserver.front.https import LIMITS, HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
-from muster.cluster.apiserver.identity.users import ADMIN, User
+from muster.cluster.apiserver.identity.users import User
 from muster.cluster.embedded import cluster
 from muster.cluster.entrance import connect_viewer
 from muster.cluster.nodespec import NodeSpec
@@ -391,10 +391,6 @@ class Cost:
     cpu: float
 
 
-async def _identify(*_: object) -> User:
-    return ADMIN
-
-
 async def serve(directory: Path) -> None:
     """The server for the other process: its state for every line on standard input, until that ends."""
     credentials = Credentials.load(directory / "pki", RealClock().now(), Ids())
@@ -402,9 +398,13 @@ async def serve(directory: Path) -> None:
     journal = SqliteJournal(directory / "data")
     async with cluster(journal, directory / "nodes", (NodeSpec("simulated"),), adopt=True) as running:
         plane = running.plane
-        flow = Flow(plane.server.metrics, LIMITS)
-        pages = make_pages(directory, plane, _identify, partial(connect_viewer, plane, flow), (), "")
-        front = HttpsFront(plane.server, credentials.authenticator(), credentials.server_context(), pages, flow)
+        flow, authenticator = Flow(plane.server.metrics, LIMITS), credentials.authenticator(plane.access.tokens.user)
+
+        async def identify(certificate: User | None, authorization: str, _: int | None) -> User:
+            return authenticator.user(certificate, authorization)
+
+        pages = make_pages(directory, plane, identify, partial(connect_viewer, plane, flow), (), "")
+        front = HttpsFront(plane.server, authenticator, credentials.server_context(), pages, flow)
         print(await front.start("127.0.0.1", 0), flush=True)
         lag, ended = Lag(), asyncio.Event()
 

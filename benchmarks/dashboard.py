@@ -1,7 +1,7 @@
 """What the dashboard costs: the first view of each page, a change until it is shown, and many open pages.
 
     PYTHONPATH=. python benchmarks/dashboard.py [--jobs 5000] [--nodes 5000] [--queues 100] [--pages 50]
-    PYTHONPATH=. python benchmarks/dashboard.py --admission CONFIGURATION [--fraction 0.2] [--turns 5]
+    PYTHONPATH=. python benchmarks/dashboard.py --admission CONFIGURATION [--fraction 0.2] [--turns 5] [--viewers 1]
 
 Server, store in memory and dashboard are in one process, with objects as a busy cluster has them: most jobs wait, the
 others have pods on nodes. No controller runs, so that what is measured is the dashboard. Server time is CPU of this
@@ -9,7 +9,8 @@ process, with that of the client. The first view of each page is a viewer's who 
 300 ms and 100 KB for a first view, 1 s for a change, and 10 % of a core for 50 pages at 20 changes a second.
 
 With --admission, the benchmark of admission is played without open pages and with ten, in turns. The aim is 5 % more
-CPU of the server for each workload.
+CPU of the server for each workload. With --viewers 10, each page is that of a user of its own: half of these may look at
+the whole cluster, half at one namespace.
 """
 
 import argparse
@@ -288,7 +289,7 @@ async def open_pages(site: Site, pages: int, seconds: float) -> None:
     """Print what open pages cost while jobs change 20 times a second."""
     session = await site.sign_in()
     for count in (0, pages):
-        async with reading(session, list_addresses(count)):
+        async with reading([session], list_addresses(count)):
             before, start = time.process_time(), time.perf_counter()
             number = 0
             while (now := time.perf_counter() - start) < seconds:
@@ -307,10 +308,10 @@ def list_addresses(count: int) -> list[str]:
 
 
 @asynccontextmanager
-async def reading(session: aiohttp.ClientSession, addresses: Sequence[str]) -> AsyncIterator[None]:
-    """Have another process keep pages open for the viewer of a session."""
-    cookies = "; ".join(f"{one.key}={one.value}" for one in session.cookie_jar)
-    command = [sys.executable, __file__, "--url", str(session._base_url), "--cookies", cookies]  # noqa: SLF001
+async def reading(sessions: Sequence[aiohttp.ClientSession], addresses: Sequence[str]) -> AsyncIterator[None]:
+    """Have another process keep pages open, which the viewers of some sessions share out among them."""
+    cookies = ["; ".join(f"{cookie.key}={cookie.value}" for cookie in one.cookie_jar) for one in sessions]
+    command = [sys.executable, __file__, "--url", str(sessions[0]._base_url), "--cookies", *cookies]  # noqa: SLF001
     reader = await asyncio.create_subprocess_exec(*command, "--open", *addresses, stdout=asyncio.subprocess.PIPE)
     assert reader.stdout is not None
     try:
@@ -324,21 +325,21 @@ async def reading(session: aiohttp.ClientSession, addresses: Sequence[str]) -> A
         await reader.wait()
 
 
-async def keep_open(url: str, cookies: str, addresses: Sequence[str]) -> None:
+async def keep_open(url: str, cookies: Sequence[str], addresses: Sequence[str]) -> None:
     """Keep pages open, read what comes, and print a line once each has come for the first time."""
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(url, connector=connector, headers={"Cookie": cookies}) as session:
+    async with aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=0)) as session:
         shown = [asyncio.Event() for _ in addresses]
         async with asyncio.TaskGroup() as group:
-            for address, event in zip(addresses, shown, strict=True):
-                group.create_task(_read_page(session, address, event))
+            for address, event, cookie in zip(addresses, shown, itertools.cycle(cookies), strict=False):
+                group.create_task(_read_page(session, address, cookie, event))
             await asyncio.gather(*(event.wait() for event in shown))
             print("shown", flush=True)
             await asyncio.Event().wait()
 
 
-async def _read_page(session: aiohttp.ClientSession, address: str, shown: asyncio.Event) -> None:
-    async with session.get("/ui/live", params={"at": address}, timeout=aiohttp.ClientTimeout(None)) as answer:
+async def _read_page(session: aiohttp.ClientSession, address: str, cookie: str, shown: asyncio.Event) -> None:
+    asked = {"params": {"at": address}, "headers": {"Cookie": cookie}}
+    async with session.get("/ui/live", **asked, timeout=aiohttp.ClientTimeout(None)) as answer:
         assert answer.status == 200, await answer.text()
         while data := await answer.content.readany():
             if b"event: whole" in data or b"event: trouble" in data:
@@ -348,19 +349,18 @@ async def _read_page(session: aiohttp.ClientSession, address: str, shown: asynci
 # Admission with open pages.
 
 
-async def play_admission(path: Path, fraction: float, turns: int) -> None:
+async def play_admission(path: Path, fraction: float, turns: int, viewers: int) -> None:
     """Print what ten open pages add to the server's CPU and to the time of the benchmark of admission."""
-    queue, job = _name_first(path, fraction)
-    own = (f"/ui/queues/cluster/{queue}", f"/ui/queues/{NAMESPACE}/{queue}", f"/ui/jobs/{NAMESPACE}/{job}")
-    pages = ("/ui/", "/ui/jobs", "/ui/jobs?page=2", "/ui/jobs?page=3", "/ui/queues", *own, "/ui/nodes", "/ui/clusters")
+    pages = list_admission_pages(path, fraction)
     costs: dict[int, list[admission.Cost]] = {0: [], len(pages): []}
     for turn in range(turns):
         for count in sorted(costs, reverse=bool(turn % 2)):
             with tempfile.TemporaryDirectory() as directory:
-                accompany = partial(_view_beside, pages[:count])
+                accompany = partial(view_beside, pages[:count], viewers)
                 costs[count].append(await admission.run(path, Path(directory), fraction, accompany))
     alone, beside = costs.values()
-    print(f"\n{path.stem}, {alone[0].workloads:,} workloads, {len(pages)} open pages, {turns} turns")
+    whose = "one viewer" if viewers == 1 else f"{viewers} viewers"
+    print(f"\n{path.stem}, {alone[0].workloads:,} workloads, {len(pages)} open pages of {whose}, {turns} turns")
     for what, field in (("CPU of the server", "cpu"), ("wall time", "wall")):
         before, after = ([float(getattr(one, field)) for one in some] for some in (alone, beside))
         ratios = sorted(b / a - 1 for a, b in zip(before, after, strict=True))
@@ -369,23 +369,62 @@ async def play_admission(path: Path, fraction: float, turns: int) -> None:
         print(f"  {what}: {means[0]:.2f} s, and {means[1]:.2f} s with them: {spread}")
 
 
-def _name_first(path: Path, fraction: float) -> tuple[str, str]:
-    """Return the queue and the name of the first workload of a configuration."""
+def list_admission_pages(path: Path, fraction: float) -> tuple[str, ...]:
+    """Return the addresses of ten pages about the workloads of a configuration."""
     first = admission.plan(path, fraction).arrivals[0]
-    return first.queue, first.name
+    own = (f"/ui/queues/cluster/{first.queue}", f"/ui/queues/{NAMESPACE}/{first.queue}")
+    job = f"/ui/jobs/{NAMESPACE}/{first.name}"
+    lists = ("/ui/jobs", "/ui/jobs?page=2", "/ui/jobs?page=3", "/ui/queues", "/ui/nodes", "/ui/clusters")
+    return ("/ui/", *own, job, *lists)
 
 
 @asynccontextmanager
-async def _view_beside(addresses: Sequence[str], port: int, context: ssl.SSLContext) -> AsyncIterator[None]:
+async def view_beside(addresses: Sequence[str], viewers: int, port: int, admin: ssl.SSLContext) -> AsyncIterator[None]:
+    """Have pages of a server open. viewers: how many users share them; a single one is the administrator."""
     if not addresses:
         yield
         return
-    async with open_session(f"http://127.0.0.1:{port}") as session:
-        async with session.post(f"https://127.0.0.1:{port}{LINKS}", ssl=context) as answer:
-            link = urlsplit(msgspec.json.decode(await answer.read())["url"])
-        await enter(session, f"{link.path}?{link.query}")
-        async with reading(session, addresses):
+    url = f"https://127.0.0.1:{port}"
+    async with AsyncExitStack() as stack:
+        proofs = [(admin, "")]
+        if viewers > 1:
+            nobody = ssl._create_unverified_context()  # noqa: S323, SLF001  (a server of this machine, without a certificate)
+            proofs = [(nobody, f"Bearer {await make_user(url, admin, number)}") for number in range(viewers)]
+        sessions = []
+        for context, authorization in proofs:
+            async with (
+                aiohttp.ClientSession(url, headers={"Authorization": authorization} if authorization else {}) as api,
+                api.post(LINKS, ssl=context) as answer,
+            ):
+                link = urlsplit(msgspec.json.decode(await answer.read())["url"])
+            sessions.append(await stack.enter_async_context(open_session(f"http://127.0.0.1:{port}")))
+            await enter(sessions[-1], f"{link.path}?{link.query}")
+        async with reading(sessions, addresses):
             yield
+
+
+async def make_user(url: str, admin: ssl.SSLContext, number: int) -> str:
+    """Make a user who may look at everything, or at one namespace if the number is odd; return the user's token."""
+    name, rbac = f"viewer-{number}", "/apis/rbac.authorization.k8s.io/v1"
+    where = f"/namespaces/{NAMESPACE}" if number % 2 else ""
+    scope = "" if number % 2 else "Cluster"
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": f"{scope}Role", "name": name}
+    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}]
+    head = {"metadata": {"name": name}}
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    async with aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(ssl=admin)) as api:
+
+        async def post(path: str, document: dict[str, Any]) -> Any:
+            async with api.post(path, json=document) as answer:
+                assert answer.status == 201, await answer.text()
+                return await answer.json()
+
+        await post(accounts, head)
+        await post(f"{rbac}{where}/{scope.lower()}roles", head | {"rules": rules})
+        await post(f"{rbac}{where}/{scope.lower()}rolebindings", head | {"roleRef": role, "subjects": subjects})
+        made = await post(f"{accounts}/{name}/token", {"spec": {}})
+    return str(made["status"]["token"])
 
 
 async def run(size: Size, pages: int, seconds: float) -> None:
@@ -407,14 +446,15 @@ def main() -> None:
     parser.add_argument("--admission", type=Path, help="a configuration of the benchmark of admission")
     parser.add_argument("--fraction", type=float, default=0.2, help="of its workloads")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--viewers", type=int, default=1, help="of the pages beside the benchmark of admission")
     parser.add_argument("--open", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--url", default="", help=argparse.SUPPRESS)
-    parser.add_argument("--cookies", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--cookies", nargs="*", default=(), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.open is not None:
         asyncio.run(keep_open(options.url, options.cookies, options.open))
     elif options.admission is not None:
-        uvloop.run(play_admission(options.admission, options.fraction, options.turns))
+        uvloop.run(play_admission(options.admission, options.fraction, options.turns, options.viewers))
     else:
         asyncio.run(run(Size(options.jobs, options.nodes, options.queues), options.pages, options.seconds))
 

@@ -1,7 +1,10 @@
 """Keeps, for each viewer, the live copy and the open pages, for as long as the viewer has a page open.
 
 The pages of all viewers are rendered in rounds, each with the pages that are due. The work is bounded: the viewers
-share a fifteenth of the time evenly, and so do the open pages of each. A page that takes long is rendered less often.
+share a 25th of the time evenly, and so do the open pages of each. A page that takes long is rendered less often.
+
+The pages of one viewer share what they read in a round. The time for that counts evenly for the pages of the round, and
+a page that is due soon is rendered with those that are due now. Pages that cost the same thus stay together.
 """
 
 import asyncio
@@ -16,11 +19,13 @@ from muster.runtime.tasks import cancel
 # At most so many viewers have a copy at a time; the one who was away for longest makes room.
 _MOST_BOARDS = 200
 # The shortest time between two renderings of a page; or so many times as long as one took, for each open page.
-_PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 14.0
+_PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 24.0
 # A page that is the only open one follows changes within a second, so it gets a tenth.
 _PAUSE_FACTOR_ALONE = 9.0
 # A page that takes long, or whose cluster answers slowly, is not kept still for longer.
 _MOST_PAUSE_SECONDS = 30.0
+# A page is rendered with others if no more than this part of its pause is left.
+_EARLY_PART = 0.25
 _ROUND_SECONDS = 0.1  # the shortest time between two rounds
 # From the request for the changes of a page to its stream.
 _OPENING_SECONDS = 60.0
@@ -61,19 +66,26 @@ class Board:
         """
         now, revision = self._clock.monotonic(), self.copy.revision
         changed = [one for one in self.watched if one.revision != revision or now - one.rendered >= _STILL_SECONDS]
-        due = [one for one in changed if one.due <= now]
-        if due:
+        due, before = [], self.copy.sharing_seconds
+        if any(one.due <= now for one in changed):
+            due = [one for one in changed if one.due - one.pause * _EARLY_PART <= now]
             await self.copy.check_rights()
             self.copy.begin_round()
-        for screen in due:
-            began = self._clock.monotonic()
-            await self._clock.sleep(0)  # waiting for a busy server counts: its pages are rendered less often
-            await screen.refresh()
-            ended = self._clock.monotonic()
-            pause = (ended - began) * (_PAUSE_FACTOR * share if share > 1 else _PAUSE_FACTOR_ALONE)
-            screen.revision, screen.rendered = revision, ended
-            screen.due = ended + min(max(_PAUSE_SECONDS, pause), _MOST_PAUSE_SECONDS)
+        own_seconds = [await self._render(screen) for screen in due]
+        ended, shared_seconds = self._clock.monotonic(), self.copy.sharing_seconds - before
+        for screen, seconds in zip(due, own_seconds, strict=True):
+            cost = seconds + shared_seconds / len(due)
+            pause = cost * (_PAUSE_FACTOR * share if share > 1 else _PAUSE_FACTOR_ALONE)
+            screen.pause = min(max(_PAUSE_SECONDS, pause), _MOST_PAUSE_SECONDS)
+            screen.revision, screen.rendered, screen.due = revision, ended, ended + screen.pause
         return min((one.due for one in changed if one not in due), default=now + _STILL_SECONDS)
+
+    async def _render(self, screen: Screen) -> float:
+        """Render a page; return how many seconds that took without what other pages share."""
+        began, shared = self._clock.monotonic(), self.copy.sharing_seconds
+        await self._clock.sleep(0)  # waiting for a busy server counts: its pages are rendered less often
+        await screen.refresh()
+        return self._clock.monotonic() - began - (self.copy.sharing_seconds - shared)
 
     async def close(self) -> None:
         """End everything that the board follows."""

@@ -29,12 +29,13 @@ class Screen:
 
     find_trouble: returns what keeps the page from being up to date; "" for nothing.
     made: when it was first asked for, on the clock of the boards.
-    revision: of the copy when it was rendered last. rendered: when that was. due: when it may be rendered again.
+    revision: of the copy when it was rendered last. rendered: when that was. due: when it may be rendered again, a
+    `pause` in seconds later.
     """
 
     def __init__(self, render: Render, find_trouble: Callable[[], str], began: Callable[[], None], made: float) -> None:
         self.made = self.rendered = self.due = made
-        self.revision = -1
+        self.revision, self.pause = -1, 0.0
         self._find_trouble = find_trouble
         self._render = render
         self._began = began

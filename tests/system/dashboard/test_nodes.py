@@ -6,6 +6,8 @@ from tests.system.plane import World, virtual
 
 from muster.api.core import NODE
 from muster.api.kueue import TOPOLOGY
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.dashboard.visits import PageError
 
 GPUS = '[{"name":"0","model":"H200","memory":150754820096},{"name":"1","ill":true}]'
@@ -122,6 +124,21 @@ async def test_a_node_is_cordoned_and_uncordoned(world: World) -> None:
         assert not (await world.client.get(NODE, node)).spec.unschedulable
         assert await viewer.act(f"/nodes/{node}/uncordon") == f"node/{node} is not cordoned"
         assert await viewer.find_next(f"/nodes/{node}/cordon") == f"/ui/nodes/{node}"
+
+
+@virtual
+async def test_a_viewer_who_may_only_look_at_nodes_is_told_the_missing_right(world: World) -> None:
+    await racks(world)
+    rules = [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]}]
+    await world.client.create(CLUSTER_ROLE.seen_as(dict), {"metadata": {"name": "look"}, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "look"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]
+    binding = {"metadata": {"name": "look"}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(CLUSTER_ROLE_BINDING.seen_as(dict), binding)
+    async with viewing(world, User("eve", frozenset({AUTHENTICATED}))) as viewer:
+        text = await viewer.text("/nodes/n1")
+        assert "You may not cordon this node: that takes the right to patch nodes of the cluster" in text
+        assert "/nodes/n1/cordon" not in await viewer.page("/nodes/n1")
 
 
 @virtual

@@ -13,11 +13,11 @@ from muster.api.core import NAMESPACE
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from muster.api.status import ApiError
-from muster.cluster.apiserver.identity.users import User
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.dashboard.visits import PageError
 from muster.runtime.transport import Request, Response, Transport
 
-EVE = User("eve")
+EVE = User("eve", frozenset({AUTHENTICATED}))
 HERE = "are those of namespace default: you may not list others"
 
 
@@ -76,6 +76,45 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
             await viewer.page("/queues/secret-team/hidden")
         with pytest.raises(ApiError, match='User "eve" cannot patch resource "localqueues"'):
             await viewer.act("/queues/default/vision/stop", {"running": "go on"})
+
+
+BUTTONS = {
+    "/jobs/default/runs": ("Cancel", "Hold", "You may not change this job: that takes the right to patch jobs.batch"),
+    "/queues/default/vision": ("Stop", "Stop", "You may not change this queue: that takes the right to patch localqueues"),
+}
+
+
+@virtual
+async def test_a_viewer_who_may_only_look_sees_no_buttons_and_the_missing_right(world: World) -> None:
+    await allow(world, "", "batch", "jobset.x-k8s.io", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io")
+    await play(world)
+    async with viewing(world, EVE) as viewer, viewing(world) as admin:
+        for path, (button, other, refusal) in BUTTONS.items():
+            text, allowed = await viewer.text(path), await admin.text(path)
+            assert refusal in text
+            assert "in namespace default, which an administrator gives." in text
+            assert f"{path}/{button.lower()}" not in await viewer.page(path)
+            assert button in allowed
+            assert other in allowed
+            assert "You may not change" not in allowed
+
+
+@virtual
+async def test_a_viewer_with_a_part_of_the_rights_keeps_the_buttons(world: World) -> None:
+    verbs = ("get", "list", "watch", "patch")
+    await allow(world, "", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io", verbs=verbs)  # of Workloads, not of Jobs
+    rules = [{"apiGroups": ["batch", "jobset.x-k8s.io"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    await world.client.create(CLUSTER_ROLE.seen_as(dict), {"metadata": {"name": "look"}, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "look"}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}]
+    binding = {"metadata": {"name": "look"}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(CLUSTER_ROLE_BINDING.seen_as(dict), binding)
+    await play(world)
+    async with viewing(world, EVE) as viewer:
+        page = await viewer.page("/jobs/default/runs")
+        assert "/jobs/default/runs/hold" in page
+        assert "You may not change this job" not in page
+        assert "held" in await viewer.act("/jobs/default/runs/hold")
 
 
 @virtual

@@ -79,7 +79,7 @@ def test_all_who_have_one_page_open_share_its_rendering():
     play(told)
 
 
-def test_rounds_take_a_fifteenth_of_the_time_at_most_however_many_pages_there_are():
+def test_rounds_take_a_25th_of_the_time_at_most_however_many_pages_there_are():
     async def told(clock, kept):
         pages = [Page(clock, 0.02) for _ in range(10)]
         readers = [
@@ -92,6 +92,38 @@ def test_rounds_take_a_fifteenth_of_the_time_at_most_however_many_pages_there_ar
                 kept.find(viewer(name)).copy._tell()
         expected = 30 / (0.02 * (1 + boards._PAUSE_FACTOR * 10) + boards._ROUND_SECONDS / 2)
         assert all(expected * 0.8 <= len(page.rendered) <= expected * 1.2 for page in pages)
+        await cancel(readers)
+
+    play(told)
+
+
+def test_pages_that_share_what_they_read_are_due_together_and_read_it_once():
+    async def told(clock, kept):
+        board, reads = kept.find(viewer("ada")), list[float]()
+
+        async def read_rows() -> str:
+            reads.append(clock.monotonic())
+            await clock.sleep(0.05)
+            return "rows"
+
+        def page(seconds: float) -> Any:
+            async def render() -> str:
+                rows = await board.copy.share("rows", read_rows)
+                await clock.sleep(seconds)
+                rendered[seconds] += 1
+                return f"<p>{rows} {len(reads)}</p>"
+
+            return render
+
+        rendered = {0.001: 0, 0.002: 0, 0.003: 0, 0.004: 0}
+        readers = [
+            asyncio.create_task(read(board.screen(f"/{number}", page(number)).follow())) for number in rendered
+        ]
+        for _ in range(1_200):
+            await clock.sleep(0.05)
+            board.copy._tell()
+        assert len(reads) <= max(rendered.values()) + 2, "nearly each time for all pages"
+        assert min(rendered.values()) >= 0.5 * max(rendered.values()), "the page that comes first waits for no longer"
         await cancel(readers)
 
     play(told)

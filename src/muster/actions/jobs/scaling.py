@@ -1,7 +1,8 @@
 """Change the number of workers of a job, based on the version of the job that was read."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import rewriting
@@ -63,24 +64,6 @@ def part_of(job: JobRecord, role: str = "") -> Part:
     return Part(name, spec, place=place, jobs=jobs, fixed=job.has_fixed_size)
 
 
-async def scale(session: Session, name: str, workers: int, *, role: str = "", force: bool = False) -> Part:
-    """Change the number of workers of a job, or of one of its roles; return the part as it was before.
-
-    force: change the size even if `objection_to` objects. Raises `ApiError`, `ObjectionError`, `UserError`.
-    """
-
-    async def resize(job: JobRecord) -> Part:
-        if job.end is not None:
-            raise UserError(f"{name} has ended already")
-        part = part_of(job, role)
-        if not force and (objection := objection_to(part, workers)):
-            raise ObjectionError(objection)
-        await _write(session, job, part, workers)
-        return part
-
-    return await rewriting(session.client, name, session.namespace, resize)
-
-
 async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> None:
     """Write the new size, if the job still has the version that was read."""
     if part.place is None:
@@ -129,6 +112,37 @@ def objection_to(part: Part, workers: int) -> str:
             "make wrong; submit it again with --elastic MIN:MAX or another --workers"
         )
     return ""
+
+
+FindObjection: TypeAlias = Callable[[Part, int], str]
+"""Returns why a part should not have so many workers; "" if it may."""
+
+
+async def scale(
+    session: Session,
+    name: str,
+    workers: int,
+    *,
+    role: str = "",
+    force: bool = False,
+    find_objection: FindObjection = objection_to,
+) -> Part:
+    """Change the number of workers of a job, or of one of its roles; return the part as it was before.
+
+    find_objection: returns why the caller refuses a size of the part that is about to be written.
+    force: change the size even if there is an objection. Raises `ApiError`, `ObjectionError`, `UserError`.
+    """
+
+    async def resize(job: JobRecord) -> Part:
+        if job.end is not None:
+            raise UserError(f"{name} has ended already")
+        part = part_of(job, role)
+        if not force and (objection := find_objection(part, workers)):
+            raise ObjectionError(objection)
+        await _write(session, job, part, workers)
+        return part
+
+    return await rewriting(session.client, name, session.namespace, resize)
 
 
 def afterwards(part: Part, workers: int) -> str:

@@ -143,7 +143,7 @@ async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_o
     _require_parts()
     from muster.actions.server.session import connection
     from muster.dashboard.app import Dashboard
-    from muster.dashboard.serving import ProxyFilesError, plan_entry
+    from muster.dashboard.viewing.entry import ProxyFilesError, plan_entry
     from muster.dashboard.viewing.sessions import Sessions
     from muster.operator.addresses import BadAddressError, address
     from muster.runtime.ids import Random

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from muster.actions.jobs.scaling import Part
+from muster.actions.jobs.scaling import Part, objection_to
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.ours.elastic import is_elastic
 from muster.dashboard.jobs.outcomes import describe_forecast
@@ -37,11 +37,11 @@ def _describe_change(job: JobRecord) -> str:
     return "More workers start once there are quota and nodes for them; with fewer, those of the highest ranks end."
 
 
-def find_excess(part: Part, workers: int) -> str:
-    """Return why a page refuses a size above the bounds of an elastic job; "" if it does not."""
+def find_page_objection(part: Part, workers: int) -> str:
+    """Return why a page refuses a size, also one above the bounds of an elastic job; "" if it does not."""
     bounds = part.bounds
     if bounds is None or workers <= bounds.most:
-        return ""
+        return objection_to(part, workers)
     return (
         f"{part.name} is elastic ({bounds}): it has {bounds.least} to {bounds.most} workers, and {workers} is more; "
         f"if that is meant: muster scale {part.name} {workers}"

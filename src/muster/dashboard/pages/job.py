@@ -23,6 +23,7 @@ from muster.charts.scales import list_time_ticks
 from muster.charts.timeline import Span, draw_timeline
 from muster.dashboard.jobs.choices import TRIALS, Choice, list_choices, list_commands
 from muster.dashboard.listing import cut, read_list_query
+from muster.dashboard.rights import find_refusal, list_job_rights
 from muster.dashboard.states import color_of
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
@@ -62,6 +63,7 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         return await _view_other(visit, namespace, name, life)
     readings, levels = answer
     await _follow_job(visit, namespace)
+    choices, refusals = await _divide_by_right(visit, readings, await _find_choices(visit, readings))
     return {
         "name": name,
         "namespace": namespace,
@@ -73,7 +75,8 @@ async def view_job(visit: Visit) -> Mapping[str, Any]:
         "facts": _list_facts(readings, visit.now),
         "levels": [(one, group_details(one)) for one in levels] if not readings.state.finished else (),
         "sentences": _list_sentences(readings),
-        "choices": await _find_choices(visit, readings),
+        "choices": choices,
+        "refusals": refusals,
         "commands": list_commands(readings),
         "has_output": readings.job is not None,
         "manifest": await _render_manifest(visit, readings),
@@ -127,6 +130,17 @@ async def _find_choices(visit: Visit, readings: JobReadings) -> list[Choice]:
     if TRIALS in choices and not await is_embedded(visit.viewer.client):
         del choices[TRIALS]
     return list(choices.values())
+
+
+async def _divide_by_right(
+    visit: Visit, readings: JobReadings, choices: Sequence[Choice]
+) -> tuple[list[Choice], list[str]]:
+    """Return the changes that the viewer may make, and why not the others, each reason once."""
+    kind = readings.job.kind if readings.job is not None else None
+    rights = [list_job_rights(one.name, kind) for one in choices]
+    refusals = [await find_refusal(visit, one, readings.name, readings.namespace) for one in rights]
+    allowed = [one for one, refusal in zip(choices, refusals, strict=True) if not refusal]
+    return allowed, list(dict.fromkeys(filter(None, refusals)))
 
 
 def _find_priority_class(readings: JobReadings) -> str:
@@ -273,6 +287,7 @@ async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None
         "levels": (),
         "sentences": (),
         "choices": (),
+        "refusals": (),
         "commands": (f"muster why {name} -n {namespace} --history", f"muster history {name} -n {namespace}"),
         "has_output": False,
         "manifest": "",

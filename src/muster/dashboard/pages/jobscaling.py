@@ -3,14 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from muster.actions.choices import get_job
 from muster.actions.errors import UserError
-from muster.actions.jobs.scaling import Part, afterwards, part_of, scale
+from muster.actions.jobs.scaling import Part, afterwards, scale
 from muster.actions.server.session import Session
 from muster.api.batch import JOB, MAX_PARALLELISM, Job
 from muster.api.status import ApiError
 from muster.dashboard.jobs.choices import list_parts
-from muster.dashboard.jobs.growth import describe_growth, describe_scale, find_excess, list_growths, make_growth
+from muster.dashboard.jobs.growth import (
+    describe_growth,
+    describe_scale,
+    find_page_objection,
+    list_growths,
+    make_growth,
+)
 from muster.dashboard.pages.jobplan import plan_document
 from muster.dashboard.visits import Visit
 from muster.insight.record import JobRecord
@@ -69,8 +74,6 @@ async def change_size(_visit: Visit, session: Session, name: str, form: Mapping[
     if not (said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS and int(said) <= MAX_PARALLELISM):
         raise UserError(f"{said!r} is no number of workers: give one from 0 to {MAX_PARALLELISM}")
     workers = int(said)
-    if excess := find_excess(part_of(await get_job(session.client, name, session.namespace), role), workers):
-        raise UserError(excess)
-    before = await scale(session, name, workers, role=role)
+    before = await scale(session, name, workers, role=role, find_objection=find_page_objection)
     note = afterwards(before, workers)
     return f"{name} scaled from {before.workers} to {workers}{f'; {note}' if note else ''}"

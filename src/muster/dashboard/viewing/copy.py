@@ -73,6 +73,7 @@ class Copy(Client):
 
     revision: grows with every change of a list that is followed.
     answers: to what no watch keeps up to date.
+    sharing_seconds: how long it took until now to make what the pages of a round share.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Copy(Client):
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
         super().__init__(client.transport, field_manager="muster-dashboard", neighbor=client.neighbor)
         self.revision = 0
+        self.sharing_seconds = 0.0
         self._clock = clock
         self._random = random
         self._followed: dict[_Key, _Followed] = {}
@@ -147,10 +149,13 @@ class Copy(Client):
 
     async def share(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what `make` returns, which the pages of one round make once. Raises what it raises."""
-        task = self._shared.get(key)
+        task, began = self._shared.get(key), self._clock.monotonic()
+        is_first = task is None
         if task is None:
             task = self._shared[key] = asyncio.create_task(make())
         shared: T = await asyncio.shield(task)
+        if is_first:
+            self.sharing_seconds += self._clock.monotonic() - began
         return shared
 
     async def drop_idle(self) -> bool:

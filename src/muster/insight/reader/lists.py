@@ -7,6 +7,7 @@ from muster.api.core.quota import LIMIT_RANGE
 from muster.api.groups.runtimeclass import RUNTIME_CLASS
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
+from muster.insight.reader.listviews import shows_all_of
 from muster.insight.reader.queues import UNSEEN
 from muster.queueing.additions import Completion
 from muster.runtime.client import Client
@@ -19,7 +20,7 @@ class Lists:
     """The lists that one question needs. Each is as of the time when it was first read."""
 
     client: Client
-    _read: dict[tuple[str, Any], list[Any] | None] = field(default_factory=dict)  # by path and type
+    _read: dict[tuple[str, Kind[Any]], list[Any] | None] = field(default_factory=dict)  # by path and kind
     _refused: dict[str, ApiError] = field(default_factory=dict)
 
     async def of(self, kind: Kind[T], namespace: str = "") -> list[T] | None:
@@ -28,11 +29,11 @@ class Lists:
         Where the whole objects were read, they serve for a smaller view of them, too.
         """
         path = kind.path(namespace)
-        for (known_path, known_type), items in self._read.items():
-            if known_path == path and (items is None or issubclass(kind.type, known_type)):
+        for (known_path, known), items in self._read.items():
+            if known_path == path and (items is None or shows_all_of(known, kind)):
                 return items
         items = await self._list(kind, namespace)
-        self._read[path, kind.type] = items
+        self._read[path, kind] = items
         return items
 
     async def _list(self, kind: Kind[T], namespace: str) -> list[T] | None:

@@ -7,7 +7,7 @@ import pytest
 
 from muster.actions.jobs.scaling import part_of
 from muster.api.batch import Job
-from muster.dashboard.jobs.growth import describe_scale, find_excess, list_growths, make_growth
+from muster.dashboard.jobs.growth import describe_scale, find_page_objection, list_growths, make_growth
 from muster.insight.record import record_of
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "q", "team": "vision"}
@@ -38,15 +38,15 @@ def test_what_becomes_of_the_workers_depends_on_the_queue(subject, sentence):
     assert sentence in said[-1]
 
 
-@pytest.mark.parametrize(("workers", "is_refused"), [(0, False), (5, False), (6, True), (100, True)])
+@pytest.mark.parametrize(("workers", "is_refused"), [(1, False), (5, False), (6, True), (100, True)])
 def test_a_size_above_the_bounds_is_refused_with_the_bounds(workers, is_refused):
-    sentence = find_excess(part_of(job(ELASTIC)), workers)
+    sentence = find_page_objection(part_of(job(ELASTIC)), workers)
     assert bool(sentence) == is_refused
     assert not is_refused or "it has 1 to 5 workers" in sentence
 
 
 def test_any_size_passes_without_bounds():
-    assert find_excess(part_of(job()), 100_000) == ""
+    assert find_page_objection(part_of(job()), 100_000) == ""
 
 
 @pytest.mark.parametrize(

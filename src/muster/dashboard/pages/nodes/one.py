@@ -5,13 +5,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.api.core import POD, Node, Pod
+from muster.api.core import NODE, POD, Node, Pod
 from muster.api.nodes import taints_of
 from muster.api.pods import is_finished, job_of, rank_of
 from muster.api.status import ApiError
 from muster.dashboard.listing import cut, read_list_query
 from muster.dashboard.meters import describe_amount, draw_amount
 from muster.dashboard.pages.nodes.nodemap import list_nodes
+from muster.dashboard.rights import Right, find_refusal
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
 from muster.insight.gpus import make_gpu_rows
@@ -60,6 +61,7 @@ async def view_node(visit: Visit) -> Mapping[str, Any]:
     info = node.status.node_info
     return {
         "node": node,
+        "refusal": await find_refusal(visit, [Right("patch", NODE)], node.metadata.name),
         "row": row,
         "pods": cut(_make_pod_rows(here, usage, await _find_owners(visit, where)), read_list_query(visit)),
         "has_usage": bool(usage),

@@ -23,6 +23,7 @@ from muster.dashboard.jobrows import read_job_rows
 from muster.dashboard.listing import PER_PAGE, Listing, find_first, make_listing, read_list_query
 from muster.dashboard.meters import draw_share
 from muster.dashboard.pages.queues.chart import SPANS, draw_use
+from muster.dashboard.rights import Right, find_refusal
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Page, PageError, Visit, address
 from muster.insight.history.runs import Run, RunQuery
@@ -118,6 +119,7 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
     lines = await _find_lines(visit, queue.name.namespace, workloads)
     return {
         "queue": queue,
+        "refusal": await _find_refusal(visit, queue),
         "row": row,
         "behind": make_cluster_queue_row(queue.cluster) if queue.local is not None and queue.cluster else None,
         "node": await _find_quota_node(visit, queue),
@@ -139,6 +141,12 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
         "color_of": color_of,
         "unseen": unseen,
     }
+
+
+async def _find_refusal(visit: Visit, queue: Queue) -> str:
+    """Return why the viewer may not change the queue; "" for a viewer who may."""
+    kind: Kind[Any] = CLUSTER_QUEUE if queue.local is None else LOCAL_QUEUE
+    return await find_refusal(visit, [Right("patch", kind)], queue.name.name, queue.name.namespace)
 
 
 def _make_row(queue: Queue) -> dict[str, Any]:

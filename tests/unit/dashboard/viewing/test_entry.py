@@ -8,7 +8,7 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from muster.api.config.types import Dashboard, IdentityHeaders
-from muster.dashboard.serving import ProxyFilesError, plan_entry
+from muster.dashboard.viewing.entry import ProxyFilesError, plan_entry
 from muster.dashboard.viewing.fronts import IdentityFront, TokenFront
 from muster.dashboard.viewing.impersonation import ImpersonatingHost
 from muster.dashboard.viewing.tokens import TokenHost

@@ -1,0 +1,77 @@
+"""Asks whether a viewer may make a change, so that a page can leave out buttons that the server would refuse.
+
+The server still decides about every change. While the answer is not known, the buttons are shown.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from muster.api.batch import JOB
+from muster.api.core import POD
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD
+from muster.api.server.authorization import (
+    SELF_SUBJECT_ACCESS_REVIEW,
+    ResourceAttributes,
+    SelfSubjectAccessReview,
+    SelfSubjectAccessReviewSpec,
+)
+from muster.dashboard.visits import Visit
+
+_SECONDS = 60.0
+
+
+class Right(Struct, frozen=True):
+    """The right to a verb on objects of a kind, or on a subresource of them."""
+
+    verb: str
+    kind: Kind[Any]
+    subresource: str = ""
+
+
+def list_job_rights(choice: str, kind: Kind[Any] | None) -> tuple[Right, ...]:
+    """Return the rights of which a choice about a job needs at least one, the usual one first.
+
+    kind: of the job; None for one that only its Workload describes. Which right it is depends on the state of the job.
+    """
+    if choice == "retry":
+        return (Right("create", JOB),)
+    of_workload = Right("patch", WORKLOAD)
+    if kind is None:
+        return of_workload, Right("patch", POD), Right("delete", POD)
+    return Right("patch", kind), of_workload, Right("patch", kind, "status"), Right("delete", kind)
+
+
+async def find_refusal(visit: Visit, rights: Sequence[Right], name: str, namespace: str = "") -> str:
+    """Return which right the viewer lacks to change an object; "" for a viewer who has one of the rights, or may have.
+
+    name: of the object. namespace: "" for kinds of the whole cluster.
+    """
+
+    async def review() -> bool:
+        for right in rights:
+            if await _is_allowed(visit, right, name if right.verb != "create" else "", namespace):
+                return True
+        return False
+
+    is_allowed: bool | None = await visit.copy.answers.ask(("rights", *rights, name, namespace), _SECONDS, review)
+    if is_allowed is None or is_allowed:
+        return ""
+    where = f"in namespace {namespace}" if namespace else "of the cluster"
+    return f"that takes the right to {rights[0].verb} {rights[0].kind.resource} {where}, which an administrator gives"
+
+
+async def _is_allowed(visit: Visit, right: Right, name: str, namespace: str) -> bool:
+    kind = right.kind
+    attributes = ResourceAttributes(
+        namespace=namespace,
+        verb=right.verb,
+        group=kind.group,
+        resource=kind.plural,
+        subresource=right.subresource,
+        name=name,
+    )
+    asked = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resource_attributes=attributes))
+    return (await visit.viewer.client.create(SELF_SUBJECT_ACCESS_REVIEW, asked)).status.allowed
