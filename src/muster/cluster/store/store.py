@@ -23,6 +23,7 @@ import msgspec
 from muster.cluster.store.changes import Changes, Watch
 from muster.cluster.store.errors import DataDirectoryError, StorageFailed, StoreClosed, WriteRefused
 from muster.cluster.store.journal import History, Journal, Record
+from muster.cluster.store.pastbytes import PastBytes
 from muster.cluster.store.sorted import SortedEntries
 from muster.cluster.store.values import Change, ChangeType, Delete, Entry, HeaderOf, Key, Put, Snapshot
 from muster.runtime.process.garbage import collector_paused
@@ -36,6 +37,7 @@ WAIT_SECONDS = 0.005
 MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of replaced bodies, for big objects
+PAST_BYTES = 256 << 20  # of all resources together, on disk and in memory: more of them make `past.exceeded`
 
 
 class _Collection:
@@ -76,6 +78,7 @@ class Store:
         self.revision = 0  # of the newest commit
         self.oldest = 0  # watches from earlier revisions get `Compacted`
         self.durable = journal.durable
+        self.past = PastBytes(PAST_BYTES)  # of the changes after `oldest`
         self._journal = journal
         self._header_of = header_of
         self._history = history
@@ -339,6 +342,7 @@ class Store:
             self._committed[key] = change.entry
             collection.entries.put(change.entry)
         collection.changes.append(change)
+        self.past.add(change)
         self.revision = change.revision
 
     # -- starting
@@ -353,6 +357,7 @@ class Store:
                 self._committed[record.key] = change.entry
             if record.revision > self.oldest:
                 self._find_collection(record.key.resource).changes.append(change)
+                self.past.add(change)
                 self.revision = record.revision
         self._last_assigned = self.revision
         for collection in self._collections.values():
@@ -386,6 +391,7 @@ class Store:
         if revision <= self.oldest:
             return
         self.oldest = revision
+        self.past.forget(revision)
         for collection in self._collections.values():
             collection.changes.forget(revision)
         async with self._upkeep:
