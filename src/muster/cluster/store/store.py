@@ -15,17 +15,19 @@ whole number of batches; `_pending` has the newest uncommitted change of each ob
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from sys import intern
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.cluster.store.changes import Changes, Watch
 from muster.cluster.store.errors import DataDirectoryError, StorageFailed, StoreClosed, WriteRefused
 from muster.cluster.store.journal import History, Journal, Record
 from muster.cluster.store.pastbytes import PastBytes
 from muster.cluster.store.sorted import SortedEntries
-from muster.cluster.store.values import Change, ChangeType, Delete, Entry, HeaderOf, Key, Put, Snapshot
+from muster.cluster.store.values import Change, ChangeType, Delete, Entry, Header, HeaderOf, Key, Put, Snapshot
 from muster.runtime.process.garbage import collector_paused
 
 BATCH = 1_000  # writes per commit: as many as the loop can publish in a few milliseconds
@@ -237,9 +239,7 @@ class Store:
         previous = self.latest(write.key)
         self._last_assigned += 1
         body = write.encode(self._last_assigned)
-        header = self._header_of(write.key.resource, body)
-        if previous is not None and header.labels == previous.header.labels:
-            header = msgspec.structs.replace(header, labels=previous.header.labels)  # one copy for the whole history
+        header = _share_labels(self._header_of(write.key.resource, body), previous)
         entry = Entry(write.key, self._last_assigned, body, header)
         if isinstance(write, Put):
             return Change("MODIFIED" if previous else "ADDED", entry, previous)
@@ -377,6 +377,7 @@ class Store:
         if record.revision > self.oldest and record.previous != (previous.revision if previous else None):
             lost = f"the state of {record.key} before revision {record.revision} is missing"
             raise DataDirectoryError(f"the store is damaged: {lost}")
+        header = _share_labels(header, previous)
         type_: ChangeType = "DELETED" if record.deleted else "MODIFIED" if previous else "ADDED"
         return Change(type_, Entry(record.key, record.revision, record.body, header), previous)
 
@@ -401,6 +402,13 @@ class Store:
         """Reserve room for writes on a full disk, because the writes that end jobs may free space there."""
         async with self._upkeep:
             await self._journal.reserve()
+
+
+def _share_labels(header: Header, previous: Entry | None) -> Header:
+    """Return the header with the labels of the version before if they are equal, else with words stored only once."""
+    if previous is not None and header.labels == previous.header.labels:
+        return replace(header, labels=previous.header.labels)  # one copy for the whole history
+    return replace(header, labels={intern(name): intern(value) for name, value in header.labels.items()})
 
 
 def _make_record(change: Change) -> Record:
