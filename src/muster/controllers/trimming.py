@@ -44,8 +44,14 @@ class ObjectSharer:
         reduced: Any = lean(obj)
         if isinstance(reduced, Pod | Workload):
             meta = reduced.metadata
-            meta = replace(meta, labels=_share_words(meta.labels), annotations=_share_words(meta.annotations))
-            reduced = replace(reduced, metadata=meta, spec=self._share_parts(reduced.spec))
+            meta = replace(
+                meta,
+                labels=_share_words(meta.labels),
+                annotations=_share_words(meta.annotations),
+                owner_references=self._share(meta.owner_references),
+            )
+            status = replace(reduced.status, conditions=self._share(reduced.status.conditions))
+            reduced = replace(reduced, metadata=meta, spec=self._share_parts(reduced.spec), status=status)
         return reduced  # type: ignore[no-any-return]
 
     def _share(self, part: T) -> T:
@@ -67,7 +73,10 @@ class ObjectSharer:
         if isinstance(part, tuple):
             return tuple(map(self._share, part))
         fields = zip(part.__struct_fields__, astuple(part), strict=True)
-        return replace(part, **{name: self._share(value) for name, value in fields if value and not _is_plain(value)})
+        return replace(part, **{name: self._share_value(value) for name, value in fields if value})
+
+    def _share_value(self, value: Any) -> Any:
+        return intern(value) if type(value) is str else self._share(value)
 
 
 class ObjectTrimmer(ObjectSharer):

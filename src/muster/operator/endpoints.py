@@ -53,7 +53,7 @@ def metrics(registry: Registry, judge: Judge | None) -> dict[str, Handler]:
                 status = 503
             if status != 200:
                 return text_answer(status, "")
-        return Response(200, registry.text(), CONTENT_TYPE)
+        return Response(200, await registry.scrape(), CONTENT_TYPE)
 
     return {"/metrics": scrape}
 

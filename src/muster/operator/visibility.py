@@ -105,7 +105,7 @@ class VisibilityServer:
         if target is None:
             if request.method != "GET":
                 raise method_not_allowed()
-            answer = self._endpoints.respond(request)
+            answer = await self._endpoints.answer(request)
             assert isinstance(answer, Response), "nothing here goes on"
             return answer
         resource = find_resource(self._registry, target, verb)

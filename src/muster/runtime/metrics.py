@@ -4,6 +4,7 @@ Names of queues and controllers are those of client-go and controller-runtime, s
 that can be read at any time (depth, age of running work) are read at a scrape and cost nothing in between.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -93,7 +94,22 @@ class Registry:
 
     def text(self) -> bytes:
         """Return all metrics in the text format of `CONTENT_TYPE`."""
-        return generate_latest(self._registry)
+        return b"".join(self._pieces())
+
+    async def scrape(self) -> bytes:
+        """Return the same text as `text`, and let other tasks run between its parts."""
+        parts = []
+        for piece in self._pieces():
+            parts.append(piece)
+            await asyncio.sleep(0)
+        return b"".join(parts)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield all metrics as text, some milliseconds of work at a time."""
+        for metric in self._registry.collect():
+            yield generate_latest(_Collected(metric))
+        for series in [*self._series.values()]:
+            yield from map(str.encode, series.pieces())
 
     def _metric(self, make: Callable[..., M], name: str, text: str, labels: Sequence[str]) -> M:
         metric: Any = self._metrics.get(name)
@@ -105,8 +121,17 @@ class Registry:
         series = self._series.get(name)
         if series is None:
             series = self._series[name] = make()
-            self._registry.register(series)
         return series
+
+
+class _Collected(Collector):
+    """A metric as it was a moment ago."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterable[Metric]:
+        return (self._metric,)
 
 
 class _Scraped(Collector):
@@ -120,12 +145,16 @@ class _Scraped(Collector):
         """
         return ()
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        for gauges in self._ask():
-            family = GaugeMetricFamily(gauges.name, gauges.text, labels=gauges.labels)
-            for labels, value in gauges.values:
-                family.add_metric(labels, value)
-            yield family
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        # All at once, because what `ask` reads may change between the parts of a scrape.
+        return [*map(_family_of, self._ask())]
+
+
+def _family_of(gauges: Gauges) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(gauges.name, gauges.text, labels=gauges.labels)
+    for labels, value in gauges.values:
+        family.add_metric(labels, value)
+    return family
 
 
 class ControllerMetrics:

@@ -257,6 +257,12 @@ async def test_pods_get_a_token_where_they_can_use_it(world):
     loud = pod("s", serviceAccountName="quiet", automountServiceAccountToken=True)
     made = (await admin.ask("POST", PODS, json.dumps(loud).encode())).json["spec"]
     assert len(made["volumes"]) == 1
+    like = (
+        await admin.ask(
+            "POST", PODS, json.dumps(pod("u", serviceAccountName="quiet", automountServiceAccountToken=True)).encode()
+        )
+    ).json["spec"]
+    assert like["containers"] == made["containers"], "so that the engine stores them once"
     copy = pod("t", containers=made["containers"], volumes=made["volumes"])
     made = (await admin.ask("POST", PODS, json.dumps(copy).encode())).json["spec"]
     assert len(made["volumes"]) == 1

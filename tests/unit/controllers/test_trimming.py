@@ -5,10 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import MANAGED_LABEL, POD_GROUP_NAME_LABEL, QUEUE_NAME_LABEL
+from muster.api.meta import OwnerReference
 from muster.api.pods import is_ready, pod_requests
 from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectSharer, ObjectTrimmer
 from muster.gang.shapes import guest_of
@@ -34,6 +36,11 @@ def pod(labels: dict[str, str] | None = None, node: str = "n", **spec: Any) -> P
     conditions = [{"type": each, "status": "True"} for each in ("Initialized", "Ready", "PodScheduled")]
     status = {"phase": "Running", "conditions": conditions, "containerStatuses": [running]}
     return POD.decode(msgspec.json.encode({"metadata": meta, "spec": given, "status": status}))
+
+
+def owned(pod: Pod, job: str) -> Pod:
+    owner = msgspec.convert({"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job}, OwnerReference)
+    return replace(pod, metadata=replace(pod.metadata, owner_references=(owner,)))
 
 
 PORT = {**CONTAINER, "ports": [{"containerPort": 80, "hostPort": 8080}]}
@@ -105,6 +112,10 @@ def test_beside_nodes_of_this_process_all_of_a_pod_is_kept_and_equal_parts_once(
     assert first.spec.volumes is other.spec.volumes
     assert first.spec.containers[0].env is other.spec.containers[0].env
     assert first.spec.containers != other.spec.containers
+    first, second = (keep(owned(pod(serviceAccountName="of many pods"), "job of pods")) for _ in range(2))
+    assert first.spec.service_account_name is second.spec.service_account_name
+    assert first.metadata.owner_references is second.metadata.owner_references
+    assert first.status.conditions is second.status.conditions
 
 
 def workload(number: int, command: str = "train") -> Workload:

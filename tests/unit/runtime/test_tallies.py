@@ -1,9 +1,12 @@
 """Frequent numbers are scraped as prometheus_client's own counters and histograms are."""
 
+import asyncio
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.runtime.metrics import Registry
+from muster.runtime.tallies import PIECE_SERIES
 
 BOUNDS = (0.5, 1, 10.0)
 
@@ -41,6 +44,30 @@ def test_the_same_name_is_the_same_series() -> None:
     first = registry.tallies("things_total", "Things", ("who",))
     assert registry.tallies("things_total", "Things", ("who",)) is first
     assert first.labels("a") is first.labels("a")
+
+
+def test_a_scrape_of_many_series_lets_other_tasks_run() -> None:
+    registry, turns = Registry(), 0
+    waits = registry.spreads("seconds", "Seconds", ("queue",), BOUNDS)
+    for number in range(10 * PIECE_SERIES):
+        waits.labels(str(number)).observe(number)
+
+    async def body() -> bytes:
+        async def turn() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                waits.labels(f"new {turns}").observe(1)
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(turn())
+        text = await registry.scrape()
+        other.cancel()
+        return text
+
+    before = registry.text().splitlines()
+    assert asyncio.run(body()).splitlines()[: len(before)] == before
+    assert turns > 10
 
 
 def _lines(registry: Registry) -> set[str]:

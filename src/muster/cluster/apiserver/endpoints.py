@@ -58,7 +58,10 @@ class Endpoints:
 
     async def answer(self, request: Request) -> Response | Stream:
         """Answer a GET of a path. Raises `ApiError`: 404, 406, or what an inquiry raises."""
-        inquiry = self.inquiries.get(_path(request))
+        path = _path(request)
+        if path == "/metrics":
+            return Response(200, await self._metrics.scrape(), CONTENT_TYPE)
+        inquiry = self.inquiries.get(path)
         return await inquiry.answer(request) if inquiry is not None else self.respond(request)
 
     def access(self, request: Request, user: User) -> Access | None:
@@ -67,15 +70,13 @@ class Endpoints:
         return inquiry.access(request, user) if inquiry is not None else None
 
     def respond(self, request: Request) -> Response | Stream:
-        """Answer a GET of a path that is no inquiry's. Raises `ApiError` (404, 406)."""
+        """Answer a GET of a path that is neither an inquiry's nor that of the metrics. Raises `ApiError` (404, 406)."""
         path = _path(request)
         first, _, rest = path.strip("/").partition("/")
         if first in _HEALTH:
             return self._health(first, rest, request.query)
         if path == "/version":
             return Response(200, _encode_version())
-        if path == "/metrics":
-            return Response(200, self._metrics.text(), CONTENT_TYPE)
         if path == "/":
             return Response(200, msgspec.json.encode({"paths": self._paths()}))
         if path in self.streams:

@@ -10,20 +10,12 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from muster.cluster.store.errors import Closed, Compacted
+from muster.cluster.store.pastbytes import count_past_bytes
 from muster.cluster.store.values import Change
 
 LINES = 1_000  # the number of newest changes that keep their encoded line; watches that are further behind encode again
 
 _revision = attrgetter("entry.revision")
-
-
-def _count_past_bytes(change: Change) -> int:
-    """Count the bytes of bodies that only the history keeps: what a change replaced, and the last state of an object.
-
-    All other bodies are those of present objects, or are counted by the change that replaced them.
-    """
-    replaced = len(change.previous.body) if change.previous is not None else 0
-    return replaced + (len(change.entry.body) if change.type == "DELETED" else 0)
 
 
 class Changes:
@@ -51,7 +43,7 @@ class Changes:
     def append(self, change: Change) -> None:
         """Add the newest change; `wake` reports it to the watches."""
         self._retained.append(change)
-        self._bytes += _count_past_bytes(change)
+        self._bytes += count_past_bytes(change)
         if len(self._retained) > LINES:
             self._retained[-LINES - 1].forget_line()
 
@@ -123,7 +115,7 @@ class Changes:
         count = max(len(self._retained) - self._limit, 0)
         excess = self._bytes - self._limit_bytes - self._count_bytes(count)
         while excess > 0:
-            excess -= _count_past_bytes(self._retained[count])
+            excess -= count_past_bytes(self._retained[count])
             count += 1
         self._drop(count)
 
@@ -135,7 +127,7 @@ class Changes:
             del self._retained[:count]
 
     def _count_bytes(self, count: int) -> int:
-        return sum(map(_count_past_bytes, self._retained[:count]))
+        return sum(map(count_past_bytes, self._retained[:count]))
 
 
 class Watch:

@@ -15,16 +15,19 @@ whole number of batches; `_pending` has the newest uncommitted change of each ob
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from sys import intern
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.cluster.store.changes import Changes, Watch
 from muster.cluster.store.errors import DataDirectoryError, StorageFailed, StoreClosed, WriteRefused
 from muster.cluster.store.journal import History, Journal, Record
+from muster.cluster.store.pastbytes import PastBytes
 from muster.cluster.store.sorted import SortedEntries
-from muster.cluster.store.values import Change, ChangeType, Delete, Entry, HeaderOf, Key, Put, Snapshot
+from muster.cluster.store.values import Change, ChangeType, Delete, Entry, Header, HeaderOf, Key, Put, Snapshot
 from muster.runtime.process.garbage import collector_paused
 
 BATCH = 1_000  # writes per commit: as many as the loop can publish in a few milliseconds
@@ -36,6 +39,7 @@ WAIT_SECONDS = 0.005
 MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of replaced bodies, for big objects
+PAST_BYTES = 256 << 20  # of all resources together, on disk and in memory: more of them make `past.exceeded`
 
 
 class _Collection:
@@ -76,6 +80,7 @@ class Store:
         self.revision = 0  # of the newest commit
         self.oldest = 0  # watches from earlier revisions get `Compacted`
         self.durable = journal.durable
+        self.past = PastBytes(PAST_BYTES)  # of the changes after `oldest`
         self._journal = journal
         self._header_of = header_of
         self._history = history
@@ -234,9 +239,7 @@ class Store:
         previous = self.latest(write.key)
         self._last_assigned += 1
         body = write.encode(self._last_assigned)
-        header = self._header_of(write.key.resource, body)
-        if previous is not None and header.labels == previous.header.labels:
-            header = msgspec.structs.replace(header, labels=previous.header.labels)  # one copy for the whole history
+        header = _share_labels(self._header_of(write.key.resource, body), previous)
         entry = Entry(write.key, self._last_assigned, body, header)
         if isinstance(write, Put):
             return Change("MODIFIED" if previous else "ADDED", entry, previous)
@@ -339,6 +342,7 @@ class Store:
             self._committed[key] = change.entry
             collection.entries.put(change.entry)
         collection.changes.append(change)
+        self.past.add(change)
         self.revision = change.revision
 
     # -- starting
@@ -353,6 +357,7 @@ class Store:
                 self._committed[record.key] = change.entry
             if record.revision > self.oldest:
                 self._find_collection(record.key.resource).changes.append(change)
+                self.past.add(change)
                 self.revision = record.revision
         self._last_assigned = self.revision
         for collection in self._collections.values():
@@ -372,6 +377,7 @@ class Store:
         if record.revision > self.oldest and record.previous != (previous.revision if previous else None):
             lost = f"the state of {record.key} before revision {record.revision} is missing"
             raise DataDirectoryError(f"the store is damaged: {lost}")
+        header = _share_labels(header, previous)
         type_: ChangeType = "DELETED" if record.deleted else "MODIFIED" if previous else "ADDED"
         return Change(type_, Entry(record.key, record.revision, record.body, header), previous)
 
@@ -386,6 +392,7 @@ class Store:
         if revision <= self.oldest:
             return
         self.oldest = revision
+        self.past.forget(revision)
         for collection in self._collections.values():
             collection.changes.forget(revision)
         async with self._upkeep:
@@ -395,6 +402,13 @@ class Store:
         """Reserve room for writes on a full disk, because the writes that end jobs may free space there."""
         async with self._upkeep:
             await self._journal.reserve()
+
+
+def _share_labels(header: Header, previous: Entry | None) -> Header:
+    """Return the header with the labels of the version before if they are equal, else with words stored only once."""
+    if previous is not None and header.labels == previous.header.labels:
+        return replace(header, labels=previous.header.labels)  # one copy for the whole history
+    return replace(header, labels={intern(name): intern(value) for name, value in header.labels.items()})
 
 
 def _make_record(change: Change) -> Record:

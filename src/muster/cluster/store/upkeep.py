@@ -8,12 +8,14 @@ from typing import NoReturn
 from muster.cluster.store.errors import StorageFull
 from muster.cluster.store.store import Store
 from muster.runtime.clock import Clock
+from muster.runtime.tasks import first
 
 _log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 60.0
 KEEP_INTERVALS = 5
-KEEP_REVISIONS = 100_000  # the maximum number of changes that are kept, even if younger: some 200 MB on disk
+KEEP_REVISIONS = 100_000  # the maximum number of changes that are kept, even if younger
+KEEP_BYTES = 128 << 20  # the size that a history of more than `store.PAST_BYTES` is cut to, even if younger
 
 
 async def _nothing() -> None:
@@ -23,18 +25,26 @@ async def _nothing() -> None:
 async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _nothing) -> NoReturn:
     """Repeatedly delete changes older than five minutes, and call `then` after each round that deleted some.
 
-    Each round first allocates spare room for a full disk.
+    The first round deletes all changes from before the start: by then clients have resumed their watches. A history
+    that grows too large is cut at once. Each round first allocates spare room for a full disk. `then` is also called
+    at the start, because reading the store leaves garbage.
     """
-    marks = deque([store.revision], maxlen=KEEP_INTERVALS)
+    marks = deque([store.revision] * KEEP_INTERVALS, maxlen=KEEP_INTERVALS)
+    await store.reserve()
+    await then()
+    interval_ended = clock.monotonic() + INTERVAL_SECONDS
     while True:
-        await store.reserve()
-        await clock.sleep(INTERVAL_SECONDS)
-        oldest = marks[0] if len(marks) == KEEP_INTERVALS else 0
-        marks.append(store.revision)
-        before = store.oldest
+        # A history that grows too large ends the wait.
+        await first(clock.sleep(interval_ended - clock.monotonic()), store.past.exceeded.wait())
+        before, by_age = store.oldest, 0
+        if clock.monotonic() >= interval_ended:
+            by_age = marks[0]
+            marks.append(store.revision)
+            interval_ended = clock.monotonic() + INTERVAL_SECONDS
         try:
-            await store.compact(max(oldest, store.revision - KEEP_REVISIONS))
+            await store.compact(max(by_age, store.revision - KEEP_REVISIONS, store.past.find_revision(KEEP_BYTES)))
         except StorageFull as full:
             _log.warning("history not compacted, next try in %d s: %s", INTERVAL_SECONDS, full)
         if store.oldest != before:
             await then()
+        await store.reserve()

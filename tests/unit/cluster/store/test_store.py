@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
+from operator import is_
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from tests.unit.cluster.store.kit import Faulty, Kit, delete, header_of, key, pu
 from muster.cluster.store import (
     Compacted,
     DataDirectoryError,
+    Entry,
     Header,
     MemoryJournal,
     StorageFailed,
@@ -577,6 +579,21 @@ def test_nothing_waits_for_a_store_in_memory(memory: Kit) -> None:
         assert asyncio.get_running_loop().time() == 0
 
     memory.on(test)
+
+
+def test_objects_share_the_words_of_their_labels(kit: Kit) -> None:
+    def words(*entries: Entry | None) -> list[str]:
+        return [word for entry in entries if entry for pair in entry.header.labels.items() for word in pair]
+
+    async def body() -> None:
+        async with kit.store() as store:
+            long = "of many objects"  # Python shares short words by itself
+            await store.write(put(key("a"), long), put(key("b"), long))
+            made = words(store.get(key("a")), store.get(key("b")))
+        assert made[:2] == ["value", long]
+        assert all(map(is_, made[:2], made[2:]))
+
+    kit.run(body())
 
 
 def test_versions_of_an_object_share_equal_labels(memory: Kit) -> None:

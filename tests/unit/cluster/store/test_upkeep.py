@@ -6,7 +6,9 @@ import pytest
 from tests.unit.cluster.store.kit import header_of, key, put
 
 from muster.cluster.store import MemoryJournal, StorageFull, Store, keep_compacted
-from muster.cluster.store.upkeep import KEEP_REVISIONS
+from muster.cluster.store.journal import History, Record
+from muster.cluster.store.store import PAST_BYTES
+from muster.cluster.store.upkeep import KEEP_BYTES, KEEP_REVISIONS
 from muster.runtime.clock import VirtualClock, run_virtual
 
 
@@ -16,7 +18,11 @@ class Compactions(MemoryJournal):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[int] = []
+        self.history = History(records=(), compacted=0)
         self.refusals: list[Exception] = []
+
+    async def open(self) -> History:
+        return self.history
 
     async def compact(self, revision: int) -> None:
         self.asked.append(revision)
@@ -24,7 +30,7 @@ class Compactions(MemoryJournal):
             raise self.refusals.pop()
 
 
-def test_what_is_to_be_done_then_is_done_once_for_each_compaction() -> None:
+def test_what_is_to_be_done_then_is_done_at_the_start_and_once_for_each_compaction() -> None:
     done: list[int] = []
 
     async def body() -> None:
@@ -39,14 +45,14 @@ def test_what_is_to_be_done_then_is_done_once_for_each_compaction() -> None:
             upkeep.cancel()
 
     run_virtual(body())
-    assert done == [1]
+    assert done == [0, 1]
 
 
-def on_kept(test: Callable[[Store, Compactions], Awaitable[None]]) -> None:
+def on_kept(test: Callable[[Store, Compactions], Awaitable[None]], journal: Compactions | None = None) -> None:
     """Run a test with a store that is kept compacted by a virtual clock."""
+    journal = journal or Compactions()
 
     async def body() -> None:
-        journal = Compactions()
         async with Store(journal, header_of) as store:
             upkeep = asyncio.create_task(keep_compacted(store, VirtualClock()))
             await test(store, journal)
@@ -75,6 +81,39 @@ def test_many_changes_are_not_kept_so_long() -> None:
             await store.write(*(put(key(str(at + number))) for number in range(5_000)))
         await asyncio.sleep(61)
         assert journal.asked == [5_000]
+
+    on_kept(test)
+
+
+def test_changes_from_before_the_start_are_kept_for_a_minute() -> None:
+    journal = Compactions()
+    journal.history = History([Record(1, key("a"), False, None, put(key("a")).encode(1))], compacted=0)
+
+    async def test(store: Store, journal: Compactions) -> None:
+        assert (store.oldest, store.revision) == (0, 1)
+        await asyncio.sleep(59)
+        assert journal.asked == []
+        await asyncio.sleep(2)
+        assert journal.asked == [1]
+
+    on_kept(test, journal)
+
+
+def test_a_history_that_grows_too_large_is_cut_at_once() -> None:
+    big = "x" * (15 << 20)
+
+    async def test(store: Store, journal: Compactions) -> None:
+        for _ in range(PAST_BYTES // len(big) + 1):  # each write but the first replaces so many bytes
+            await store.write(put(key("a"), big))
+            await asyncio.sleep(0.1)
+        assert journal.asked == []
+        await store.write(put(key("a"), big))
+        await asyncio.sleep(0.1)
+        assert journal.asked == [store.revision - KEEP_BYTES // len(big)]
+        assert store.past.kept <= KEEP_BYTES
+        assert not store.past.exceeded.is_set()
+        await asyncio.sleep(61)
+        assert len(journal.asked) == 1, "what is left is small enough, and young"
 
     on_kept(test)
 

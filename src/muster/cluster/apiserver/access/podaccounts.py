@@ -6,6 +6,7 @@ admitted before that, and then waits for its token.
 """
 
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -31,7 +32,7 @@ def pod_accounts(*, mount: bool) -> Plugin:
         if attempt.operation == "CREATE":
             account = _account(attempt, store)
             if mount and _wants_token(spec, account):
-                _mount_token(spec, attempt.document["metadata"]["uid"])
+                _mount_token(spec)
             if account.image_pull_secrets and not spec.get("imagePullSecrets"):
                 spec["imagePullSecrets"] = msgspec.to_builtins(account.image_pull_secrets)
         elif attempt.operation == "UPDATE":
@@ -63,13 +64,13 @@ def _wants_token(spec: dict[str, Any], account: ServiceAccount) -> bool:
     return account.automount_service_account_token is not False if own is None else bool(own)
 
 
-def _mount_token(spec: dict[str, Any], uid: str) -> None:
+def _mount_token(spec: dict[str, Any]) -> None:
     """Mount the account's token into every container that mounts nothing else at that path."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     missing = [container for container in containers if not _has_mount(container)]
     if not missing:
         return
-    name = _find_token_volume(spec) or _VOLUME_PREFIX + _suffix(uid)
+    name = _find_token_volume(spec) or _VOLUME_PREFIX + _suffix(spec["serviceAccountName"])
     for container in missing:
         container.setdefault("volumeMounts", []).append({"name": name, "readOnly": True, "mountPath": MOUNT_PATH})
     volumes = spec.setdefault("volumes", [])
@@ -96,9 +97,12 @@ def _find_token_volume(spec: dict[str, Any]) -> str:
     return next((name for name in names if name.startswith(_VOLUME_PREFIX)), "")
 
 
-def _suffix(uid: str) -> str:
-    """Return five letters that are derived from the pod's UID."""
-    number = int(uid.replace("-", "")[:10] or "0", 16)
+def _suffix(account: str) -> str:
+    """Return five letters that are derived from the name of a service account.
+
+    Upstream's are random. With these, containers of different pods are equal, and the engine stores them once.
+    """
+    number = crc32(account.encode())
     letters = []
     for _ in range(5):
         number, digit = divmod(number, len(SAFE_ALPHABET))

@@ -1,0 +1,56 @@
+"""Count the bytes that only the history keeps, so that the history can be limited by its size."""
+
+import asyncio
+from collections import deque
+
+from muster.cluster.store.values import Change
+
+STEP_BYTES = 1 << 20  # the limits hold to within this much
+
+
+def count_past_bytes(change: Change) -> int:
+    """Count the bytes of bodies that only the history keeps: what a change replaced, and the last state of an object.
+
+    All other bodies are those of present objects, or are counted by the change that replaced them.
+    """
+    replaced = len(change.previous.body) if change.previous is not None else 0
+    return replaced + (len(change.entry.body) if change.type == "DELETED" else 0)
+
+
+class PastBytes:
+    """The past bytes of all changes that a store keeps."""
+
+    def __init__(self, most: int) -> None:
+        """Make an empty count. most: how many bytes set `exceeded`."""
+        self.exceeded = asyncio.Event()
+        self._most = most
+        self._total = 0  # of all changes ever added
+        self._forgotten = 0  # the part of the total that is no longer kept
+        self._marks: deque[tuple[int, int]] = deque()  # a revision, and the total up to and with it
+
+    @property
+    def kept(self) -> int:
+        """The past bytes of the changes that are kept; at most `STEP_BYTES` too many."""
+        return self._total - self._forgotten
+
+    def add(self, change: Change) -> None:
+        """Count the newest change."""
+        self._total += count_past_bytes(change)
+        if self._total - (self._marks[-1][1] if self._marks else self._forgotten) >= STEP_BYTES:
+            self._marks.append((change.revision, self._total))
+            if self.kept > self._most:
+                self.exceeded.set()
+
+    def forget(self, revision: int) -> None:
+        """Forget the changes up to this revision."""
+        while self._marks and self._marks[0][0] <= revision:
+            self._forgotten = self._marks.popleft()[1]
+        if self.kept <= self._most:
+            self.exceeded.clear()
+
+    def find_revision(self, limit: int) -> int:
+        """Return the revision whose later changes have at most so many past bytes; 0 if all changes together do."""
+        if self.kept <= limit or not self._marks:
+            return 0
+        within = (revision for revision, total in self._marks if self._total - total <= limit)
+        return next(within, self._marks[-1][0])
