@@ -17,6 +17,7 @@ READ_WINDOW = 256 * 1024  # of a body that the application reads
 # The window of all bodies together: unread bodies can never fill the window of those that are read.
 WINDOW = MAX_STREAMS * BODY_WINDOW + (4 << 20)
 SMALL_BYTES = 256  # smaller pieces of a long body or answer cost patience
+UPDATE_BYTES = 4 * 1024  # what a Go client reads, if in small pieces as `kubectl logs`, between two window updates
 
 # The budget for frames that cost a client nothing: resets, pings, settings. Honest clients send few of them, some for
 # each connection and one for each watch that ends.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from muster.cluster.apiserver.front.http2 import frames
-from muster.cluster.apiserver.front.http2.bounds import SMALL_BYTES, Patience
+from muster.cluster.apiserver.front.http2.bounds import SMALL_BYTES, UPDATE_BYTES, Patience
 from muster.cluster.apiserver.front.http2.exchanges import Exchange, Exchanges
 from muster.cluster.apiserver.front.http2.frames import DEFAULT_WINDOW, MAX_WINDOW, BadConnection, Code
 
@@ -18,7 +18,7 @@ class Outgoing:
         self._ready: dict[int, None] = {}  # streams that can send within their windows; the next to send comes first
         self._may_send = DEFAULT_WINDOW
         self.first_window = DEFAULT_WINDOW  # of a new stream
-        self._answered_by = 0  # free window updates: each frame of data earns one for its stream and one in common
+        self._answered_by = 0  # free window updates, which data that was sent has earned
         self._was_small = False  # whether the window cut the last piece of an answer to less than `SMALL_BYTES`
 
     def frame(self, *pieces: bytes) -> None:
@@ -74,7 +74,8 @@ class Outgoing:
         exchange.unsent_bytes -= size
         exchange.may_send -= size
         self._may_send -= size
-        self._answered_by += 2 if size else 0
+        # As often as a client may read of the frame, it opens the windows of the stream and of the connection.
+        self._answered_by += 2 * (1 + size // UPDATE_BYTES) if size else 0
         is_last = exchange.ends and not exchange.unsent_bytes
         if size or is_last:
             self._written += [frames.head(size, frames.DATA, frames.END_STREAM if is_last else 0, number), *data]
@@ -108,7 +109,7 @@ class Outgoing:
             raise BadConnection(Code.FLOW_CONTROL_ERROR if size else Code.PROTOCOL_ERROR, "a window out of range")
 
     def may_open(self, now: float) -> None:
-        """Count a window update: free if a sent frame has earned it, else at the cost of patience.
+        """Count a window update: free if sent data has earned it, else at the cost of patience.
 
         Raises `BadConnection`.
         """

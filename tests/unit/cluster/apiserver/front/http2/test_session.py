@@ -281,6 +281,21 @@ def test_now_and_then_it_is_borne(flood):
     assert not told.is_over
 
 
+def test_a_client_that_reads_in_small_pieces_gets_a_long_answer_whole():
+    """A Go client opens both windows after each 4 KiB that it reads: of a long log that is often."""
+    told = Session(0.0)
+    told.receive(PREFACE + SETTINGS + asked(1), 0.0)
+    told.answer(1, 200, [])
+    piece, read = 16 * 1024, 4 * 1024
+    opening = (frame(frames.WINDOW_UPDATE, 0, 1, number(read)) + frame(frames.WINDOW_UPDATE, 0, 0, number(read))) * 4
+    for _ in range(int(bounds.BURST)):
+        told.send(1, b"x" * piece, ends=False)
+        told.pump(1 << 20, 0.0)
+        told.receive(opening, 0.0)
+        told.take()
+    assert (told.unsent(1), told.is_over) == (0, False)
+
+
 def test_patience_grows_again():
     told = Session(0.0)
     told.receive(PREFACE + SETTINGS, 0.0)
