@@ -61,6 +61,20 @@ async def end(world: World, phase: str = "Succeeded") -> None:
     await world.settle()
 
 
+async def fail(world: World, code: int) -> None:
+    [pod] = await world.pods("train")
+    terminated = {
+        "exitCode": code,
+        "reason": "Error",
+        "message": "ValueError: boom",
+        "finishedAt": "2026-01-01T00:00:00Z",
+    }
+    status = {"name": pod.spec.containers[0].name, "image": "", "imageID": "", "ready": False, "restartCount": 0}
+    patch = {"status": {"phase": "Failed", "containerStatuses": [status | {"state": {"terminated": terminated}}]}}
+    await world.client.patch_object(POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
+    await world.settle()
+
+
 @virtual
 async def test_start_and_end_are_told_once_each(world: World) -> None:
     await begin(world)
@@ -82,14 +96,14 @@ def test_a_failure_is_told_as_one_event(events: str, told: str) -> None:
     @virtual
     async def story(world: World) -> None:
         await begin(world, events, backoffLimit=0)
-        await end(world, "Failed")
+        await fail(world, code=3)
         notices = await list_notices(world)
         assert told in notices
         assert len(set(notices) - {"start"}) == (0 if told == "start" else 1)
         environment = {one.name: one.value for one in notices[told].spec.containers[0].env}
         if told != "start":
             assert environment["MUSTER_JOB_STATE"] == "Failed"
-            assert environment["MUSTER_JOB_REASON"].startswith("BackoffLimitExceeded: ")
+            assert environment["MUSTER_JOB_REASON"] == "ended with exit code 3: ValueError: boom"
 
     story()
 

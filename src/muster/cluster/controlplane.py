@@ -66,6 +66,7 @@ from muster.cluster.controllers.apiservices import ApiServices
 from muster.cluster.controllers.collector import GarbageCollector
 from muster.cluster.controllers.customresources import CustomResourceController
 from muster.cluster.controllers.disruption import DisruptionController
+from muster.cluster.controllers.failurecauses import FailureCauses
 from muster.cluster.controllers.lostpods import LostPodCollector, UnscheduledPodCollector
 from muster.cluster.controllers.namespaces import NamespaceController
 from muster.cluster.controllers.nodelifecycle import NodeLifecycle
@@ -162,8 +163,8 @@ class ControlPlane:
             self.manager.add(VolcanoJobController(self.manager, self.events.recorder("vc-controller-manager")))
             recorder = self.events.recorder("cronjob-controller")
             self.manager.add(CronJobController(self.manager, recorder, self.inputs.zone))
-            recorder = self.events.recorder("notice-controller")
-            self.manager.add(NoticeController(self.manager, recorder, compose_muster_call()))
+            recorder, causes = self.events.recorder("notice-controller"), FailureCauses(self.manager)
+            self.manager.add(NoticeController(self.manager, recorder, compose_muster_call(), causes.explain))
         settings = self.configuration
         engine = assemble(
             self.manager,

@@ -5,7 +5,10 @@ that was killed between two writes sends no notice twice. Once the pod has ended
 annotation, and the pod of a delivered notice is deleted. A pod that the platform ended is created again.
 """
 
+from collections.abc import Callable
 from typing import Any
+
+from msgspec.structs import replace
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, Pod
@@ -26,7 +29,7 @@ from muster.api.ours.notify import (
 from muster.api.pods import is_deleting, is_finished
 from muster.api.status import ApiError
 from muster.jobs.interruption import is_interrupted
-from muster.jobs.notices import Notice, describe_failure, find_notices, make_notice_pod, name_notice
+from muster.jobs.notices import FAILED, Notice, describe_failure, find_notices, make_notice_pod, name_notice
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -44,14 +47,22 @@ class NoticeController(Reconciler):
     """The reconciler of notices; a key means the jobs of a name, of any kind.
 
     muster_command: the shell words by which a pod calls Muster.
+    explain_failure: returns why a job failed, with the exit code of its worker; "" if nobody knows.
     """
 
     name = "notice-controller"
 
-    def __init__(self, manager: Manager, recorder: Recorder, muster_command: str) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        recorder: Recorder,
+        muster_command: str,
+        explain_failure: Callable[[Job | JobSet], str],
+    ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._muster_command = muster_command
+        self._explain_failure = explain_failure
         self._recorded: dict[
             str, set[tuple[str, str]]
         ] = {}  # by key: (UID, event) that we recorded, which the cached job may not show yet
@@ -100,6 +111,8 @@ class NoticeController(Reconciler):
                 await self._conclude(kind, job, notice.event, pod)
 
     async def _send(self, kind: Kind[Any], job: Job | JobSet, notice: Notice, targets: tuple[str, ...]) -> None:
+        if notice.state == FAILED and (cause := self._explain_failure(job)):
+            notice = replace(notice, reason=cause)
         pod = make_notice_pod(job, notice, targets, self._muster_command)
         try:
             with ignoring("AlreadyExists"):

@@ -29,6 +29,8 @@ from muster.jobs.jobset import terms as jobset_terms
 
 # A command that hangs ends after so many seconds.
 LONGEST_SECONDS: Final = 60
+# The state of a job that failed, as a notice says it.
+FAILED: Final = "Failed"
 _GRACE_SECONDS = 2
 _SHELL = "/bin/sh"
 
@@ -78,7 +80,7 @@ def _find_end(job: Job | JobSet) -> Notice | None:
         return Notice(Event.END, "Completed")
     if condition.reason == CANCELLED:
         return Notice(Event.END, "Cancelled")
-    return Notice(Event.FAIL, "Failed", ": ".join(filter(None, (condition.reason, condition.message))))
+    return Notice(Event.FAIL, FAILED, ": ".join(filter(None, (condition.reason, condition.message))))
 
 
 def name_notice(job: Job | JobSet, event: Event) -> str:

@@ -106,6 +106,11 @@ def objection_to(part: Part, workers: int) -> str:
         return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
     if bounds is not None and workers < bounds.least:
         return f"{name} is elastic ({bounds}), and {workers} is less than its MIN"
+    if bounds is not None and bounds.least < bounds.most < workers and workers > part.workers:
+        return (
+            f"{name} is elastic ({bounds}), and {workers} is more than its MAX: Muster ends what is above "
+            f"{bounds.most} where the cluster is short"
+        )
     if part.fixed and workers != part.workers:
         return (
             f"{name} is not elastic: its workers have fixed ranks and a fixed WORLD_SIZE, which another size would "

@@ -1,5 +1,6 @@
 """`muster scale`: change the number of workers of a job."""
 
+import re
 from typing import Any
 
 import click
@@ -11,7 +12,17 @@ from muster.cli.names.types import name
 from muster.cli.session import ask, connect, target_options
 
 
+class _ScaleCommand(click.Command):
+    """A command whose last argument is a number, so that `-1` is a number, too, and no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if negative := next((word for word in args if re.fullmatch(r"-\d+", word)), None):
+            raise click.UsageError(f"{negative} workers: a job has 0 workers or more", ctx)
+        return super().parse_args(ctx, args)
+
+
 @click.command(
+    cls=_ScaleCommand,
     epilog=examples("muster scale train 6", "muster scale train 6 --role worker"),
 )
 @click.argument("job", type=name, shell_complete=names.jobs)
@@ -20,7 +31,7 @@ from muster.cli.session import ask, connect, target_options
 @click.option(
     "--force",
     is_flag=True,
-    help="Also a job that is not elastic, below MIN of an elastic job, and to 0, which completes it.",
+    help="Also a job that is not elastic, an elastic job below MIN or above MAX, and to 0, which completes it.",
 )
 @target_options
 def command(job: str, workers: int, role: str, force: bool, **options: Any) -> None:

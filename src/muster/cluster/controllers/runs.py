@@ -26,7 +26,9 @@ from muster.insight.record import JobRecord, record_of
 from muster.runtime.control.manager import Manager
 from muster.runtime.objects import own_key, owner_key
 
-_BY_UID, _BY_OWNER, _BY_JOB = "uid", "history-owner", "history-job"
+_BY_UID = "uid"
+# Indexes of Jobs by the JobSet that owns them, and of pods by their Job or JobSet.
+BY_OWNER, BY_JOB = "history-owner", "history-job"
 
 # The most failed pods to remember of a job that ended, and whose run was not returned yet.
 _MOST_FAILED = 16
@@ -50,9 +52,9 @@ class Runs:
         self._clock = manager.clock
         self._changed = changed
         self._sets = manager.informer(JOB_SET, indexes={_BY_UID: _uid})
-        self._jobs = manager.informer(JOB, indexes={_BY_UID: _uid, _BY_OWNER: _owner_keys})
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_UID: _uid, _BY_OWNER: owner_uids})
-        self._pods = manager.informer(POD, indexes={_BY_UID: _uid, _BY_JOB: _job_key})
+        self._jobs = manager.informer(JOB, indexes={_BY_UID: _uid, BY_OWNER: owner_keys})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_UID: _uid, BY_OWNER: owner_uids})
+        self._pods = manager.informer(POD, indexes={_BY_UID: _uid, BY_JOB: job_key})
         self._due: set[str] = set()
         self._known: set[str] = set()  # recorded before this start
         self._returned: dict[str, Run] = {}  # the other runs that were returned, for as long as objects of them exist
@@ -113,7 +115,7 @@ class Runs:
         before, deleted = self._traces.get(uid, NO_TRACE), gone.at if gone is not None else None
         pods = [*self._find_pods(subject), *self._failed.get(uid, ()), *(gone.pods if gone is not None else ())]
         if isinstance(subject, JobRecord):
-            own = self._workloads.by(_BY_OWNER, uid)
+            own = self._workloads.by(BY_OWNER, uid)
             workload = next((one for one in own if not is_variant(one)), None)
             return run_of(subject, pods, before, deleted, workload)
         return run_of_workload(subject, pods, before, deleted)
@@ -150,7 +152,7 @@ class Runs:
             if new is None:
                 self._traces[uid] = self._traces.get(uid, NO_TRACE) + trace([pod])
                 self._keep_failed(uid, pod)
-                is_news = not self._pods.by(_BY_JOB, *_job_key(pod))  # the last one
+                is_news = not self._pods.by(BY_JOB, *job_key(pod))  # the last one
             else:
                 is_news = _reported_usage(new) != (_reported_usage(old) if old is not None else "")
             if is_news and (uid in self._returned or uid in self._gone):
@@ -180,7 +182,7 @@ class Runs:
         if jobs:  # anybody may name the UID of a job of another namespace
             uids = [uid] if any(job.metadata.namespace == namespace for job in jobs) else []
         else:
-            uids = [one.metadata.uid for one in self._workloads.by(_BY_OWNER, uid) if not self._is_part(one)]
+            uids = [one.metadata.uid for one in self._workloads.by(BY_OWNER, uid) if not self._is_part(one)]
         return [one for one in uids if one not in self._known]
 
     def _find_subject(self, uid: str) -> JobRecord | Workload | None:
@@ -191,13 +193,13 @@ class Runs:
     def _make_record(self, source: Source) -> JobRecord | Workload:
         if isinstance(source, Workload):
             return source
-        return record_of(source, self._jobs.by(_BY_OWNER, own_key(source.metadata)))
+        return record_of(source, self._jobs.by(BY_OWNER, own_key(source.metadata)))
 
     def _find_pods(self, subject: JobRecord | Workload) -> list[Pod]:
         if isinstance(subject, JobRecord):
-            return list(self._pods.by(_BY_JOB, own_key(subject.metadata)))
+            return list(self._pods.by(BY_JOB, own_key(subject.metadata)))
         keys = [owner_key(subject.metadata.namespace, uid) for uid in sorted(owner_uids(subject))]
-        return [pod for key in keys for pod in self._pods.by(_BY_JOB, key)]
+        return [pod for key in keys for pod in self._pods.by(BY_JOB, key)]
 
     def _is_part(self, source: Source) -> bool:
         """Return whether a source is the Job of a JobSet, the Workload of either, or a variant of a Workload."""
@@ -229,7 +231,8 @@ def _is_pod_of(subject: JobRecord | Workload, pod: Pod) -> bool:
     return pod.metadata.namespace == subject.metadata.namespace and job_of(pod)[0] in uids
 
 
-def _job_key(pod: Pod) -> tuple[str]:
+def job_key(pod: Pod) -> tuple[str]:
+    """Return the key for the index BY_JOB."""
     return (owner_key(pod.metadata.namespace, job_of(pod)[0]),)
 
 
@@ -237,5 +240,6 @@ def _uid(obj: Source | Pod) -> tuple[str]:
     return (obj.metadata.uid,)
 
 
-def _owner_keys(job: Job) -> tuple[str, ...]:
+def owner_keys(job: Job) -> tuple[str, ...]:
+    """Return the keys for the index BY_OWNER."""
     return tuple(owner_key(job.metadata.namespace, owner.uid) for owner in job.metadata.owner_references)

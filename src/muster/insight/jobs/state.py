@@ -221,7 +221,7 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
     goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
     if unplaced and not goes_on:  # a gated pod does not have its turn yet, as when a job grows in its queue
         why, progress = why_unplaced(unplaced), _describe_progress(job, live)
-        wait_reason = why or "waiting for all its pods, to be placed together"
+        wait_reason = why or explain_no_verdict(job)
         reason = f"{wait_reason.rstrip('.')}; {progress}" if progress else wait_reason
         return JobState("Pending", done, wanted, reason, bool(why), progress=progress)
     if (held_back := _state_of_stuck_pods(job, live, done, wanted)) is not None:
@@ -231,6 +231,13 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
     if any(pod.status.phase == "Running" for pod in live):
         return JobState("Running", done, wanted, _describe_trouble(job, pods, quota_state))
     return JobState("Starting", done, wanted, describe_failures_so_far(job, pods) or _describe_gathering(job, live))
+
+
+def explain_no_verdict(job: JobRecord | None) -> str:
+    """Return what pods without a node wait for, as long as the scheduler has said nothing about them."""
+    if job is not None and job.array is not None:
+        return "waiting for the scheduler, which places each trial by itself"
+    return "waiting for all its pods, to be placed together"
 
 
 def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], done: int) -> JobState | None:

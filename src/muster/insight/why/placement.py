@@ -8,6 +8,7 @@ from muster.api.jobset.names import REPLICATED_JOB_NAME
 from muster.api.pods import why_unplaced
 from muster.insight.jobs.failures import NAMED, count_of
 from muster.insight.jobs.replacements import needs_replacements
+from muster.insight.jobs.state import explain_no_verdict
 from muster.insight.record import JobRecord, is_indexed
 from muster.insight.text import format_age, format_ranges
 from muster.insight.why.gates import find_gates
@@ -30,7 +31,7 @@ def describe_placement(readings: JobReadings) -> Level:
         return _describe_elsewhere(readings) or _describe_missing_pods(readings)
     unplaced = [pod for pod in readings.live if not pod.spec.node_name]
     if unplaced:
-        why = why_unplaced(unplaced) or "waiting for all its pods, to be placed together"
+        why = why_unplaced(unplaced) or explain_no_verdict(readings.job)
         text = f"{len(unplaced)} of {len(readings.live)} pods have no node{_name_roles(readings, unplaced)}"
         gates = map(str, find_gates(unplaced))
         return Level(

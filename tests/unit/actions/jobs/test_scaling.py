@@ -76,6 +76,12 @@ def test_sizes_that_no_job_has(workers):
     assert "Invalid value for 'WORKERS'" in result.output
 
 
+def test_a_negative_size_is_no_option() -> None:
+    result = CliRunner().invoke(command, ["j", "-1"])
+    assert result.exit_code == 2
+    assert "Error: -1 workers: a job has 0 workers or more" in result.output
+
+
 def test_no_workers_are_the_end_of_an_indexed_job() -> None:
     assert "stays so; `muster hold` would have paused it" in afterwards(job(), 0)
 
@@ -88,7 +94,12 @@ def test_no_workers_are_the_end_of_an_indexed_job() -> None:
         (job(mode="NonIndexed"), 0, ""),
         (job(elastic="2:8"), 1, "j is elastic (2:8), and 1 is less than its MIN"),
         (job(elastic="2:8"), 2, ""),
-        (job(elastic="2:8"), 9, ""),
+        (
+            job(elastic="2:8"),
+            9,
+            "j is elastic (2:8), and 9 is more than its MAX: Muster ends what is above 8 where the cluster is short",
+        ),
+        (job(elastic="2:2"), 9, ""),
         (job(elastic="nonsense"), 1, ""),
         (job(env=[READ]), 3, ""),
         (job(env=[FIXED], elastic="2:8"), 3, ""),

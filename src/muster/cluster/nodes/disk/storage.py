@@ -34,6 +34,7 @@ from pathlib import Path
 import msgspec
 
 from muster.cluster.nodes.disk import plainfiles, removal
+from muster.cluster.nodes.disk.complaints import naming_path
 from muster.cluster.nodes.disk.plainfiles import OddFileError
 from muster.runtime.process.accounts import FIRST_PRIVATE_GROUP, Account
 
@@ -187,7 +188,8 @@ class PodStorage:
         for path in (new, file):
             if path.is_dir() or path.is_symlink():
                 self._move_away(path)
-        new.write_bytes(msgspec.json.encode(record))
+        with naming_path(new):
+            new.write_bytes(msgspec.json.encode(record))
         new.rename(file)
 
     def mark_ended(self) -> None:

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from muster.api.core import POD, SERVICE, Pod, Service
 from muster.api.pods import is_finished
 from muster.cluster.indexes import BY_NODE, by_node
+from muster.cluster.nodes.disk.complaints import naming_path
 from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.hosts import Circle, Peer, render, shared_part
 from muster.runtime.control.manager import Manager
@@ -177,7 +178,8 @@ def _overwrite(path: Path, text: str) -> None:
     try:
         if os.fstat(descriptor).st_size == len(data) and os.pread(descriptor, len(data), 0) == data:
             return
-        os.pwrite(descriptor, data, 0)
+        with naming_path(path):
+            os.pwrite(descriptor, data, 0)
         os.ftruncate(descriptor, len(data))
         os.fchmod(descriptor, 0o644)
     finally:

@@ -25,6 +25,7 @@ from muster.cluster.nodes.container.checks import OUTPUT_BYTES, CheckFailedError
 from muster.cluster.nodes.container.environment import Names, TooLongError, references
 from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.container.life import look_after
+from muster.cluster.nodes.disk.complaints import describe_os_error
 from muster.cluster.nodes.disk.storage import PodRecord
 from muster.cluster.nodes.machine.consumption import Metered
 from muster.cluster.nodes.machine.cpus import Reserved, list_demands
@@ -48,7 +49,7 @@ from muster.cluster.nodes.pod.facts import (
 )
 from muster.cluster.nodes.pod.machine import PodPlan, decide
 from muster.cluster.nodes.pod.rules import grace_seconds
-from muster.cluster.nodes.pod.starts import HeldUpError, Starts, words
+from muster.cluster.nodes.pod.starts import HeldUpError, Starts
 from muster.cluster.nodes.pod.status import INTERRUPTED_MESSAGE, SHUTDOWN_REASON
 from muster.cluster.nodes.pod.volumerefresh import RETRY_SECONDS, RefreshedVolumes
 from muster.cluster.nodes.shim.spec import Command
@@ -171,7 +172,7 @@ class PodRunner:
         try:
             shim.note_excess(used)
         except OSError as error:  # a full disk loses the reason, but does not prevent the end
-            message = f"The node cannot record that the container used {used} bytes of memory: {words(error)}"
+            message = f"The node cannot record that the container used {used} bytes: {describe_os_error(error)}"
             self._record_event("Warning", "OOMKilling", message, name)
         self._start_action(Kill(name))
 
@@ -205,7 +206,7 @@ class PodRunner:
         try:
             self._write_record()
         except OSError as error:
-            self._set_trouble("FailedCreatePodSandBox", f"Failed to create pod sandbox: {words(error)}")
+            self._set_trouble("FailedCreatePodSandBox", f"Failed to create pod sandbox: {describe_os_error(error)}")
 
     def _write_record(self) -> None:
         """Write the pod's record before anything else of it, so that a restarted node finds it. Raises OSError."""
@@ -251,7 +252,7 @@ class PodRunner:
                 self._kit.network.enter(self.pod, self.storage.hosts)
             except OSError as error:  # the containers continue with their old file
                 self._record_event(
-                    "Warning", "FailedCreatePodSandBox", f"The hosts file cannot be updated: {words(error)}"
+                    "Warning", "FailedCreatePodSandBox", f"The hosts file cannot be updated: {describe_os_error(error)}"
                 )
         if restoring.was_interrupted(self.pod, self._containers, record):
             grace, deleting = grace_seconds(self.pod), self._deleting_since is not None
@@ -374,9 +375,8 @@ class PodRunner:
         try:
             self.storage.mark_ended()
         except OSError as error:  # a full disk must not prevent the pod's end
-            self._record_event(
-                "Warning", "FailedKillPod", f"The node cannot record that the pod is asked to end: {words(error)}"
-            )
+            message = f"The node cannot record that the pod is asked to end: {describe_os_error(error)}"
+            self._record_event("Warning", "FailedKillPod", message)
 
     def _start_action(self, action: Action) -> None:
         match action:
@@ -413,7 +413,7 @@ class PodRunner:
         except (ApiError, TransportError) as error:
             self._set_trouble("FailedMount", f"cannot read the objects that the volumes show: {error}")
         except OSError as error:
-            self._set_trouble("FailedCreatePodSandBox", f"Failed to create pod sandbox: {words(error)}")
+            self._set_trouble("FailedCreatePodSandBox", f"Failed to create pod sandbox: {describe_os_error(error)}")
         except Exception as error:  # a bug here must not cause retries without a pause
             log.exception("pod %s could not be prepared", self.pod.metadata.name)
             self._set_trouble(

@@ -18,6 +18,7 @@ from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching
 from muster.cluster.nodes.container.environment import ConfigError, Environment, TooLongError, references
 from muster.cluster.nodes.container.launching import Kit
+from muster.cluster.nodes.disk.complaints import describe_os_error
 from muster.cluster.nodes.pod.reserves import Reserves
 from muster.cluster.nodes.pod.volumerefresh import RefreshedVolumes, Tell
 from muster.cluster.nodes.shim.spec import Command
@@ -70,7 +71,7 @@ class Starts:
         except ShimError as error:
             raise HeldUpError("RunContainerError", str(error)) from error
         except OSError as error:
-            raise HeldUpError("CreateContainerError", words(error)) from error
+            raise HeldUpError("CreateContainerError", describe_os_error(error)) from error
         except Exception as error:  # a bug here must not leave a start unfinished for ever
             log.exception("container %s of pod %s could not be started", container.name, self._pod().metadata.name)
             raise HeldUpError("CreateContainerError", f"{type(error).__name__}: {error}") from error
@@ -129,14 +130,6 @@ class Starts:
             )
         self._environments[container.name] = environment
         return environment
-
-
-def words(error: OSError) -> str:
-    """Return the message of a system error for users.
-
-    Muster's own errors have no file name and are complete sentences already.
-    """
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
 
 
 async def _compute(container: Container, work: Callable[[], T]) -> T:

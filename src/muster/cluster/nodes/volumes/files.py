@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from muster.cluster.nodes.disk import removal
+from muster.cluster.nodes.disk.complaints import naming_path
 from muster.cluster.nodes.disk.removal import RemovalError
 from muster.cluster.nodes.volumes.contents import File, HostPath, VolumeError
 
@@ -139,7 +140,8 @@ def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
 def _write_file(path: Path, file: File, group: int | None) -> None:
     _make_directories(path.parent)
     path.touch(0o600)  # others may read the file once it is complete
-    path.write_bytes(file.data)
+    with naming_path(path):
+        path.write_bytes(file.data)
     if group is not None:
         os.chown(path, -1, group)
     path.chmod(_mode_of(file, group))

@@ -8,6 +8,7 @@ from pathlib import Path
 from muster.api.core import Container, Pod, Volume, VolumeMount
 from muster.cluster.nodes.container.downward import NodeFacts
 from muster.cluster.nodes.container.environment import ConfigError, Names, Objects, TooLongError, expand
+from muster.cluster.nodes.disk.complaints import describe_os_error
 from muster.cluster.nodes.disk.storage import PodStorage
 from muster.cluster.nodes.volumes import files
 from muster.cluster.nodes.volumes.contents import (
@@ -133,7 +134,7 @@ def _naming_volume(volume: Volume) -> Iterator[None]:
     except VolumeError as error:
         raise VolumeError(_setup_message(volume.name, str(error)), waits=error.waits) from None
     except OSError as error:
-        raise VolumeError(_setup_message(volume.name, f"{error.filename}: {error.strerror}")) from error
+        raise VolumeError(_setup_message(volume.name, describe_os_error(error))) from error
 
 
 def _setup_message(volume: str, why: str) -> str:

@@ -1,4 +1,5 @@
 import asyncio
+import resource
 
 import msgspec
 import pytest
@@ -47,3 +48,17 @@ def test_a_pod_waits_for_its_claim_to_be_bound(make_pod, around, tmp_path):
     volumes = PodVolumes(PodStorage(tmp_path / "pod", None, tmp_path / "removed"), None)
     with pytest.raises(VolumeError, match='"claim" is not bound'):
         asyncio.run(volumes.put(make_pod({"volumes": VOLUMES[:1]}), NOTHING, around))
+
+
+def test_a_refused_write_names_the_file(make_pod, around, tmp_path):
+    storage = PodStorage(tmp_path / "pod", None, tmp_path / "removed")
+    storage.root.mkdir()
+    pod = make_pod({"volumes": VOLUMES[1:]})
+    put = PodVolumes(storage, None).put(pod, Objects({"c": settings("a")}, {}), around)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(VolumeError, match=r'volume "settings" : /.*/volumes/settings/\.\.1/key: File too large'):
+            asyncio.run(put)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,0 +1,40 @@
+"""Turns an error of the system into a message for the pod's user: which path, what happened, and what to do."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+@contextmanager
+def naming_path(path: Path) -> Iterator[None]:
+    """Add a path to errors of the context that have none: the kernel refuses writes to a descriptor, not to a name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return the message of a system error for users.
+
+    Muster's own errors have no file name and are complete sentences already.
+    """
+    if not error.filename:
+        return error.strerror or str(error)
+    if error.errno in _NO_ROOM:  # what to do stands first: lists cut long messages
+        disk = _find_mount_point(Path(error.filename))
+        return (
+            f"{error.strerror} on {disk}: free some there (see df -h and df -i of {disk}), and the pod goes on by "
+            f"itself; the node could not write {error.filename}"
+        )
+    return f"{error.filename}: {error.strerror}"
+
+
+def _find_mount_point(path: Path) -> Path:
+    """Return the directory at which the file system of a path is mounted."""
+    return next(directory for directory in (path.absolute(), *path.absolute().parents) if directory.is_mount())

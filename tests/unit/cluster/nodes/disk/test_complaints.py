@@ -1,0 +1,43 @@
+"""What a pod's user reads about an error of the system."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from muster.cluster.nodes.disk.complaints import describe_os_error, naming_path
+
+NO_ROOM = (
+    "No space left on device on /proc: free some there (see df -h and df -i of /proc), and the pod goes on by itself; "
+    "the node could not write /proc/pods/token"
+)
+
+
+def refusal(number: int, *path: str) -> OSError:
+    return OSError(number, os.strerror(number), *path)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (refusal(errno.ENOSPC, "/proc/pods/token"), NO_ROOM),
+        (refusal(errno.EACCES, "/proc/pods/token"), "/proc/pods/token: Permission denied"),
+        (refusal(errno.ENOSPC), "No space left on device"),
+        (OSError("the fence of node-0 is gone."), "the fence of node-0 is gone."),
+    ],
+)
+def test_an_error_names_the_path_and_what_to_do(error: OSError, message: str) -> None:
+    assert describe_os_error(error) == message
+
+
+def test_a_refused_write_gets_the_path_that_the_kernel_does_not_say() -> None:
+    with pytest.raises(OSError, match="No space left on device") as refused, naming_path(Path("/dev/full")):
+        Path("/dev/full").write_text("more than nothing")
+    assert refused.value.filename == "/dev/full"
+
+
+def test_an_error_with_a_path_keeps_it() -> None:
+    with pytest.raises(FileNotFoundError) as refused, naming_path(Path("/other")):
+        raise refusal(errno.ENOENT, "/first")
+    assert refused.value.filename == "/first"
