@@ -54,6 +54,7 @@ from muster.cluster.apiserver.identity.users import ADMIN, AUTHENTICATED, MASTER
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.objects.bootstrap import create_first_objects, put_definitions
 from muster.cluster.apiserver.objects.headers import header_of
+from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.registry.apiextensions import NameSettlement
 from muster.cluster.apiserver.registry.builtin import builtin
@@ -207,7 +208,7 @@ async def control_plane(
         registry = Registry(with_own_definitions(builtin(configuration.muster.elastic, configuration.muster.apis), own))
         groups = pod_groups(configuration)
         queued = [one.kind.resource for one in chosen(integrations, configuration)]
-        ledger, calls = QuotaLedger(store), HttpCalls(partial(address_of, store))
+        ledger, calls, shared = QuotaLedger(store), HttpCalls(partial(address_of, store)), SharedObjects()
         admission = Admission(
             changing=(
                 priority_of_group(groups),
@@ -221,7 +222,7 @@ async def control_plane(
                 note_submitters(queued),
                 give_queues(queued),
                 *access.changing,
-                *managed_plugins(configuration, integrations),
+                *managed_plugins(configuration, integrations, shared),
             ),
             judging=(
                 require_readable(configuration, integrations),
@@ -261,6 +262,7 @@ async def control_plane(
             admission=admission,
             authorizer=access.rbac.require,
             nodes=nodes,
+            shared=shared,
         )
         server.actions |= access.actions
         server.endpoints.documents |= access.documents

@@ -5,8 +5,6 @@ The names are Kueue's metric names. The writers report each wait, because no Wor
 
 from datetime import datetime
 
-from prometheus_client import Histogram
-
 from muster.api.conditions import find_true
 from muster.api.config.features import FeatureGates
 from muster.api.core import Pod
@@ -19,6 +17,7 @@ from muster.controllers.series import QUEUE_LABELS, ROLE, ROLE_LABEL, named
 from muster.queueing.elastic.growth import grew
 from muster.runtime.control.manager import Manager
 from muster.runtime.metrics import Registry
+from muster.runtime.tallies import Series, Spread
 
 # Upstream's buckets: those of its library, and 10 ms doubled up to some ten seconds.
 _GATE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -87,7 +86,7 @@ class CreationWaits:
             )
 
 
-def gate_seconds(registry: Registry, custom: CustomLabels) -> Histogram:
+def gate_seconds(registry: Registry, custom: CustomLabels) -> Series[Spread]:
     """Return the histogram into which `GateWaits` counts."""
     return registry.histogram(
         named("pod_scheduling_gate_removal_seconds"),

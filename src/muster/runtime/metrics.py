@@ -6,29 +6,25 @@ that can be read at any time (depth, age of running work) are read at a scrape a
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
-    Counter,
     Gauge,
     GCCollector,
-    Histogram,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from muster.runtime.control.controller import Outcome
 from muster.runtime.control.queue import WorkQueue
-from muster.runtime.tallies import S, Series, Spread, Tally, spreads, tallies
+from muster.runtime.tallies import Series, Spread, Tally, spreads, tallies
 
-M = TypeVar("M", bound=MetricWrapperBase)
+M = TypeVar("M")
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -50,39 +46,34 @@ class Gauges(NamedTuple):
 
 
 class Registry:
-    """The metrics of one part of the process, by name. The same name always gives the same metric."""
+    """The metrics of one part of the process. The same name always gives the same metric.
+
+    A method raises ValueError for the name of a metric of another type.
+    """
 
     def __init__(self, *, process: bool = False) -> None:
         """Make an empty registry. process: include the metrics of the operating system and the interpreter."""
         self._registry = CollectorRegistry(auto_describe=True)
-        self._metrics: dict[str, MetricWrapperBase] = {}
-        self._series: dict[str, Series[Any]] = {}
+        self._types: dict[str, str] = {}  # of all metrics, by name
+        self._gauges: dict[str, Gauge] = {}
+        self._counters: dict[str, Series[Tally]] = {}
+        self._histograms: dict[str, Series[Spread]] = {}
         if process:
             ProcessCollector(registry=self._registry)
             PlatformCollector(registry=self._registry)
             GCCollector(registry=self._registry)
 
-    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        """Return the counter with this name: a number that only grows."""
-        return self._metric(Counter, name, text, labels)
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Series[Tally]:
+        """Return the counter with this name: a number that only grows, for each combination of label values."""
+        return self._register(self._counters, "counter", name, lambda: tallies(name, text, labels))
+
+    def histogram(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Series[Spread]:
+        """Return the histogram with this name: a distribution over buckets, for each combination of label values."""
+        return self._register(self._histograms, "histogram", name, lambda: spreads(name, text, labels, bounds))
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
         """Return the gauge with this name: a number that goes up and down."""
-        return self._metric(Gauge, name, text, labels)
-
-    def histogram(
-        self, name: str, text: str, labels: Sequence[str] = (), buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS
-    ) -> Histogram:
-        """Return the histogram with this name: a distribution of observed numbers over buckets."""
-        return self._metric(partial(Histogram, buckets=buckets), name, text, labels)
-
-    def tallies(self, name: str, text: str, labels: Sequence[str]) -> Series[Tally]:
-        """Return a number that only grows, for what happens thousands of times a second."""
-        return self._frequent(name, lambda: tallies(name, text, labels))
-
-    def spreads(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Series[Spread]:
-        """Return a distribution over buckets, for what happens thousands of times a second."""
-        return self._frequent(name, lambda: spreads(name, text, labels, bounds))
+        return self._register(self._gauges, "gauge", name, lambda: Gauge(name, text, labels, registry=self._registry))
 
     def scraped(self, ask: Callable[[], Iterable[Gauges]]) -> None:
         """Add gauges that `ask` computes at every scrape."""
@@ -108,20 +99,15 @@ class Registry:
         """Yield all metrics as text, some milliseconds of work at a time."""
         for metric in self._registry.collect():
             yield generate_latest(_Collected(metric))
-        for series in [*self._series.values()]:
+        for series in (*self._counters.values(), *self._histograms.values()):
             yield from map(str.encode, series.pieces())
 
-    def _metric(self, make: Callable[..., M], name: str, text: str, labels: Sequence[str]) -> M:
-        metric: Any = self._metrics.get(name)
-        if metric is None:
-            metric = self._metrics[name] = make(name, text, labels, registry=self._registry)
-        return metric  # type: ignore[no-any-return]
-
-    def _frequent(self, name: str, make: Callable[[], Series[S]]) -> Series[S]:
-        series = self._series.get(name)
-        if series is None:
-            series = self._series[name] = make()
-        return series
+    def _register(self, metrics: dict[str, M], type_: str, name: str, make: Callable[[], M]) -> M:
+        if (known := self._types.setdefault(name, type_)) != type_:
+            raise ValueError(f"{name} is a {known} already, and cannot be a {type_}")
+        if name not in metrics:
+            metrics[name] = make()
+        return metrics[name]
 
 
 class _Collected(Collector):
@@ -166,12 +152,12 @@ class ControllerMetrics:
         both = tuple(queue)
         mine = ("controller",)
         self._depth = registry.gauge("workqueue_depth", "Current depth of the queue", both).labels(**queue)
-        self._adds = registry.tallies("workqueue_adds_total", "Number of adds to the queue", both).labels(name, name)
-        self._retries = registry.tallies("workqueue_retries_total", "Number of retries", both).labels(name, name)
-        self._waits = registry.spreads(
+        self._adds = registry.counter("workqueue_adds_total", "Number of adds to the queue", both).labels(name, name)
+        self._retries = registry.counter("workqueue_retries_total", "Number of retries", both).labels(name, name)
+        self._waits = registry.histogram(
             "workqueue_queue_duration_seconds", "How long keys wait before a worker has them", both, _QUEUE_BUCKETS
         ).labels(name, name)
-        self._works = registry.spreads(
+        self._works = registry.histogram(
             "workqueue_work_duration_seconds", "How long a worker has a key", both, _QUEUE_BUCKETS
         ).labels(name, name)
         self._unfinished = registry.gauge(
@@ -180,14 +166,14 @@ class ControllerMetrics:
         self._longest = registry.gauge(
             "workqueue_longest_running_processor_seconds", "How long the longest running worker has its key", both
         ).labels(**queue)
-        self._results = registry.tallies(
+        self._results = registry.counter(
             "controller_runtime_reconcile_total", "Reconciles by result", (*mine, "result")
         )
         self._outcomes = {word: self._results.labels(name, word) for word in ("success", "requeue_after", "error")}
-        self._errors = registry.tallies(
+        self._errors = registry.counter(
             "controller_runtime_reconcile_errors_total", "Reconciles that failed", mine
         ).labels(name)
-        self._seconds = registry.spreads(
+        self._seconds = registry.histogram(
             "controller_runtime_reconcile_time_seconds", "How long a reconcile takes", mine, _RECONCILE_BUCKETS
         ).labels(name)
         self._limit = registry.gauge(

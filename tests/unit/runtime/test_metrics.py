@@ -28,7 +28,7 @@ def test_registries_are_apart() -> None:
     one, other = Registry(), Registry()
     one.counter("muster_things_total", "Things", ("color",)).labels("red").inc(3)
     one.gauge("muster_level", "Level").set(7)
-    one.histogram("muster_seconds", "Seconds", buckets=(1, 10)).observe(5)
+    one.histogram("muster_seconds", "Seconds", (), (1, 10)).labels().observe(5)
     assert samples(one)["muster_things_total", "color=red"] == 3
     assert samples(one)["muster_level", ""] == 7
     assert samples(one)["muster_seconds_sum", ""] == 5
@@ -41,6 +41,17 @@ def test_same_name_is_the_same_metric() -> None:
     registry = Registry()
     first = registry.counter("muster_things_total", "Things")
     assert registry.counter("muster_things_total", "Things") is first
+
+
+def test_metrics_of_two_types_have_two_names() -> None:
+    registry = Registry()
+    registry.counter("muster_things_total", "Things")
+    for make in (
+        lambda: registry.gauge("muster_things_total", "Things"),
+        lambda: registry.histogram("muster_things_total", "Things", (), (1,)),
+    ):
+        with pytest.raises(ValueError, match="muster_things_total is a counter already"):
+            make()
 
 
 def test_process_numbers_are_there_if_asked_for() -> None:

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from muster.api.kinds import Kind
 from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Stream, Tunnel, refusal
-from muster.cluster.apiserver.deadlines import Deadlines
 from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
@@ -34,7 +33,6 @@ class InProcessTransport:
     def __init__(self, server: ApiServer, user: User = ADMIN) -> None:
         self._server = server
         self._user = user
-        self._deadlines = Deadlines()
 
     async def request(self, request: Request) -> Response:
         """Return the answer, whatever its status. Raises `TransportError` if it takes too long."""
@@ -94,7 +92,7 @@ class InProcessTransport:
     async def _handle(self, request: Request) -> Response | Stream:
         seconds = request.timeout_seconds
         try:
-            with nullcontext() if seconds is None else self._deadlines.within(seconds):
+            with nullcontext() if seconds is None else self._server.deadlines.within(seconds):
                 answer = await self._server.handle(request, self._user)
         except TimeoutError:
             message = f"{request.method} {request.path}: no answer within {seconds:g} s"

@@ -26,6 +26,7 @@ from muster.cluster.apiserver.access.impersonation import impersonated
 from muster.cluster.apiserver.admission.chain import Admission
 from muster.cluster.apiserver.answers import Answer, Stream, success, warning_headers
 from muster.cluster.apiserver.consumption import metrics_actions
+from muster.cluster.apiserver.deadlines import Deadlines
 from muster.cluster.apiserver.decode import Document, decode, media_type
 from muster.cluster.apiserver.endpoints import Endpoints
 from muster.cluster.apiserver.exchange import Exchange
@@ -82,10 +83,12 @@ class ApiServer:
         authorizer: Authorizer = authorize,
         metrics_registry: metrics.Registry | None = None,
         nodes: Mapping[str, NodeConnection] = _NO_NODES,
+        shared: SharedObjects | None = None,
     ) -> None:
         """Make the server.
 
         nodes: the connections to the nodes, by name; the mapping may change.
+        shared: the decoded objects, if others read them, too.
         """
         self.registry = registry
         self.audit: Audit | None = None  # set by a host that keeps an audit log
@@ -97,7 +100,8 @@ class ApiServer:
         self.ids = ids
         self.clock = clock
         self._nodes = nodes
-        self.shared = SharedObjects()
+        self.shared = shared or SharedObjects()
+        self.deadlines = Deadlines()
         documents = Documents(store, self.shared)
         self._reader = Reader(store, clock)
         self._fair_queue = FairQueue(clock.monotonic)

@@ -22,10 +22,10 @@ class Traffic:
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._clock = clock
-        self._requests = registry.tallies(
+        self._requests = registry.counter(
             "apiserver_request_total", "Requests by what they ask for and by HTTP code", (*_NAMES, "code")
         )
-        self._seconds = registry.spreads(
+        self._seconds = registry.histogram(
             "apiserver_request_duration_seconds", "How long answers took", _NAMES, _BUCKETS
         )
         # Finding a series by its labels costs more than counting.

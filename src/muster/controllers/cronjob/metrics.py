@@ -17,7 +17,7 @@ class CronJobMetrics:
             "Time from a start of a CronJob's schedule until the Job of that start was created",
             (),
             _BUCKETS,
-        )
+        ).labels()
 
     def job_created(self, job: Job, at: datetime) -> None:
         """Count a Job that was created for the start at this time."""

@@ -60,7 +60,7 @@ class JobMetrics:
         )
         self._stale = registry.counter(
             _PREFIX + "stale_sync_skips_total", "The number of syncs put off until own writes are seen"
-        )
+        ).labels()
 
     def synced(self, job: Job, plan: JobPlan | None, *, failed: bool, seconds: float) -> None:
         """Count one reconcile of a Job, with its plan."""

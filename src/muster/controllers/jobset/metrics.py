@@ -24,13 +24,13 @@ class JobSetMetrics:
             "Time from the first pod of a group that has started until all have, and the group may begin",
             (),
             _BUCKETS,
-        )
+        ).labels()
         self._began = registry.histogram(
             "muster_jobset_group_wait_seconds",
             "Time from when a JobSet was made, resumed or restarted until its group may begin",
             (),
             _BUCKETS,
-        )
+        ).labels()
 
     def count_stored_status(self, jobset: JobSet, status: JobSetStatus, now: datetime) -> None:
         """Count the end of a JobSet, or the start of its group, that a new status records.

@@ -148,12 +148,12 @@ class QueueingMetrics:
         self._skips: dict[str, int] = {}
         self._finished: Counter[str] = Counter()  # by LocalQueue
         self._unadmitted: Counter[tuple[str, str, str]] = Counter()  # by LocalQueue, reason and cause
-        self._attempts = registry.tallies(
+        self._attempts = registry.counter(
             named("admission_attempts_total"),
             "Admission cycles, by result: success if a workload was admitted, else inadmissible",
             ("result", *ROLE_LABEL),
         )
-        self._attempt_seconds = registry.spreads(
+        self._attempt_seconds = registry.histogram(
             named("admission_attempt_duration_seconds"),
             "The duration of an admission cycle",
             ("result", *ROLE_LABEL),
@@ -175,7 +175,7 @@ class QueueingMetrics:
             (*QUEUE_LABELS, *ROLE_LABEL, *custom.names("ClusterQueue")),
         )
         self._gates = gate_seconds(registry, custom)
-        self._below = registry.tallies(
+        self._below = registry.counter(
             named("cohort_subtree_admitted_workloads_total"),
             "Workloads admitted below the Cohort",
             ("cohort", _PRIORITY, *ROLE_LABEL, *custom.names("Cohort")),
@@ -184,12 +184,12 @@ class QueueingMetrics:
         self._mirrored: list[_Counts | _Times] = []
 
         def counts(name: str, text: str, *more: str) -> _Counts:
-            metric = _Counts(registry.tallies, custom, name, text, *more, by_workload=name in _BY_WORKLOAD)
+            metric = _Counts(registry.counter, custom, name, text, *more, by_workload=name in _BY_WORKLOAD)
             self._mirrored.append(metric)
             return metric
 
         def times(name: str, text: str, *more: str) -> _Times:
-            make = partial(registry.spreads, bounds=_BUCKETS)
+            make = partial(registry.histogram, bounds=_BUCKETS)
             metric = _Times(make, custom, name, text, *more, by_workload=name in _BY_WORKLOAD)
             self._mirrored.append(metric)
             return metric

@@ -25,13 +25,13 @@ class SchedulerMetrics:
         )
         self._seconds = registry.histogram(
             "scheduler_scheduling_algorithm_duration_seconds", "Time to decide where pods go", (), _SECONDS
-        )
+        ).labels()
         self._preemptions = registry.counter(
             "scheduler_preemption_attempts_total", "Number of times that pods were evicted for others"
-        )
+        ).labels()
         self._victims = registry.histogram(
             "scheduler_preemption_victims", "Number of pods that were evicted together", (), _VICTIMS
-        )
+        ).labels()
         self._waiting = waiting
         registry.scraped(self._list_gauges)
 

@@ -5,18 +5,18 @@ objects as of the newest write, committed or not. Expensive checks run only for 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from muster.api.batch import JOB, Job
+from muster.api.batch import JOB
 from muster.api.config import Configuration
 from muster.api.core import POD
-from muster.api.jobset import JOB_SET, JobSet
+from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME, JOBSET_UID
 from muster.api.kinds import Kind
-from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import (
     POD_SET_LABEL,
     PREBUILT_WORKLOAD_NAME_LABEL,
@@ -28,7 +28,8 @@ from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import OwnerReference, Struct
 from muster.api.status import bad_request, denied
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
-from muster.cluster.store import Entry, Key, Store
+from muster.cluster.apiserver.objects.shared import SharedObjects
+from muster.cluster.store import Key, Store
 from muster.controllers.integrations import admission
 from muster.controllers.integrations.admission import (
     name_of_workload,
@@ -46,22 +47,28 @@ from muster.jobs.job.quota import add_gate
 from muster.queueing.jobframework.names import workload_name
 
 
-def managed_plugins(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> tuple[Plugin, ...]:
-    """Return the plugins that the configuration asks for, to run after the server's own."""
+def managed_plugins(
+    configuration: Configuration, integrations: Sequence[Integration[Any]], shared: SharedObjects
+) -> tuple[Plugin, ...]:
+    """Return the plugins that the configuration asks for, to run after the server's own.
+
+    shared: the server's decoded objects. The pods of a job come in a row, and read their job from there.
+    """
     ours, settings = chosen(integrations, configuration), settings_of(configuration)
     serve = select_serving(configuration)
+    find_in = partial(_InStore, shared=shared)
     above = kinds_above([*(one.kind for one in ours), *kinds_of(serve)])
 
     def around(store: Store) -> Surroundings:
-        return FoundSurroundings(above, _InStore(store))
+        return FoundSurroundings(above, find_in(store))
 
-    plugins: list[Plugin] = [ManagedJobs(ours, around, settings)] if ours else []
+    plugins: list[Plugin] = [ManagedJobs(ours, around, find_in, settings)] if ours else []
     if JOB in [one.kind for one in ours]:
-        plugins.append(pods_of_queued_jobs)
+        plugins.append(partial(pods_of_queued_jobs, shared=shared))
     if JOB_SET in [one.kind for one in ours]:
-        plugins.append(pods_of_queued_jobsets)
+        plugins.append(partial(pods_of_queued_jobsets, shared=shared))
     if "pod" in configuration.integrations.frameworks:
-        plugins.append(ManagedPods(around, settings))
+        plugins.append(ManagedPods(around, find_in, settings))
     if serve:
         plugins.append(ManagedServing(serve, around, settings))
     return tuple(plugins)
@@ -133,25 +140,31 @@ T = TypeVar("T")
 class _InStore:
     """A `Find` that reads objects from a store, as of the newest write."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, shared: SharedObjects) -> None:
         self._store = store
+        self._shared = shared
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
         """Return the object, or None if it does not exist."""
         entry = self._store.latest(Key(kind.resource, namespace, name))
-        return kind.decode(entry.body) if entry is not None else None
+        return self._shared.decode(kind, entry.body) if entry is not None else None
 
 
 # Returns the surroundings of objects in a store, which the rules of admission read.
 Around = Callable[[Store], Surroundings]
 
+FindIn = Callable[[Store], _InStore]
+
 
 class ManagedJobs:
     """The plugin for jobs that name a queue, or are given one."""
 
-    def __init__(self, integrations: Iterable[Integration[Any]], around: Around, settings: Settings) -> None:
+    def __init__(
+        self, integrations: Iterable[Integration[Any]], around: Around, find_in: FindIn, settings: Settings
+    ) -> None:
         self._integrations = {one.kind.resource: one for one in integrations}
         self._around = around
+        self._find_in = find_in
         self._settings = settings
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
@@ -169,7 +182,7 @@ class ManagedJobs:
             except NestingTooDeepError as error:
                 raise attempt.refused(str(error)) from None
         else:
-            find = _InStore(store)
+            find = self._find_in(store)
             complete = admission.changed(
                 integration, document, new, old, lambda name: find(WORKLOAD, attempt.namespace, name)
             )
@@ -184,8 +197,9 @@ class ManagedJobs:
 class ManagedPods:
     """The plugin for plain pods that name a queue, and for groups of pods."""
 
-    def __init__(self, around: Around, settings: Settings) -> None:
+    def __init__(self, around: Around, find_in: FindIn, settings: Settings) -> None:
         self._around = around
+        self._find_in = find_in
         self._settings = settings
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
@@ -199,7 +213,7 @@ class ManagedPods:
         if new is None or old is None:
             return
         if attempt.operation == "CREATE":
-            new = join_and_read(attempt.document, new, attempt.namespace, _InStore(store), self._settings)
+            new = join_and_read(attempt.document, new, attempt.namespace, self._find_in(store), self._settings)
             try:
                 pods.complete(attempt.document, new, attempt.namespace, around, self._settings)
             except NestingTooDeepError as error:
@@ -257,7 +271,7 @@ class _Head(Struct):
 _POD_HEAD = POD.seen_as(_Head)
 
 
-def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
+def pods_of_queued_jobs(attempt: Attempt, store: Store, shared: SharedObjects) -> None:
     """Gate a new pod of a Job that has a Workload until quota is granted for the pod.
 
     Each pod of an elastic Job is gated so. Any other Job is suspended until it is admitted, so it has no pods before
@@ -277,34 +291,16 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
     workload_entry = store.latest(own)
     if workload_entry is None and _PREBUILT not in entry.body and POD_SET_LABEL not in head.metadata.labels:
         return  # the Job does not queue; this check spares decoding it
-    job, pod = _job_of(entry), readable(attempt.document, POD)
+    job, pod = shared.decode(JOB, entry.body), readable(attempt.document, POD)
     if pod is None:
         return
     if prebuilt := jobs.prebuilt_name(job.metadata):
         workload_entry = store.latest(own._replace(name=prebuilt))
-    if waits_for_quota(pod, job, _workload_of(workload_entry) if workload_entry is not None else None):
+    if waits_for_quota(pod, job, shared.decode(WORKLOAD, workload_entry.body) if workload_entry is not None else None):
         add_gate(attempt.document["spec"])
 
 
-# The pods of a job come in a row, and their job is decoded once.
-
-
-@lru_cache(maxsize=4)
-def _job_of(entry: Entry) -> Job:
-    return JOB.decode(entry.body)
-
-
-@lru_cache(maxsize=4)
-def _jobset_of(entry: Entry) -> JobSet:
-    return JOB_SET.decode(entry.body)
-
-
-@lru_cache(maxsize=4)
-def _workload_of(entry: Entry) -> Workload:
-    return WORKLOAD.decode(entry.body)
-
-
-def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
+def pods_of_queued_jobsets(attempt: Attempt, store: Store, shared: SharedObjects) -> None:
     """Gate a new pod of a JobSet that queues while its role is granted less quota than its pods need."""
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
@@ -313,7 +309,7 @@ def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
     entry = store.latest(Key(JOB_SET.resource, attempt.namespace, name)) if name else None
     if entry is None or entry.header.uid != labels.get(JOBSET_UID) or QUEUE_NAME_LABEL not in entry.header.labels:
         return
-    jobset = _jobset_of(entry)
-    workload = _InStore(store)(WORKLOAD, attempt.namespace, name_of_workload(JOB_SET, jobset.metadata))
+    jobset = shared.decode(JOB_SET, entry.body)
+    workload = _InStore(store, shared)(WORKLOAD, attempt.namespace, name_of_workload(JOB_SET, jobset.metadata))
     if role_waits_for_quota(labels, jobset, workload):
         add_gate(attempt.document["spec"])

@@ -5,19 +5,19 @@ It bounds the time and the seats of each request. The pipeline decides what is a
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
 from muster.api.status import ApiError, Status, unauthorized
 from muster.cluster.apiserver.answers import Answer, refusal
-from muster.cluster.apiserver.deadlines import Deadlines
 from muster.cluster.apiserver.decode import ReadAhead, takes_long
 from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
-from muster.cluster.apiserver.front.flow import Flow, Shares, room_for, seats_for
+from muster.cluster.apiserver.front.flow import Flow, room_for
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.loans import Loans
 from muster.cluster.apiserver.front.pages import Pages
@@ -44,7 +44,6 @@ class Application:
 
     def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow, pages: Pages | None = None) -> None:
         self.streams = RevocableStreams()
-        self._deadlines = Deadlines()
         self._server = server
         self._authenticator = authenticator
         self._flow = flow
@@ -114,7 +113,7 @@ class Application:
         if seconds is None:
             return await self._server.answer(exchange)
         try:
-            with self._deadlines.within(seconds):
+            with self._server.deadlines.within(seconds):
                 return await self._server.answer(exchange)
         except TimeoutError:
             return refusal(_timeout("request did not complete within the allotted timeout"))
@@ -135,15 +134,13 @@ class Application:
         else:  # a GET waits for its seat alone, and that wait has a bound of its own
             seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
         if size:
-            await _take(flow.room, user, room_for(size), caller, taken)
+            await _wait(flow.room.borrow(user, room_for(size), taken), caller)
             content = await (body.read_received() if caller.is_received else body.read())
             if takes_long(content, request.content_type):
                 content = await self._read_ahead(content, exchange, caller)
             exchange.body_came(content)
-        if not is_stream and (seats := seats_for(method, path, query.get("limit", ""), size)):
-            if method == "GET" and seats > 1:
-                await _take(flow.lists, user, seats, caller, opened)
-            await _take(flow.seats, user, seats, caller, taken)
+        if not is_stream:
+            await _wait(flow.take_seats(user, request, size, taken, opened), caller)
         return seconds
 
     async def _read_ahead(self, content: bytes, exchange: Exchange, caller: Caller) -> bytes:
@@ -152,20 +149,17 @@ class Application:
         The readers are lent to users in turn, one by default. Raises `ApiError` (429).
         """
         with Loans() as taken:
-            await _take(self._flow.readers, exchange.user, 1, caller, taken)
+            await _wait(self._flow.readers.borrow(exchange.user, 1, taken), caller)
             return await asyncio.to_thread(ReadAhead.of, content, exchange.request.content_type)
 
 
-async def _take(shares: Shares, user: str, count: int, caller: Caller, taken: Loans) -> None:
-    """Borrow `count` of the shares until `taken` is left. Raises `ApiError` (429)."""
-    lent = shares.take_at_once(user, count)
-    if not lent:
-        caller.streaming = asyncio.current_task()  # a client that hangs up cancels the wait
-        try:
-            lent = await shares.take(user, count)
-        finally:
-            caller.streaming = None
-    taken.callback(shares.give_back, user, lent)
+async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
+    """Wait until shares are lent. A client that hangs up cancels the wait. Raises `ApiError` (429)."""
+    caller.streaming = asyncio.current_task()
+    try:
+        await borrowing
+    finally:
+        caller.streaming = None
 
 
 def _request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Request:

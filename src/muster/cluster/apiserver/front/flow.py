@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from muster.api.status import ApiError, too_many_requests
+from muster.cluster.apiserver.front.loans import Loans
 from muster.runtime.metrics import Gauges, Registry
+from muster.runtime.transport import Request
 
 BYTES_PER_SEAT = 64 * 1024  # of a request's body: the size of one seat, and of one block of room
 OBJECTS_PER_SEAT = 100  # of a list, as upstream
@@ -133,6 +135,10 @@ class Shares:
             raise self._refusal("queue-full")
         return await self._wait(name, user, count)
 
+    async def borrow(self, name: str, count: int, loans: Loans) -> None:
+        """Take shares as `take` does, until `loans` ends. Raises `ApiError` (429)."""
+        loans.callback(self.give_back, name, self.take_at_once(name, count) or await self.take(name, count))
+
     def give_back(self, name: str, count: int) -> None:
         """Give back shares, and serve waiting requests with them."""
         user = self._users[name]
@@ -231,6 +237,18 @@ class Flow:
         """Count one more stream of a user. Raises `ApiError` (429)."""
         if not self._streams.take_at_once(name, 1):
             raise self._refusal("concurrency-limit")
+
+    async def take_seats(self, user: str, request: Request, body_bytes: int, taken: Loans, opened: Loans) -> None:
+        """Borrow the seats of a request until `taken` ends, and a list's places until `opened` ends.
+
+        body_bytes: the size of the body, which may still be missing in the request. Raises `ApiError` (429).
+        """
+        method = request.method
+        if not (seats := seats_for(method, request.path, request.query.get("limit", ""), body_bytes)):
+            return
+        if method == "GET" and seats > 1:
+            await self.lists.borrow(user, seats, opened)
+        await self.seats.borrow(user, seats, taken)
 
     @property
     def rest_seconds(self) -> float:

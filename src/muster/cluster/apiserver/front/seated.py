@@ -1,10 +1,9 @@
 """Gives the requests that a page makes within this process the seats that they would take from outside."""
 
-from contextlib import ExitStack
-
 from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import refusal
-from muster.cluster.apiserver.front.flow import Flow, Shares, seats_for
+from muster.cluster.apiserver.front.flow import Flow
+from muster.cluster.apiserver.front.loans import Loans
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
@@ -24,17 +23,9 @@ class SeatedTransport(InProcessTransport):
 
     async def request(self, request: Request) -> Response:
         """Return the answer, whatever its status. Raises `TransportError` if it takes too long."""
-        seats = seats_for(request.method, request.path, request.query.get("limit", ""), len(request.body))
-        with ExitStack() as taken:
+        with Loans() as taken:
             try:
-                if request.method == "GET" and seats > 1:
-                    await self._take(self._flow.lists, seats, taken)
-                if seats:
-                    await self._take(self._flow.seats, seats, taken)
+                await self._flow.take_seats(self._name, request, len(request.body), taken, taken)
             except ApiError as error:
                 return refusal(error)
             return await super().request(request)
-
-    async def _take(self, shares: Shares, count: int, taken: ExitStack) -> None:
-        """Borrow shares until `taken` is left. Raises `ApiError` (429)."""
-        taken.callback(shares.give_back, self._name, await shares.take(self._name, count))
