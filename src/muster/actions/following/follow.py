@@ -106,7 +106,7 @@ class Follower:
             informer.on_change(lambda _old, _new: self._changed.set())
         try:
             async with asyncio.TaskGroup() as group:
-                works = [*(informer.run() for informer in informers), self._until_gone()]
+                works = [*(informer.run() for informer in informers), self._probe_server()]
                 helpers = [group.create_task(work) for work in works]
                 try:
                     for informer in informers:
@@ -178,8 +178,8 @@ class Follower:
             if not is_refusal(error, "NotFound"):  # the job was deleted with all its output
                 self.warn(f"the output of deleted workers of {self.name} is not shown: {error}")
 
-    async def _until_gone(self) -> None:
-        """Probe the server.
+    async def _probe_server(self) -> None:
+        """Probe the server every few seconds, and warn while it does not answer. The function never returns.
 
         Raises `TransportError` once the cluster was stopped, or after a long silence; `ApiError` once the credentials
         are invalid.
@@ -312,7 +312,7 @@ class Follower:
 
         try:
             return state.with_refusal((await uncomposed(self.client, self.namespace)).get(uid, ""))
-        except TransportError:  # `_until_gone` probes the server
+        except TransportError:  # `_probe_server` probes the server
             return state
 
     async def _wait_for_change(self, seconds: float | None) -> bool:

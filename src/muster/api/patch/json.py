@@ -26,7 +26,7 @@ _ABSENT = object()
 
 
 def apply(document: dict[str, Any], operations: Any) -> dict[str, Any]:
-    """Return the document after all operations.
+    """Return a copy of the document to which the operations were applied, in their order.
 
     Raises:
         ApiError: 400 if the patch is no list of operations, 413 if it has too many, 422 if one fails.

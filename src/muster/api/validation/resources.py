@@ -56,7 +56,7 @@ def container_resources(path: str, requirements: ResourceRequirements, claims: C
 
 def pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
     """Yield the errors in the requests and limits of a pod as a whole."""
-    yield from _requirements(path, requirements, _pod_resource_name, claims)
+    yield from _requirements(path, requirements, _pod_level_resource_name, claims)
 
 
 def is_extended(resource: str) -> bool:
@@ -146,7 +146,7 @@ def container_resource_name(path: str, resource: str) -> Errors:
         yield invalid(path, resource, "doesn't follow extended resource name standard")
 
 
-def _pod_resource_name(path: str, resource: str) -> Errors:
+def _pod_level_resource_name(path: str, resource: str) -> Errors:
     errors = list(resource_name(path, resource))
     yield from errors
     if not errors and resource not in ("cpu", "memory") and not resource.startswith(HUGE_PAGES):

@@ -95,7 +95,11 @@ def _format(value: float, figure: Figure) -> str:
 
 
 def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
-    """Yield remarks that the tables do not contain: an early stop, jobs that could never run, and the assertions."""
+    """Yield remarks that the tables do not contain.
+
+    They say whether the comparison stopped early, that one seed shows no noise, which jobs could never run, and which
+    assertions do not hold. total: how many simulations were asked for.
+    """
     if outcome.stopped:
         yield f"stopped: {len(outcome.runs)} of {total} simulations are done, and only these count"
     if len(outcome.comparison.variants) > 1 and len(outcome.comparison.seeds) < 2:

@@ -183,7 +183,7 @@ class PendingGangs:
         self._waiting[key] = waiter
 
     def forget(self, key: str) -> bool:
-        """Remove a gang that no longer waits; return whether that could help other gangs."""
+        """Remove a gang, with its nomination and reservation; return whether it waited, so that others may come next."""
         if self._head is not None and self._head.key == key:
             self._head = None
         self._heads.pop(key, None)
@@ -201,12 +201,15 @@ class PendingGangs:
             self._told[key] = sentence
 
     def tried(self, alike: Hashable, standing: Standing) -> str | None:
-        """Return the result of the last failed search for victims, by a gang of the class and of no lower priority."""
+        """Return why the last search for victims failed, if it was for a gang of the class and of no lower priority."""
         result = self._tried.get(alike)
         return result[1] if result is not None and result[0] >= standing.priority else None
 
     def try_no_more(self, alike: Hashable, standing: Standing, words: str) -> None:
-        """Record that a class finds no victims until room becomes free. words: the reason, for users."""
+        """Record that gangs of a class find no victims, up to the priority of this gang, until `try_again`.
+
+        words: the reason, for users.
+        """
         self._tried[alike] = standing.priority, words
 
     def try_again(self) -> None:

@@ -102,12 +102,12 @@ def _is_closed(queue: ClusterQueue) -> bool:
 def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> bool:
     """Return whether each resource group has a flavor with enough free quota of all its resources."""
 
-    def has(flavor: str, names: Iterable[str]) -> bool:
+    def has_free(flavor: str, names: Iterable[str]) -> bool:
         quota, taken = nominal[flavor], used.get(flavor, {})
         return all(quota.get(name, 0) - taken.get(name, 0) >= asked[name] for name in names)
 
     return all(
-        any(has(flavor.name, [name for name in group.covered_resources if name in asked]) for flavor in group.flavors)
+        any(has_free(flavor.name, [name for name in group.covered_resources if name in asked]) for flavor in group.flavors)
         for group in queue.spec.resource_groups
     )
 

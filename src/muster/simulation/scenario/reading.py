@@ -224,7 +224,10 @@ def _require_time(scenario: Scenario, source: Source) -> None:
 
 
 def _require_sources(scenario: Scenario, source: Source) -> None:
-    """Refuse work that does not say when it comes or how long it runs, and two sources of one name."""
+    """Raise an error for work with missing, useless or contradicting fields, and for two sources of one name.
+
+    Each source needs a name, one way to say when its jobs come, what they request, and how long they run.
+    """
     names: set[str] = set()
     for number, work in enumerate(scenario.spec.work):
         path = f"spec.work[{number}]"

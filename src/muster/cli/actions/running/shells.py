@@ -212,7 +212,7 @@ class _Shell:
     _pod: "asyncio.Future[Pod]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Handle a change of a pod of the job."""
+        """Note whether the program of rank 0 has ended, and that its pod runs, for which `run` waits."""
         if rank != "0":
             return
         self.ended = any(one.state.terminated is not None for one in pod.status.container_statuses)

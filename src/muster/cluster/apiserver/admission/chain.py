@@ -178,7 +178,8 @@ def keep(attempt: Attempt, *fields: str) -> None:
 def priority(attempt: Attempt, store: Store) -> None:
     """Set the priority of a new pod from its PriorityClass or the default one, and guard the classes themselves.
 
-    At most one class may be the default, and system classes may not be deleted.
+    At most one class may be the default, and system classes may not be deleted. An update keeps the priority of a pod
+    where its writer leaves it out.
     """
     if attempt.resource.key == PRIORITY_CLASS.resource:
         if attempt.operation != "DELETE":

@@ -51,7 +51,9 @@ def _last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) ->
 
 
 def sync(result: Document, config: Document, writer: Writer) -> None:
-    """Put the configuration into the annotation if the object has one, by replacing the `metadata` of the result.
+    """Put the configuration that kubectl applied into the annotation, if the object has one already.
+
+    The function replaces the `metadata` of the result, and does nothing for other managers.
 
     The annotation is removed if all annotations together would exceed `MAX_ANNOTATIONS_BYTES`.
     """

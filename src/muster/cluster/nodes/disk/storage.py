@@ -308,7 +308,8 @@ def set_aside(path: Path) -> Path:
 def _make_private(directory: Path, mode: int = 0o700) -> Path:
     """Make the directory if it is missing, give it the mode, and return it.
 
-    Raises PermissionError if it belongs to another user.
+    The mode of a directory that was handed over to the account of a pod stays. Raises PermissionError if the path is no
+    directory of this user.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = directory.lstat()

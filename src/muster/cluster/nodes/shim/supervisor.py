@@ -346,7 +346,10 @@ def report(spec: Spec, line: str) -> None:
 
 
 def _lifeline_holds(spec: Spec) -> bool:
-    """Return whether the server still lives, if it must. Nothing is ever written to the lifeline."""
+    """Return whether the server still lives; True for a container that may outlive it.
+
+    Nothing is ever written to the lifeline, a pipe from the server: it is readable once the server has ended.
+    """
     return spec["lifeline"] < 0 or not select.select([spec["lifeline"]], [], [], 0)[0]
 
 

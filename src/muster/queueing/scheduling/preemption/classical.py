@@ -210,7 +210,11 @@ class _Classical:
         return (True, False)
 
     def attempt(self, *, borrowing: bool) -> Search:
-        """Take candidates out until the workload fits."""
+        """Return the victims of one attempt: the candidates, in their order, without whom the workload fits.
+
+        Candidates that turn out to be needless are spared. If the usual order fails, other orders are tried. The tree
+        is unchanged in the end. borrowing: whether the workload may borrow.
+        """
         groups = [(self._nearer, inf), (self._equal, self._while_borrowing if borrowing else inf), ([self._own], inf)]
         with Trial(self._tree, self._request) as trial:
             if trial.hopeless(self._list_holdings(groups), borrowing=borrowing):
