@@ -183,7 +183,7 @@ class PendingGangs:
         self._waiting[key] = waiter
 
     def forget(self, key: str) -> bool:
-        """Remove a gang, with its nomination and reservation; return whether it waited, so that others may come next."""
+        """Remove a gang, with its nomination and reservation; return whether it waited, so that others may follow."""
         if self._head is not None and self._head.key == key:
             self._head = None
         self._heads.pop(key, None)

@@ -107,7 +107,10 @@ def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], u
         return all(quota.get(name, 0) - taken.get(name, 0) >= asked[name] for name in names)
 
     return all(
-        any(has_free(flavor.name, [name for name in group.covered_resources if name in asked]) for flavor in group.flavors)
+        any(
+            has_free(flavor.name, [name for name in group.covered_resources if name in asked])
+            for flavor in group.flavors
+        )
         for group in queue.spec.resource_groups
     )
 
