@@ -99,8 +99,10 @@ class Registry:
         """Yield all metrics as text, some milliseconds of work at a time."""
         for metric in self._registry.collect():
             yield generate_latest(_Collected(metric))
-        for series in (*self._counters.values(), *self._histograms.values()):
-            yield from map(str.encode, series.pieces())
+        for counter in [*self._counters.values()]:
+            yield from map(str.encode, counter.pieces())
+        for histogram in [*self._histograms.values()]:
+            yield from map(str.encode, histogram.pieces())
 
     def _register(self, metrics: dict[str, M], type_: str, name: str, make: Callable[[], M]) -> M:
         if (known := self._types.setdefault(name, type_)) != type_:

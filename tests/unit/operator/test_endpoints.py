@@ -155,7 +155,7 @@ async def judge(token: str, path: str) -> int:
 )
 def test_metrics_are_for_those_who_may_read_them(header: str, status: int) -> None:
     authority, registry = trustme.CA(), Registry()
-    registry.counter("things", "Things.").labels().inc()
+    registry.counter("things_total", "Things.").labels().inc()
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("localhost").configure_cert(server)
     authority.configure_trust(client)

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from muster.cluster.apiserver.deadlines import Deadlines
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response, TransportError
@@ -12,6 +13,9 @@ from muster.runtime.transport import Request, Response, TransportError
 
 class Server:
     """A server that takes its time: the path says how many seconds."""
+
+    def __init__(self) -> None:
+        self.deadlines = Deadlines()
 
     async def handle(self, request: Request, _user: object) -> Response:
         await asyncio.sleep(float(request.path.removeprefix("/")))
