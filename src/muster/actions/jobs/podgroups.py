@@ -39,7 +39,7 @@ async def cancel_pods(client: Client, workload: Workload, *, delete: bool) -> st
     """Delete the Workload of pods, and with it the pods; return the outcome as a phrase. Raises `ApiError`.
 
     The pods are deleted with their Workload (Kueue KEP-976), including pods that a finalizer keeps until they are
-    replaced.
+    replaced. Without `delete`, a Workload that has finished stays.
     """
     if is_true(workload.status.conditions, FINISHED) and not delete:
         return "has ended already (--delete removes what is known of it)"

@@ -142,7 +142,10 @@ class Executor:
     async def _keep_back(
         self, ask: Ask, sentence: str, rest: str = "the nodes for the rest are kept for another gang"
     ) -> None:
-        """Let a gang wait. sentence: the reason, for users. rest: the reason if half of the gang is bound."""
+        """Add a gang to the waiting ones, take its half back if half of it is bound, and publish why it waits.
+
+        sentence: the reason, for users. rest: the reason why the other half is not bound.
+        """
         self._add_waiter(ask)
         await self.take_back_half(ask.key, ask.carrier, rest)
         await self._publish_wait(ask, sentence)

@@ -170,6 +170,7 @@ async def forecast_starts(
 ) -> dict[str, Estimate]:
     """Return when workloads that wait for a ClusterQueue start, by their keys; why not, where nothing can be said.
 
+    The result is {} if a topology decides and numpy is not installed.
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
     from muster.insight.forecasts.forecast import Outlook  # it takes a while to load

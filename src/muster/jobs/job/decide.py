@@ -175,7 +175,11 @@ class _Decision(Struct, frozen=True):
         return self.tally.succeeded >= self.terms.completions
 
     def _write_end(self, status: JobStatus, verdict: Verdict, *, last: bool) -> tuple[JobStatus, tuple[Note, ...]]:
-        """Return the status with the interim condition of the verdict; if `last`, also with the terminal condition."""
+        """Return the status with the interim condition of the verdict, and the notes of an end.
+
+        If this write is the `last` one, and no pod is active, terminating or uncounted, the status also has the
+        terminal condition and the time of the end.
+        """
         uncounted = status.uncounted_terminated_pods
         new_conditions = status.conditions
         if not is_true(new_conditions, verdict.interim):

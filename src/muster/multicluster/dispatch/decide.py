@@ -215,7 +215,7 @@ def _plan_running(plan: DispatchPlan, view: DispatchView, home: Remote, now: dat
 
 
 def _name_home(plan: DispatchPlan, home: Remote) -> DispatchPlan:
-    """Return the plan whose status names the home."""
+    """Return the plan whose status names the home, or first nominates it, if no status did so before."""
     status = plan.status
     if status.cluster_name is None and home.cluster not in status.nominated_cluster_names:
         # An earlier manager nominated it, and its store is lost: the API requires this order.

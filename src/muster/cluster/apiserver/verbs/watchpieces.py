@@ -33,7 +33,7 @@ class Pieces:
         return True
 
     def make(self) -> bytes:
-        """Make the next piece."""
+        """Return the next piece, of at most `PIECE_BYTES`; b"" if nothing is left."""
         parts: list[bytes | memoryview] = []
         room = PIECE_BYTES
         while room and self.are_left():
