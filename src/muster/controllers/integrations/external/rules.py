@@ -37,7 +37,10 @@ def ray_service(job: ExternalJob) -> Errors:
 
 
 def ray_job(job: ExternalJob) -> Errors:
-    """Return the errors in a RayJob: it must have a cluster of its own, which is deleted with it."""
+    """Return the errors in a RayJob.
+
+    It uses an existing cluster (`clusterSelector`), or has one of its own, which is deleted when the RayJob finishes.
+    """
     if job.spec.get("clusterSelector"):
         if mapping_at(job.spec, "rayClusterSpec"):
             detail = "a kueue managed job should not use an existing cluster"
