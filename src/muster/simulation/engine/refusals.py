@@ -16,6 +16,7 @@ from muster.queueing.pending.activity import activity
 from muster.queueing.workload.checks import of_queue
 from muster.runtime.objects import key_of
 from muster.simulation.engine.site import Site
+from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
 
 
@@ -38,6 +39,14 @@ def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue])
                 where = titles.get(queue.metadata.name, f"ClusterQueue {queue.metadata.name}")
                 why = "cannot be simulated: leave it out, and count its time as startup of the work"
                 raise ScenarioError(f"{where}: AdmissionCheck {check} {why}")
+
+
+def find_elastic_work(reading: Reading, site: Site) -> str | None:
+    """Return the path of the first template of elastic jobs; None if there is none."""
+    for number, work in enumerate(reading.scenario.spec.work):
+        if site.templates[work.name].bounds is not None:
+            return f"spec.work[{number}].template.metadata.annotations"
+    return None
 
 
 def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration: Configuration) -> None:
