@@ -42,17 +42,8 @@ def add_node(cluster: Cluster, number: int) -> None:
     cluster.kubectl("apply", "-f", "-", text=NODE % number)
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     status = {"allocatable": CAPACITY, "capacity": CAPACITY, "conditions": [ready]}
-    cluster.kubectl(
-        "patch",
-        "node",
-        f"n-{number}",
-        "--subresource",
-        "status",
-        "--type",
-        "merge",
-        "-p",
-        json.dumps({"status": status}),
-    )
+    patch = json.dumps({"status": status})
+    cluster.kubectl("patch", "node", f"n-{number}", "--subresource", "status", "--type", "merge", "-p", patch)
 
 
 def simulate(folder: Path, spec: str) -> Any:

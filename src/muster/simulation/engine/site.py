@@ -206,9 +206,9 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
     """
     known = {one.metadata.name for one in (await client.list(NAMESPACE)).items}
     for one in sorted(manifests, key=lambda one: one.document["kind"] != NAMESPACE.kind):
-        kind = _find_kind(plane, one.document, one.title)
+        kind = _find_kind(plane, one.document, one.title_with_line)
         if kind in _WORK:
-            raise ScenarioError(f"{one.title}: would have no effect: jobs are the templates of spec.work")
+            raise ScenarioError(f"{one.title_with_line}: would have no effect: jobs are the templates of spec.work")
         namespace = (one.document["metadata"].get("namespace") or "default") if kind.namespaced else ""
         if namespace and namespace not in known:
             await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=namespace)))
@@ -216,7 +216,7 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
         try:
             await client.raw(Request("POST", kind.path(namespace), _STRICT, msgspec.json.encode(one.document)))
         except ApiError as error:
-            raise ScenarioError(f"{one.title}: {error}") from None
+            raise ScenarioError(f"{one.title_with_line}: {error}") from None
         if kind == NAMESPACE:
             known.add(one.document["metadata"]["name"])
 
@@ -224,7 +224,7 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
 async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
     """Store the objects of another cluster, in place of those that every cluster has."""
     for one in objects:
-        kind = _find_kind(plane, one.document, one.title)
+        kind = _find_kind(plane, one.document, one.title_with_line)
         meta = one.document["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
         # The state says when an object was made, and by which UID others refer to it; the server would refuse both.
@@ -236,7 +236,7 @@ async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Ma
             else:
                 await client.raw(Request("POST", kind.path(namespace), body=body))
         except ApiError as error:
-            raise ScenarioError(f"{one.title}: {error}") from None
+            raise ScenarioError(f"{one.title_with_line}: {error}") from None
 
 
 def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> Kind[Any]:
