@@ -30,7 +30,7 @@ CONTAINER = {
 
 
 def muster(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [Path(sys.executable).with_name("muster"), *arguments]
+    command = [str(Path(sys.executable).with_name("muster")), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

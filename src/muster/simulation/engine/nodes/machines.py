@@ -37,6 +37,7 @@ from muster.gang.topology import TopologyConstraint, place_near
 from muster.queueing.topology.ledger import Ledger as PlacesLedger
 from muster.simulation.engine.nodes.displacement import find_end_of_protection
 from muster.simulation.engine.nodes.gangask import GangAsk, tell_moment
+from muster.simulation.engine.nodes.passing import Passing, Uniform
 
 
 class _Held(Struct, frozen=True, eq=False):
@@ -77,6 +78,7 @@ class Machines:
         self._running = Ledger()
         self._overtakings = overtakings
         self._pending = self._make_pending()
+        self._passing = Passing(self._pending, self.capacity)
         self._asks: dict[str, GangAsk] = {}  # of the gangs that wait
         self._held: dict[str, _Held] = {}  # the gangs on nodes
         self._serials = count()  # of guests
@@ -199,8 +201,9 @@ class Machines:
     def forget_decisions(self) -> None:
         """Forget what a restart of the scheduler loses: refusals, reservations and who passed."""
         self._pending = self._make_pending()
+        self._passing = Passing(self._pending, self.capacity)
         for ask in self._asks.values():
-            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.standing, ask.uniform))
+            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.standing))
         self._freed = True
 
     def ask(self, ask: GangAsk, now: float) -> bool:
@@ -271,7 +274,7 @@ class Machines:
         for number, key in enumerate(keys):  # grows meanwhile
             if (ask := self._asks.get(key)) is None:
                 continue
-            behind = (behind and number < sorted_until) or self._pending.is_behind_head(key, ask.standing, now)
+            behind = (behind and number < sorted_until) or self._passing.is_behind_head(key, ask.standing, now)
             if behind and self._is_helpless(ask, now):
                 continue
             behind = False
@@ -291,9 +294,13 @@ class Machines:
             room = self.capacity.known_room(shape)
             if room is not None and room < wanted:
                 return True
-            if self._pending.would_delay_head(shape, wanted, ask.end(now)):
+            if self._passing.would_delay_head(self._find_pods_of_head(), shape, wanted, ask.end(now)):
                 return True
         return self._pending.refusal(ask.alike) is not None
+
+    def _find_pods_of_head(self) -> Uniform | None:
+        head = self._pending.head
+        return self._asks[head.key].uniform if head is not None else None
 
     def _try(self, ask: GangAsk, now: float) -> bool:
         """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
@@ -305,7 +312,7 @@ class Machines:
             return True
         if self._record is not None:
             self._record_wait(self._record, ask, outcome, now)
-        waiter = Waiter(ask.equivalence, ask.standing, ask.uniform)
+        waiter = Waiter(ask.equivalence, ask.standing)
         if isinstance(outcome, Refusal):
             if self._shrinks_first() and self._pending.get(ask.key) is None:
                 self._patient.append(ask.key)
