@@ -499,7 +499,7 @@ def test_the_table_of_the_page_is_that_of_the_example():
 def test_a_report_is_written(tmp_path):
     write_report(play(tmp_path, TWO_TEAMS), tmp_path / "out")
     jobs = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
-    assert jobs[0].endswith(",ended,evictions,lost,wait,forecast,cluster,interruptions,interrupted")
+    assert jobs[0].endswith(",ended,evictions,lost,wait,forecast,cluster,interruptions,interrupted,resizes")
     assert len(jobs) == 61
     assert '"fairness"' in (tmp_path / "out" / "summary.json").read_text()
 

@@ -15,6 +15,8 @@ from muster.charts.scales import Tick, format_value, list_value_ticks
 WIDTH, HEIGHT = 1000, 200
 # Room above the drawing, for the topmost value, and below it, for the names of ticks.
 _TOP, _BOTTOM = 14, 24
+# The least height of a row of cells with its name, and the part of it for the name.
+_NAMED_ROW, _NAME = 40, 18
 COLORS = 7
 """The number of series with a colour of their own; others are grey."""
 _STEPS = 5
@@ -73,20 +75,27 @@ def draw_lines(lines: Sequence[Marked], ticks: Sequence[Tick], most: float, labe
     return frame(shapes, ticks, _name_values(values, unit), label)
 
 
-def draw_cells(rows: Sequence[Sequence[float]], ticks: Sequence[Tick], names: Sequence[Tick], label: str) -> Markup:
-    """Draw a map of cells, the first row lowest: the darker, the more; a cell with nothing is empty."""
+def draw_cells(
+    rows: Sequence[Sequence[float]], ticks: Sequence[Tick], names: Sequence[Tick], label: str, *, named: bool = False
+) -> Markup:
+    """Draw a map of cells, the first row lowest: the darker, the more; a cell with nothing is empty.
+
+    names: the ticks of the vertical axis. named: each row has one of them, which stands above the cells of the row.
+    """
     most = max((max(row, default=0.0) for row in rows), default=0.0)
-    height = HEIGHT / max(len(rows), 1)
+    total = max(HEIGHT, len(rows) * _NAMED_ROW) if named else HEIGHT
+    height, above = total / max(len(rows), 1), _NAME if named else 0
     shapes = []
     for number, row in enumerate(rows):
         width = WIDTH / max(len(row), 1)
         for column, value in enumerate(row):
             if value > 0:
                 strength = min(_STEPS - 1, int((value / most) ** 0.4 * _STEPS))
-                place = {"x": column * width, "y": HEIGHT - (number + 1) * height, "width": width, "height": height}
+                y = total - (number + 1) * height + above
+                place = {"x": column * width, "y": y, "width": width, "height": height - above}
                 title = element("title", {}, f"{format_value(value)}")
                 shapes.append(element("rect", {"class": f"m{strength}", **place}, title))
-    return frame(shapes, ticks, names, label, raised=-14)
+    return frame(shapes, ticks, names, label, raised=-14, height=total)
 
 
 def sum_layers(layers: Sequence[Sequence[float]], length: int) -> list[list[float]]:
@@ -99,28 +108,34 @@ def sum_layers(layers: Sequence[Sequence[float]], length: int) -> list[list[floa
 
 
 def frame(
-    shapes: Iterable[Markup], ticks: Sequence[Tick], values: Sequence[Tick], label: str, raised: float = 3
+    shapes: Iterable[Markup],
+    ticks: Sequence[Tick],
+    values: Sequence[Tick],
+    label: str,
+    raised: float = 3,
+    height: float = HEIGHT,
 ) -> Markup:
     """Return a drawing with its axes.
 
     values: the ticks of the vertical axis, from 0 at the bottom. raised: how far their names stand above their lines.
+    height: that of the shapes.
     """
     parts = []
     for tick in values:
-        y = _TOP + HEIGHT * (1 - tick.at)
+        y = _TOP + height * (1 - tick.at)
         parts.append(element("line", {"class": "grid", "x1": "0", "x2": "100%", "y1": y, "y2": y}))
-    drawing = {"x": "0", "y": _TOP, "width": "100%", "height": HEIGHT, "preserveAspectRatio": "none"}
-    parts.append(element("svg", {**drawing, "viewBox": f"0 0 {WIDTH} {HEIGHT}", "class": "shapes"}, *shapes))
+    drawing = {"x": "0", "y": _TOP, "width": "100%", "height": height, "preserveAspectRatio": "none"}
+    parts.append(element("svg", {**drawing, "viewBox": f"0 0 {WIDTH} {height}", "class": "shapes"}, *shapes))
     for tick in values:
         if not tick.label:
             continue
-        y = _TOP + HEIGHT * (1 - tick.at)
+        y = _TOP + height * (1 - tick.at)
         parts.append(element("text", {"class": "value", "x": "0", "y": y - raised}, tick.label))
     for tick in ticks:
         anchor = "start" if tick.at < 0.04 else "end" if tick.at > 0.96 else "middle"
-        place = {"x": f"{format_number(tick.at * 100)}%", "y": _TOP + HEIGHT + 16, "text-anchor": anchor}
+        place = {"x": f"{format_number(tick.at * 100)}%", "y": _TOP + height + 16, "text-anchor": anchor}
         parts.append(element("text", {"class": "tick minor" if tick.minor else "tick", **place}, tick.label))
-    size = {"width": "100%", "height": _TOP + HEIGHT + _BOTTOM, "role": "img", "aria-label": label}
+    size = {"width": "100%", "height": _TOP + height + _BOTTOM, "role": "img", "aria-label": label}
     return element("svg", {"class": "plot", **size}, *parts)
 
 

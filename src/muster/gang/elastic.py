@@ -132,6 +132,14 @@ def resize(
     return _plan_growth(capacity, elastic, keys)
 
 
+def limit_growth(size: int, least: int, most: int, cap: int | None = None) -> int:
+    """Return the largest size to which a gang may grow; `size` if a user made it smaller than `least`.
+
+    cap: the size above which quota does not allow the gang to grow; None if it allows any.
+    """
+    return size if size < least else min(most, most if cap is None else cap)
+
+
 class _Trial:
     """Tentative changes to a capacity, undone on exit."""
 

@@ -64,9 +64,9 @@ class Journal(Record):
         self.events.append((at, "submit", name))
         return super().submit(name, work, queue, pods, priority, at, run_time)
 
-    def start(self, job, at, demand=(), nodes=None):
+    def start(self, job, at, demand=(), nodes=None, pods=None):
         self.events.append((at, "start", self.names[job]))
-        super().start(job, at, demand, nodes)
+        super().start(job, at, demand, nodes, pods)
 
     def end(self, job, at):
         self.events.append((at, "end", self.names[job]))

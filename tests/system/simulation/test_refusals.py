@@ -43,12 +43,12 @@ IDLE = {
     "a circle of Cohorts": (
         "",
         FLAVOR + queue("q", 1, cohort="a") + CIRCLE,
-        "ClusterQueue q: Can't admit .*: its cohorts name each other in a circle$",
+        r"yaml:\d+: ClusterQueue q: spec.cohortName: Can't admit .*: its cohorts name each other in a circle$",
     ),
     "no flavor": (
         "",
         queue("q", 1),
-        r"ClusterQueue q: Can't admit .*: references missing ResourceFlavor\(s\): default$",
+        r"ClusterQueue q: spec.resourceGroups: Can't admit .*: references missing ResourceFlavor\(s\): default$",
     ),
     "no ClusterQueue": (
         "",

@@ -51,6 +51,20 @@ def test_the_cell_with_most_is_darkest_and_an_empty_one_is_not_drawn():
     assert cells == {"m0": ("500", "100"), "m4": ("0", "0")}
 
 
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_no_cell_is_behind_the_name_of_its_row(count):
+    """A name is 12 pixels high, and 14 of them below the line of its row."""
+    names = [Tick((number + 1) / count, f"row {number}") for number in range(count)]
+    drawing = ET.fromstring(draw_cells([[1.0]] * count, [], names, "x", named=True))
+    cells = [(float(one.attrib["y"]), float(one.attrib["height"])) for one in drawing.iter("rect")]
+    (top,) = (float(one.attrib["y"]) for one in drawing.iter("svg") if one.attrib.get("class") == "shapes")
+    texts = [float(one.attrib["y"]) - top for one in drawing.iter("text")]
+    assert len(cells) == len(texts) == count
+    for name, (y, height) in zip(texts, cells, strict=True):
+        assert name + 3 < y
+        assert height >= 20
+
+
 def test_ticks_at_the_edges_stay_within_the_drawing():
     text = draw_lines([], [Tick(0.0, "0s"), Tick(0.5, "1h", minor=True), Tick(1.0, "2h")], 1.0, "x")
     assert re.findall('class="(tick[^"]*)" x="([^"]*)".*?text-anchor="([^"]*)"', text) == [

@@ -19,17 +19,29 @@ _IDENTITY = (*_NAMES, "namespace")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An object from a file, and its place there. lines_above: how many lines of the file come before it."""
+    """An object from a file, and its place there.
+
+    lines_above: how many lines of the file come before it. file: the name of the file; "" if it has no lines.
+    """
 
     where: str
     document: dict[str, Any]
     lines_above: int = 0
+    file: str = ""
 
     @property
     def title(self) -> str:
         """The kind and name of the object, and the file."""
+        return f"{self.where}: {self._name_object()}"
+
+    @property
+    def title_with_line(self) -> str:
+        """The kind and name of the object, and the file with the line where the document begins."""
+        return f"{self.file}:{self.lines_above + 1}: {self._name_object()}" if self.file else self.title
+
+    def _name_object(self) -> str:
         metadata = self.document["metadata"]
-        return f"{self.where}: {self.document['kind']} {metadata.get('name') or metadata['generateName']}"
+        return f"{self.document['kind']} {metadata.get('name') or metadata['generateName']}"
 
 
 def parse_manifests(data: bytes, source: str) -> list[Manifest | ManifestError]:
@@ -57,7 +69,7 @@ def _parse_documents(text: str, source: str) -> Iterator[Manifest | ManifestErro
         if repeated:
             yield ManifestError(f"{where}: {repeated[0].path} is given more than once")
         elif document is not None:
-            yield from _unpack_objects(document, where, above)
+            yield from _unpack_objects(document, where, above, source)
 
 
 def _shift_lines(error: str, above: int) -> str:
@@ -65,14 +77,14 @@ def _shift_lines(error: str, above: int) -> str:
     return re.sub(r"\bat line (\d+), column ", lambda line: f"at line {int(line[1]) + above}, column ", error)
 
 
-def _unpack_objects(document: Any, where: str, above: int) -> Iterator[Manifest | ManifestError]:
+def _unpack_objects(document: Any, where: str, above: int, file: str) -> Iterator[Manifest | ManifestError]:
     if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
         for item in document["items"]:
-            yield from _unpack_objects(item, where, above)
+            yield from _unpack_objects(item, where, above, file)
     elif problem := _find_problem(document):
         yield ManifestError(f"{where}: {problem}")
     else:
-        yield Manifest(where, document, above)
+        yield Manifest(where, document, above, file)
 
 
 def _find_problem(document: Any) -> str:

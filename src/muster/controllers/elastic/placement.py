@@ -23,7 +23,7 @@ from muster.api.values.indexes import Indexes
 from muster.controllers.gangs import Gang, created, held_members, note_held_members, starts_together
 from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
-from muster.gang.elastic import Elastic, Resize, Waiting, resize
+from muster.gang.elastic import Elastic, Resize, Waiting, limit_growth, resize
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Asking, no_claims_known, shape_of
 from muster.jobs.job.census import NO_INDEX, completion_index
@@ -133,14 +133,13 @@ class Sizes:
         if not pods or pods[0].spec.scheduler_name not in self._names:
             return None
         bounds, size = self._bounds[key], job.spec.completions or 0
-        cap = cap_of(job.metadata.annotations)
-        most = bounds.most if cap is None else min(bounds.most, cap)
+        most = limit_growth(size, bounds.least, bounds.most, cap_of(job.metadata.annotations))
         ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, own_key(job.metadata)))
         # Pods that wait for quota count first, because the requested size is not granted yet.
         granted = not any(
             is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, own_key(job.metadata)) if is_active(pod)
         )
-        may_grow = not ended and size >= bounds.least and granted
+        may_grow = not ended and granted
         return Elastic(
             key,
             gang.priority,

@@ -11,23 +11,18 @@ more quota.
 
 from collections.abc import Iterable, Mapping
 
-from msgspec.structs import replace
-
 from muster.api.batch import JOB, Job
 from muster.api.core import POD
 from muster.api.kueue import WORKLOAD, Workload
-from muster.api.kueue.names import EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA
 from muster.api.ours.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION, cap_of
 from muster.api.status import ApiError
 from muster.controllers.elastic.placement import elastic_bounds, ended_indexes, least_size, resizing
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.queueing.cache import QueueingCache
 from muster.jobs.job.conditions import find_announced_end, finish
-from muster.queueing.elastic.growth import count_granted_pods, growth_by
-from muster.queueing.elastic.sizing import Elastic, affordable, smaller
-from muster.queueing.model import Usage
+from muster.queueing.elastic.growth import count_granted_pods, grow_by
+from muster.queueing.elastic.sizing import SHORT_REASONS, Elastic, affordable, describe_holder, list_claims, smaller
 from muster.queueing.model import WorkloadInfo as Claim
-from muster.queueing.quota.tree import Node
 from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling.cycle import Outcome, Preemption
 from muster.queueing.scheduling.nomination import nominate
@@ -43,7 +38,6 @@ GATHER_SECONDS = 0.2
 _ELASTIC = "elastic"
 _CAPPED = "capped"
 _CAPS = "caps"  # not the key of a workload, which contains a namespace
-_SHORT = (WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA)
 
 
 class ElasticQuota(Reconciler):
@@ -81,7 +75,7 @@ class ElasticQuota(Reconciler):
         if not self._workloads.by(_ELASTIC, ""):
             return
         for pending in outcome.pending:
-            if pending.reason in _SHORT:
+            if pending.reason in SHORT_REASONS:
                 self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
 
     def shrinks_instead(self, decision: Preemption) -> bool:
@@ -141,7 +135,7 @@ class ElasticQuota(Reconciler):
         position, note = cache.queues.position(key), cache.queues.why(key)
         if position is None or note is None or position.workload.queue not in cache.tree.queues:
             return None
-        return position.workload if note.reason in _SHORT or instead else None
+        return position.workload if note.reason in SHORT_REASONS or instead else None
 
     def _find_sizes(self, waiting: Claim) -> Mapping[str, int]:
         """Return smaller sizes of elastic workloads with which the pending one fits."""
@@ -174,7 +168,7 @@ class ElasticQuota(Reconciler):
         job = self._job_of(workload)
         if job is None or self._find_least(job) is None:
             return
-        with assume_usage(more=self._list_claims()):
+        with assume_usage(more=list_claims(self._cache.tree, self._cache.queues.parked)):
             size = _count_granted(workload) + affordable(growth, self._fits)
         await self._resize(key_of(workload), size, f"there is quota for {size}")
 
@@ -218,15 +212,9 @@ class ElasticQuota(Reconciler):
         admission = workload.status.admission
         if most <= 0 or admission is None or len(claim.podsets) != 1:
             return 0
-        flavors = admission.pod_set_assignments[0].flavors
-        podset = replace(claim.podsets[0], count=most, least=None, flavors=flavors)
-        with assume_usage(more=self._list_claims()):
-            return affordable(growth_by(claim, (podset,)), self._fits)
-
-    def _list_claims(self) -> list[tuple[Node, Usage]]:
-        """Return the usage that the heads of the ClusterQueues claim."""
-        queues = self._cache.tree.queues
-        return [(queues[name], head.claim) for name, head in self._cache.queues.parked.items() if name in queues]
+        growth = grow_by(claim, most, admission.pod_set_assignments[0].flavors)
+        with assume_usage(more=list_claims(self._cache.tree, self._cache.queues.parked)):
+            return affordable(growth, self._fits)
 
     # Jobs and their Workloads.
 
@@ -234,16 +222,9 @@ class ElasticQuota(Reconciler):
         """Return a workload with quota as input for `sizing`; None if the workload must not shrink."""
         claim, job = self._cache.tree.holder(key_of(workload)), self._job_of(workload)
         admission = workload.status.admission
-        if claim is None or claim.evicted or job is None or admission is None or len(claim.podsets) != 1:
+        if claim is None or job is None or admission is None or self._is_refused(job):
             return None
-        if self._is_refused(job):
-            return None
-        least, size = self._find_least(job), admission.pod_set_assignments[0].count or 0
-        usage = claim.usage or {}
-        if least is None or size <= least or any(amount % size for amount in usage.values()):
-            return None
-        pod = {fr: amount // size for fr, amount in usage.items()}
-        return Elastic(claim.key, claim.queue, claim.priority, claim.created, size, least, pod)
+        return describe_holder(claim, admission.pod_set_assignments[0].count or 0, self._find_least(job))
 
     def _job_of(self, workload: Workload) -> Job | None:
         meta = workload.metadata

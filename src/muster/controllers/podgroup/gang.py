@@ -124,13 +124,13 @@ def _find_due(group: PodGroup, members: Members, *, started: bool) -> Due:
     if runs:
         return _find_joining(group, members, quorums)
     if not quorums:
-        return one_by_one(members.unbound, surplus=bool(group.min_members), topology=_topology(group))
-    return Due((Turn(tuple(by_age(members.unbound)), tuple(quorums), _topology(group)),))
+        return one_by_one(members.unbound, surplus=bool(group.min_members), topology=find_topology(group))
+    return Due((Turn(tuple(by_age(members.unbound)), tuple(quorums), find_topology(group)),))
 
 
 def _find_joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> Due:
     """Return the turns for pods that join a running group: the needed pods together, then the others."""
-    pods, topology = by_age(members.unbound), _topology(group)
+    pods, topology = by_age(members.unbound), find_topology(group)
     needed = fewest([pod.metadata.uid for pod in pods], quorums)
     repair = tuple(pod for pod in pods if pod.metadata.uid in needed)
     more = [pod for pod in pods if pod.metadata.uid not in needed]
@@ -190,7 +190,8 @@ def _of_task(members: Members, task: str) -> _Task:
     return _Task(of_task(members.unbound), of_task(members.bound), of_task(members.others), jobs)
 
 
-def _topology(group: PodGroup) -> TopologyConstraint | None:
+def find_topology(group: PodGroup) -> TopologyConstraint | None:
+    """Return how close to each other the pods of a group must be; None if the group does not say."""
     level = group.required_topology or group.preferred_topology
     if not level:
         return None

@@ -26,8 +26,7 @@ from muster.gang.order.reservation import (
     reserve,
 )
 from muster.gang.order.shares import Shares
-from muster.gang.placement import Placement, Placing, Refusal, room_of, taken_by
-from muster.gang.shapes import Shape
+from muster.gang.placement import Placement, Placing, Refusal, taken_by
 
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
 
@@ -50,12 +49,10 @@ class Waiter(Struct, frozen=True):
     """A waiting gang.
 
     alike: its equivalence class.
-    uniform: its pods, if all are of one shape that meets no other pods: the shape and their number.
     """
 
     alike: Hashable
     standing: Standing
-    uniform: tuple[Shape, int] | None = None
 
 
 class Head(Struct, frozen=True, eq=False):
@@ -63,7 +60,6 @@ class Head(Struct, frozen=True, eq=False):
 
     alike: its equivalence class.
     placing: places it beside the use of other gangs.
-    uniform: see `Waiter`.
     """
 
     key: str
@@ -71,12 +67,16 @@ class Head(Struct, frozen=True, eq=False):
     rank: Rank
     placing: Placing
     reservation: Reservation
-    uniform: tuple[Shape, int] | None = None
 
     @property
     def is_broken(self) -> bool:
         """Whether the gang runs without some of its pods."""
         return not self.rank[0]
+
+    def is_overdue(self, now: float) -> bool:
+        """Return whether the gang should have started by now."""
+        shadow = self.reservation.shadow
+        return shadow is not None and shadow <= now
 
 
 class Room(Protocol):
@@ -127,9 +127,6 @@ class PendingGangs:
         # capacity version for which that is known.
         self._kept: set[Hashable] = set()
         self._kept_since: tuple[Reservation | None, int] = (None, -1)
-        # How many more pods of its shape fit beside the head, and the reservation and version for which that is known.
-        self._spare = 0
-        self._spare_since: tuple[Reservation | None, int] = (None, -1)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -138,6 +135,11 @@ class PendingGangs:
     def head(self) -> Head | None:
         """The gang for which room is reserved."""
         return self._head
+
+    @property
+    def current_head(self) -> Head | None:
+        """The gang for which room is reserved, unless the reservation is out of date."""
+        return None if self._stale else self._head
 
     @property
     def keeps_nodes(self) -> bool:
@@ -302,37 +304,9 @@ class PendingGangs:
         head, rank = self._head, self.rank(key, waiter.standing)
         if head is not None:
             is_same = head.key == key and head.alike == waiter.alike
-            if (is_same and not self._stale and not _is_overdue(head, now)) or (head.key != key and head.rank < rank):
+            if (is_same and not self._stale and not head.is_overdue(now)) or (head.key != key and head.rank < rank):
                 return None
-        return self._reserve(key, waiter.alike, rank, placing, waiter.uniform, now)
-
-    def is_behind_head(self, key: str, standing: Standing, now: float) -> bool:
-        """Return whether a gang comes after the head, whose reservation is up to date."""
-        head = self._head
-        if head is None or head.key == key or self._stale or key in self._nominated:
-            return False
-        return not _is_overdue(head, now) and head.rank < self.rank(key, standing)
-
-    def would_delay_head(self, shape: Shape, pods: int, end: End | None) -> bool:
-        """Return whether a gang behind the head takes room that the head needs; False if that is not known so easily.
-
-        It is known of pods that are like those of the head: each takes the room of one of them.
-        """
-        head = self._head
-        if head is None or self._stale or head.uniform is None or head.uniform[0] != shape:
-            return False
-        reservation = head.reservation
-        if ends_in_time(reservation, end) or (reservation.shadow is None and not reservation.held):
-            return False
-        return pods > self._count_spare(head, *head.uniform)
-
-    def _count_spare(self, head: Head, shape: Shape, pods: int) -> int:
-        """Return how many more pods of the head's shape fit by the time when it may start."""
-        reservation, version = head.reservation, self._room.capacity.version
-        if self._spare_since[0] is not reservation or self._spare_since[1] != version:
-            self._spare = int(room_of(self._room.capacity, shape, taken=reservation.room).sum()) - pods
-            self._spare_since = reservation, version
-        return self._spare
+        return self._reserve(key, waiter.alike, rank, placing, now)
 
     def still_kept_for(self, key: str, alike: Hashable, standing: Standing, end: End | None) -> Head | None:
         """Return the head if it prevented the start of a gang of this class, and nothing has changed since.
@@ -366,7 +340,7 @@ class PendingGangs:
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != taken.shape):
-            self._reserve(head.key, head.alike, head.rank, head.placing, head.uniform, now)
+            self._reserve(head.key, head.alike, head.rank, head.placing, now)
             head = self._head
         if head is None or head.key == key or self.rank(key, standing) < head.rank:
             return None
@@ -383,9 +357,7 @@ class PendingGangs:
         self._refusals.clear()
         self._looking.clear()
 
-    def _reserve(
-        self, key: str, alike: Hashable, rank: Rank, placing: Placing, uniform: tuple[Shape, int] | None, now: float
-    ) -> Refusal | None:
+    def _reserve(self, key: str, alike: Hashable, rank: Rank, placing: Placing, now: float) -> Refusal | None:
         head = self._head
         previous = head.reservation if head is not None and head.key == key else self._heads.get(key)
         running = self._running(now)
@@ -396,7 +368,7 @@ class PendingGangs:
             return outcome
         if head is not None and head.key != key:
             self._heads[head.key] = head.reservation.without_room()
-        self._head, self._stale = Head(key, alike, rank, placing, outcome, uniform), False
+        self._head, self._stale = Head(key, alike, rank, placing, outcome), False
         return None
 
     def _sum_totals(self) -> Mapping[str, int]:
@@ -409,9 +381,3 @@ class PendingGangs:
 def make_rank(key: str, standing: Standing, share: float) -> Rank:
     """Return the sort key of a gang. share: what its tenant has of the scarcest resource."""
     return not standing.broken, -standing.priority, share, standing.created, key
-
-
-def _is_overdue(head: Head, now: float) -> bool:
-    """Return whether the head should have started by now."""
-    shadow = head.reservation.shadow
-    return shadow is not None and shadow <= now

@@ -79,10 +79,20 @@ def whole_key(key: str) -> str:
 def growth_by(workload: WorkloadInfo, podsets: tuple[PodSet, ...]) -> WorkloadInfo:
     """Return the growth of a running workload: a waiting workload that requests these additional podsets.
 
-    A growth neither preempts other workloads nor blocks them.
+    A growth neither preempts other workloads nor blocks them. Of equal priority, it comes after all workloads that have
+    not started.
     """
-    key = growth_key(workload.key)
-    return replace(workload, key=key, growth_of=workload.key, podsets=podsets, usage=None, family="", gated=False)
+    asks = replace(workload, podsets=podsets, usage=None, queued=_LAST, family="", gated=False)
+    return replace(asks, key=growth_key(workload.key), growth_of=workload.key)
+
+
+def grow_by(workload: WorkloadInfo, pods: int, flavors: Mapping[str, str]) -> WorkloadInfo:
+    """Return the growth of a running workload with one podset by a number of pods.
+
+    flavors: the flavor of each resource of its running pods.
+    """
+    podset = replace(workload.podsets[0], count=pods, least=None, flavors=flavors)
+    return growth_by(workload, (podset,))
 
 
 def growth(
@@ -116,8 +126,7 @@ def growth(
     assert workload.status.admission is not None, "a workload with granted pods has an admission"
     flavors = {one.name: one.flavors for one in workload.status.admission.pod_set_assignments}
     podsets = tuple(replace(podset, flavors=flavors[podset.name]) for podset in waiting.podsets)
-    # Of equal priority, workloads that have not started come before growths of running ones.
-    return replace(growth_by(waiting, podsets), queued=_LAST)
+    return growth_by(waiting, podsets)
 
 
 def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:

@@ -18,9 +18,14 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
+from muster.api.kueue.names import EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
+from muster.queueing.pending.queue import Parked
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.quota.trial import assume_usage
+
+# The reasons of workloads for which others may shrink.
+SHORT_REASONS = frozenset((WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA))
 
 
 class Elastic(Struct, frozen=True):
@@ -42,6 +47,25 @@ class Elastic(Struct, frozen=True):
     def usage(self, pods: int) -> dict[FlavorResource, int]:
         """Return the quota that this number of its pods uses."""
         return {fr: amount * pods for fr, amount in self.pod.items()}
+
+
+def describe_holder(holder: WorkloadInfo, size: int, least: int | None) -> Elastic | None:
+    """Return a workload with quota as one that may shrink; None if it must not.
+
+    size: the number of granted pods. least: the smallest number that it runs with; None if it is not elastic.
+    """
+    usage = holder.usage or {}
+    if holder.evicted or len(holder.podsets) != 1 or least is None or size <= least:
+        return None
+    if any(amount % size for amount in usage.values()):
+        return None
+    pod = {fr: amount // size for fr, amount in usage.items()}
+    return Elastic(holder.key, holder.queue, holder.priority, holder.created, size, least, pod)
+
+
+def list_claims(tree: Tree, parked: Mapping[str, Parked]) -> list[tuple[Node, Usage]]:
+    """Return the usage that the heads of ClusterQueues claim, which no growth may take. parked: by ClusterQueue."""
+    return [(tree.queues[name], head.claim) for name, head in parked.items() if name in tree.queues]
 
 
 def smaller(

@@ -10,6 +10,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from muster.api.kueue.names import PODS_READY_TIMEOUT, PREEMPTED
+from muster.api.ours.elastic import Bounds
 from muster.gang.order.ends import End
 from muster.gang.placement import Placement
 from muster.queueing import convert
@@ -18,7 +19,7 @@ from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.scheduling import cycle
 from muster.simulation.engine.agenda import Rank
 from muster.simulation.engine.job import SimulatedJob
-from muster.simulation.engine.running import JobRunner
+from muster.simulation.engine.resizing import JobResizer
 from muster.simulation.engine.takeup import Residents, TakenJob
 from muster.simulation.engine.templates import find_local_queue, make_workload
 from muster.simulation.scenario.arrivals import Submission
@@ -27,7 +28,7 @@ from muster.simulation.scenario.arrivals import Submission
 DIGITS = 12
 
 
-class Engine(JobRunner):
+class Engine(JobResizer):
     """A cluster that decides who gets quota, and when jobs come, end and go back to their queues."""
 
     def take_up(self, residents: Residents) -> None:
@@ -49,6 +50,7 @@ class Engine(JobRunner):
         job = self._jobs[workload.key] = SimulatedJob(
             number, submission, taken.known, workload, template.end, taken.run_time, None
         )
+        self._note_elastic(job, template.bounds)
         flavors = {name for names in taken.flavors or () for name in names}
         status, annotations = template.workload.status, template.workload.metadata.annotations
         self._readiness.take_up(workload.key, annotations, workload.queue, flavors, status)
@@ -98,17 +100,26 @@ class Engine(JobRunner):
         checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
         job = SimulatedJob(number, submission, known, workload, end, submission.run_time, checkpoints)
         self._jobs[key] = job
+        self._note_elastic(job, template.bounds)
         self._forecaster.expect(job)
         if workload.queue:
             self._queues.add(workload)
         else:
             self._place(job, None)
 
+    def _note_elastic(self, job: SimulatedJob, bounds: Bounds | None) -> None:
+        """Let a job be resized between these sizes, if it has pods of one kind."""
+        if bounds is not None and len(job.workload.podsets) == 1:
+            job.bounds, job.size = bounds, job.workload.podsets[0].count
+            job.base = job.size
+            self._elastic[job.workload.key] = job
+
     def _end(self, key: str, starts: int) -> None:
         job = self._jobs.get(key)
         if job is None or job.starts != starts or (job.started is None and job.counts_since is None):
             return  # it was evicted meanwhile
         del self._jobs[key]
+        self._elastic.pop(key, None)
         if job.started is not None:
             self._forecaster.learn(job, self.record.now - job.started)
         self._unplaced.pop(key, None)
@@ -132,18 +143,24 @@ class Engine(JobRunner):
             self._resume(job)
         now = self._start + timedelta(seconds=self.record.now)
         self._past.advance(now)
+        grow = True
         while True:
             if self._machines is not None:
                 self._settle_nodes(self._machines)
             self._queues.advance(now)
             if not self._queues.untried and not self._ready:
-                break
+                if not self._adapt_sizes(grow=grow):
+                    break
+                grow = grow and not self._growths
+                continue
             self._ready = False
-            outcome = cycle.run(self._tree, self._queues, self._flavors, self._settings, now)
+            spare = self._shrinks_instead
+            outcome = cycle.run(self._tree, self._queues, self._flavors, self._settings, now, spare=spare)
             if (decisions := self._decisions) is not None:
                 for decision in describe_cycle(outcome, self._tree, self._find_subject, decisions.is_news, now):
                     decisions.add(decision)
             self._apply(outcome)
+            self._note_short(outcome)
             self._past.settle()
         if (wake := self._queues.next_wake) is not None and wake != self._wake_at:
             self._wake_at = wake
@@ -158,13 +175,16 @@ class Engine(JobRunner):
 
     def _apply(self, outcome: cycle.Outcome) -> None:
         for admission in outcome.admitted:
+            if admission.workload.growth_of:
+                self._take_growth(admission)
+                continue
             job = self._jobs[admission.workload.key]
             job.workload, job.assignment = admission.workload, admission.assignment
             self._note_use(admission.workload, 1)
             self._grant(job, admission.assignment)
         for preemption in outcome.preemptions:
             for victim in preemption.victims:
-                self._evict(self._jobs[victim.workload.key])
+                self._evict(self._jobs[victim.workload.whole])
 
     def _evict(self, job: SimulatedJob, reason: str = PREEMPTED) -> None:
         """Take the quota and the nodes of a job, which goes back to its queue and starts anew."""
@@ -198,6 +218,7 @@ class Engine(JobRunner):
 
     def _release_all(self, job: SimulatedJob) -> None:
         """Take the quota and the nodes of a job."""
+        self._give_up_growth(job)
         self._take_nodes(job)
         self._unplaced.pop(job.workload.key, None)
         job.counts_since = None

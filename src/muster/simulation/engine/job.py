@@ -7,6 +7,7 @@ from datetime import timedelta
 from msgspec import Struct
 
 from muster.api.ours.decisions import Subject
+from muster.api.ours.elastic import Bounds
 from muster.gang.order.ends import End
 from muster.gang.shapes import Shape
 from muster.queueing.model import Assignment, WorkloadInfo
@@ -25,6 +26,9 @@ class SimulatedJob(Struct):
     still to be done. checkpoints: how it keeps what it has done. assignment: what its queue gave it. lacking: the pods
     without a node, while other pods keep theirs. broken_since: since when it lacks them, as far as the scheduler knows.
     counts_since: since when its time limit counts; None until it starts with its present quota.
+    bounds: the sizes between which it may be resized; None if it is not elastic. size, base: how many pods an elastic
+    job has, and had when it came. since: since when it runs with its present size. done: the work of this run before
+    that, in seconds with its first size.
     given_up: its pods were not ready in time too often, so that it is never queued again.
     flavors: those of its podsets, if it got them before the simulation began.
     """
@@ -44,6 +48,11 @@ class SimulatedJob(Struct):
     counts_since: float | None = None
     given_up: bool = False
     flavors: Sequence[tuple[str, ...]] = ()
+    bounds: Bounds | None = None
+    size: int = 1
+    base: int = 1
+    since: float = 0.0
+    done: float = 0.0
 
     @property
     def subject(self) -> Subject:
@@ -60,6 +69,17 @@ class SimulatedJob(Struct):
         """What makes other jobs its relatives."""
         one, pods = self.submission, sum(podset.count for podset in self.workload.podsets)
         return Traits(self.workload.local_queue, one.user, one.series, pods)
+
+    @property
+    def speed(self) -> float:
+        """How much work it does in a second: as much more as it has more pods than in the beginning."""
+        return self.size / self.base
+
+    def measure_work(self, now: float) -> float:
+        """Return how many seconds of work it did in this run, with its first size."""
+        if self.started is None:
+            return 0.0
+        return self.done + max(0.0, now - max(self.since, self.started + self.submission.startup)) * self.speed
 
     def sum_demand(self) -> Amounts:
         """Return what it asks of the cluster: its use of quota, or the requests of its pods if it has none."""

@@ -16,6 +16,7 @@ from muster.queueing.pending.activity import activity
 from muster.queueing.workload.checks import of_queue
 from muster.runtime.objects import key_of
 from muster.simulation.engine.site import Site
+from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
 
 
@@ -29,7 +30,7 @@ def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue])
     for one in manifests:
         name = one.document["metadata"].get("name")
         if one.document["kind"] == CLUSTER_QUEUE.kind:
-            titles[name] = one.title
+            titles[name] = one.title_with_line
         if one.document["kind"] == ADMISSION_CHECK.kind:
             controllers[name] = (one.document.get("spec") or {}).get("controllerName")
     for queue in queues:
@@ -38,6 +39,14 @@ def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue])
                 where = titles.get(queue.metadata.name, f"ClusterQueue {queue.metadata.name}")
                 why = "cannot be simulated: leave it out, and count its time as startup of the work"
                 raise ScenarioError(f"{where}: AdmissionCheck {check} {why}")
+
+
+def find_elastic_work(reading: Reading, site: Site) -> str | None:
+    """Return the path of the first template of elastic jobs; None if there is none."""
+    for number, work in enumerate(reading.scenario.spec.work):
+        if site.templates[work.name].bounds is not None:
+            return f"spec.work[{number}].template.metadata.annotations"
+    return None
 
 
 def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration: Configuration) -> None:
@@ -57,15 +66,18 @@ def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration:
         if kind == LOCAL_QUEUE.kind:
             queue = behind[f"{meta.get('namespace') or 'default'}/{meta['name']}"]
             if queue not in tree.queues:
-                raise ScenarioError(f"{one.title}: spec.clusterQueue: no manifest defines the ClusterQueue {queue}")
+                why = f"no manifest defines the ClusterQueue {queue}"
+                raise ScenarioError(f"{one.title_with_line}: spec.clusterQueue: {why}")
         elif kind == CLUSTER_QUEUE.kind and (node := tree.queues.get(meta["name"])) is not None:
             spec = replace(node.policy, stop="None", checks={})
-            state = activity(spec, flavors, {}, in_circle=tree.in_circle(node))
+            in_circle = tree.in_circle(node)
+            state = activity(spec, flavors, {}, in_circle=in_circle)
             if not state.active:
-                raise ScenarioError(f"{one.title}: {state.message.rstrip('.')}")
+                field = "spec.cohortName" if in_circle else "spec.resourceGroups"
+                raise ScenarioError(f"{one.title_with_line}: {field}: {state.message.rstrip('.')}")
             if nodes and spec.name in behind.values() and (names := _find_flavors_without_nodes(spec, flavors, nodes)):
                 why = f"no node has the labels of ResourceFlavor {' or '.join(names)}"
-                raise ScenarioError(f"{one.title}: spec.resourceGroups: {why}")
+                raise ScenarioError(f"{one.title_with_line}: spec.resourceGroups: {why}")
 
 
 def _find_flavors_without_nodes(

@@ -55,21 +55,31 @@ class JobRunner(SimulatedCluster):
         """Let a job run. since: when it started, if it was before the start of the scenario."""
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
-        nodes: Mapping[str, int] | None = None
-        if self._machines is not None and self._draws_nodes:
-            on_nodes = self._machines.count_pods(job.workload.key)
-            nodes = {self._scope + name: pods for name, pods in on_nodes.items()}
-        self.record.start(job.number, started, job.sum_demand(), nodes)
+        nodes = self._count_pods_to_draw(job)
+        self.record.start(job.number, started, job.sum_demand(), nodes, job.size if job.bounds else None)
         self._readiness.begin(job.workload.key, self.record.now, job.submission.startup)
-        span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
-        seconds = job.submission.startup + span
+        job.since, job.done = started, 0.0
         job.lacking = None
         if job.counts_since is None:
             job.counts_since = job.started
+        self._expect_end(job, started)
+
+    def _count_pods_to_draw(self, job: SimulatedJob) -> Mapping[str, int] | None:
+        """Return how many pods of a job each node has; None if the report does not draw the nodes."""
+        if self._machines is None or not self._draws_nodes:
+            return None
+        on_nodes = self._machines.count_pods(job.workload.key)
+        return {self._scope + name: pods for name, pods in on_nodes.items()}
+
+    def _expect_end(self, job: SimulatedJob, now: float) -> None:
+        """Plan the end of a job that runs."""
+        assert job.started is not None, "it runs"
+        assert job.counts_since is not None, "it runs"
+        span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
+        at = max(now, job.started + job.submission.startup) + (span - job.done) / job.speed
         if job.end is not None and job.end.sure:
-            seconds = max(0.0, min(seconds, job.counts_since + job.end.at - job.started))
-        end = partial(self._end, job.workload.key, job.starts)
-        self._agenda.plan(max(self.record.now, started + seconds), Rank.END, end)
+            at = min(at, job.counts_since + job.end.at)
+        self._agenda.plan(max(self.record.now, at), Rank.END, partial(self._end, job.workload.key, job.starts))
 
     def _stop_job(self, job: SimulatedJob) -> float:
         """Take the nodes of a job; return for how many seconds it worked in vain."""
@@ -80,9 +90,8 @@ class JobRunner(SimulatedCluster):
 
     def _pause_job(self, job: SimulatedJob) -> float:
         """Set a job back to its last checkpoint; return for how many seconds it worked in vain."""
-        ran = 0.0 if job.started is None else self.record.now - job.started
-        startup = min(ran, job.submission.startup)
-        kept = measure_kept(job.checkpoints, job.work, ran - startup)
+        startup = 0.0 if job.started is None else min(self.record.now - job.started, job.submission.startup)
+        kept = measure_kept(job.checkpoints, job.work, job.measure_work(self.record.now))
         job.work -= kept.work
         job.started = None
         self._readiness.interrupt(job.workload.key, self.record.now)

@@ -92,7 +92,7 @@ class SimulatedCluster(ABC):
         self._asks = AskMaker(site.nodes, self._flavors, least)
         self._retry_at: float | None = None
         self._machines = (
-            Machines(site.nodes, overtakings, self._tree.ledger, self._flush_places)
+            Machines(site.nodes, overtakings, self._tree.ledger, self._flush_places, lambda: bool(self._elastic))
             if site.nodes or spec.nodes
             else None
         )
@@ -106,6 +106,10 @@ class SimulatedCluster(ABC):
         for one in site.nodes if self._draws_nodes else ():
             self.record.nodes.add_node(self._scope + one.metadata.name)
         self._jobs: dict[str, SimulatedJob] = {}  # that have not ended, by key
+        self._elastic: dict[str, SimulatedJob] = {}  # those of them that are elastic
+        self._short: dict[str, bool] = {}  # jobs that lack quota since the last resizes; whether victims were spared
+        self._waited_in_vain: set[str] = set()  # jobs for which others were to shrink and did not
+        self._growths: dict[str, None] = {}  # that wait for quota at this moment, by key
         self._forecaster = Forecaster(spec.forecasts, self._flavors, self._jobs)
         self._templates = Templates(templates, self._convert)
         self._checkpoints = checkpoints
@@ -159,9 +163,10 @@ class SimulatedCluster(ABC):
         if self._machines is None:
             return False
         shapes = self._asks.count_shapes(job, drop_places(job.assignment))
-        key = frozenset(shapes.items())
+        near = job.known.template.near
+        key = frozenset(shapes.items()), near
         if key not in known:
-            known[key] = not self._machines.takes_ever(shapes)
+            known[key] = not self._machines.takes_ever(shapes, near)
         return known[key]
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
@@ -170,7 +175,7 @@ class SimulatedCluster(ABC):
         return replace(workload, blocks=self._time_outs.find_blocking(annotations))
 
     def _find_subject(self, workload: WorkloadInfo) -> Subject:
-        return self._jobs[workload.key].subject
+        return self._jobs[workload.whole].subject
 
     def _record_eviction(self, job: SimulatedJob, rule: str, because: str) -> None:
         """Record an eviction that is no preemption, unless it goes on already."""

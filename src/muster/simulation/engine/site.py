@@ -13,16 +13,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api import kueue
-from muster.api.batch import Job
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node, Pod, PodTemplateSpec
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
-from muster.api.jobset import JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import HOSTNAME_LABEL, is_ready
+from muster.api.ours.elastic import Bounds
 from muster.api.pods import priority as priority_of
 from muster.api.status import ApiError
 from muster.api.validation.names import dns_subdomain
@@ -33,10 +32,8 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
 from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
-from muster.gang.order.ends import End, end_of
-from muster.insight.record.build import record_of
-from muster.jobs.job.terms import Terms
-from muster.jobs.jobset.children import Children
+from muster.gang.order.ends import End
+from muster.gang.topology import TopologyConstraint
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs
@@ -44,6 +41,14 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
 from muster.simulation.engine.changing.redefinitions import Redefinition, write_redefinitions
+from muster.simulation.engine.gangterms import (
+    GangTermsError,
+    complete_group,
+    find_bounds,
+    find_end,
+    read_group,
+    restarts_whole,
+)
 from muster.simulation.scenario.arrivals import translate_queue
 from muster.simulation.scenario.changes import find_largest_size, name_nodes, require_changes, require_nodes
 from muster.simulation.scenario.model import Work
@@ -73,6 +78,8 @@ class JobTemplate(Struct, frozen=True):
     pods: a pod of each of its podsets, as the server would admit it.
     end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
     restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
+    bounds: the sizes that it may have, if it is elastic. near: how close to each other its pods must be, as its
+    PodGroup says; None if they may be anywhere.
     """
 
     workload: kueue.Workload
@@ -80,6 +87,8 @@ class JobTemplate(Struct, frozen=True):
     end: End | None
     pods: tuple[Pod, ...] = ()
     restarts_whole: bool = True
+    bounds: Bounds | None = None
+    near: TopologyConstraint | None = None
 
     @property
     def pod_priority(self) -> int:
@@ -150,9 +159,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
         local_queues = (await client.list(kueue.LOCAL_QUEUE)).items
         templates = {}
         for number, work in enumerate(spec.work):
-            path = f"spec.work[{number}].template"
-            document = complete_template(reading, path, work)
-            template = await _read_template(plane, client, reading, path, document, classes)
+            template = await _read_template(plane, client, reading, number, classes)
             _require_queues(reading, number, work, template, {key_of(one) for one in local_queues})
             templates[work.name] = template
         return Site(
@@ -199,9 +206,9 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
     """
     known = {one.metadata.name for one in (await client.list(NAMESPACE)).items}
     for one in sorted(manifests, key=lambda one: one.document["kind"] != NAMESPACE.kind):
-        kind = _find_kind(plane, one.document, one.title)
+        kind = _find_kind(plane, one.document, one.title_with_line)
         if kind in _WORK:
-            raise ScenarioError(f"{one.title}: would have no effect: jobs are the templates of spec.work")
+            raise ScenarioError(f"{one.title_with_line}: would have no effect: jobs are the templates of spec.work")
         namespace = (one.document["metadata"].get("namespace") or "default") if kind.namespaced else ""
         if namespace and namespace not in known:
             await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=namespace)))
@@ -209,7 +216,7 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
         try:
             await client.raw(Request("POST", kind.path(namespace), _STRICT, msgspec.json.encode(one.document)))
         except ApiError as error:
-            raise ScenarioError(f"{one.title}: {error}") from None
+            raise ScenarioError(f"{one.title_with_line}: {error}") from None
         if kind == NAMESPACE:
             known.add(one.document["metadata"]["name"])
 
@@ -217,7 +224,7 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
 async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Manifest]) -> None:
     """Store the objects of another cluster, in place of those that every cluster has."""
     for one in objects:
-        kind = _find_kind(plane, one.document, one.title)
+        kind = _find_kind(plane, one.document, one.title_with_line)
         meta = one.document["metadata"]
         namespace = meta.get("namespace", "") if kind.namespaced else ""
         # The state says when an object was made, and by which UID others refer to it; the server would refuse both.
@@ -229,7 +236,7 @@ async def _store_state(plane: ControlPlane, client: Client, objects: Iterable[Ma
             else:
                 await client.raw(Request("POST", kind.path(namespace), body=body))
         except ApiError as error:
-            raise ScenarioError(f"{one.title}: {error}") from None
+            raise ScenarioError(f"{one.title_with_line}: {error}") from None
 
 
 def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> Kind[Any]:
@@ -334,10 +341,11 @@ async def _read_template(
     plane: ControlPlane,
     client: Client,
     reading: Reading,
-    path: str,
-    document: dict[str, Any],
+    number: int,
     classes: _Classes,
 ) -> JobTemplate:
+    path = f"spec.work[{number}].template"
+    document = complete_template(reading, path, reading.scenario.spec.work[number])
     kind = _find_kind(plane, document, f"{reading.source.file}: {path}")
     integration: Integration[Any] | None = next((one for one in INTEGRATIONS if one.kind == kind), None)
     if integration is None:
@@ -355,11 +363,31 @@ async def _read_template(
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
     copied = {key: meta.annotations[key] for key in (READY_ANNOTATION,) if key in meta.annotations}
+    try:
+        bounds = find_bounds(job)
+    except GangTermsError as error:
+        raise reading.source.error(f"{path}.{error.path}", error.why) from None
+    near = await _read_group(plane, client, reading, number, meta, sum(podset.count for podset in podsets))
     own = ObjectMeta(name=meta.name, namespace=meta.namespace, annotations=copied)
     workload = kueue.Workload(metadata=own, spec=spec)
     pods = tuple(admit_pod(podset.template, classes.of_pods) for podset in podsets)
     local = f"{meta.namespace}/{queue}" if queue else ""
-    return JobTemplate(workload, local, find_end(job), pods, _restarts_whole(job))
+    return JobTemplate(workload, local, find_end(job), pods, restarts_whole(job), bounds, near)
+
+
+async def _read_group(
+    plane: ControlPlane, client: Client, reading: Reading, number: int, job: ObjectMeta, pods: int
+) -> TopologyConstraint | None:
+    """Return how close to each other the pods of a work's jobs must be. job: the metadata. pods: how many it has."""
+    work, path = reading.scenario.spec.work[number], f"spec.work[{number}].podGroup"
+    if not work.pod_group:
+        return None
+    try:
+        document = complete_group(work.pod_group, job.name, job.namespace)
+        kind = _find_kind(plane, document, f"{reading.source.file}: {path}")
+        return read_group(await _try_out(plane, client, reading, path, document, kind.type), pods)
+    except GangTermsError as error:
+        raise reading.source.error(f"{path}.{error.path}", error.why) from None
 
 
 def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -> Pod:
@@ -371,20 +399,6 @@ def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -
         policy = its_class.preemption_policy if its_class is not None else None
         spec = replace(spec, priority=priority or 0, preemption_policy=spec.preemption_policy or policy)
     return Pod(metadata=template.metadata, spec=spec)
-
-
-def find_end(job: Any) -> End | None:
-    """Return when a job ends by its own limits, or as its user expects, from its start; None if that is unknown."""
-    deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
-    return end_of(job.metadata, deadline, started=0.0)
-
-
-def _restarts_whole(job: Any) -> bool:
-    """Return whether all pods of a job start again when one is interrupted."""
-    if isinstance(job, JobSet):
-        children = Children(job)
-        return any(Terms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
-    return not isinstance(job, Job)
 
 
 async def _try_out(

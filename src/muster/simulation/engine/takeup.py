@@ -22,6 +22,7 @@ from muster.api.kueue import Workload, WorkloadSpec
 from muster.api.kueue.names import ADMITTED
 from muster.api.managed.variants import is_variant
 from muster.api.meta import ObjectMeta, controller_of
+from muster.api.ours.elastic import Bounds
 from muster.api.pods import is_finished, job_of
 from muster.api.validation.kueue.workload import validate_create
 from muster.api.values.quantity import QuantityError
@@ -35,7 +36,8 @@ from muster.queueing.model import WorkloadInfo
 from muster.queueing.moments import NEVER
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
-from muster.simulation.engine.site import JobTemplate, Site, admit_pod, find_end
+from muster.simulation.engine.gangterms import GangTermsError, find_bounds, find_end
+from muster.simulation.engine.site import JobTemplate, Site, admit_pod
 from muster.simulation.engine.templates import KnownTemplate
 from muster.simulation.scenario.draws import Draw, DrawError, make_draw, parse_seconds
 from muster.simulation.scenario.reading import STATE_WORK, Reading, list_state_values
@@ -184,7 +186,7 @@ class _Reader:
         sources = [self._sources[uid] for uid in uids if uid in self._sources]
         own = end_of(workload.metadata, workload.spec.maximum_execution_time_seconds, started=0.0)
         ends = [end for end in (own, *map(find_end, sources)) if end is not None]
-        template = self._make_template(workload, local, min(ends, key=_at, default=None))
+        template = self._make_template(workload, local, min(ends, key=_at, default=None), sources)
         started = _find_start(pods)
         if isinstance(place, Holds) and not self._site.nodes and started is None:
             admitted = find_true(workload.status.conditions, ADMITTED)
@@ -212,7 +214,7 @@ class _Reader:
             name=meta.name, namespace=meta.namespace, uid=meta.uid, creation_timestamp=meta.creation_timestamp
         )
         workload = Workload(metadata=own, spec=WorkloadSpec(pod_sets=podsets))
-        template = self._make_template(workload, "", find_end(source))
+        template = self._make_template(workload, "", find_end(source), (source,))
         info = convert.workload(workload, "", self._settings)
         return self._make(meta.name, template, info, _find_start(pods), pods, None)
 
@@ -253,9 +255,20 @@ class _Reader:
     def _find_seconds(self, moment: datetime) -> float:
         return (moment - self._state.at).total_seconds()
 
-    def _make_template(self, workload: Workload, local: str, end: End | None) -> JobTemplate:
+    def _make_template(
+        self, workload: Workload, local: str, end: End | None, sources: Sequence[Job | JobSet]
+    ) -> JobTemplate:
         pods = tuple(admit_pod(one.template, self._site.pod_classes) for one in workload.spec.pod_sets)
-        return JobTemplate(workload, local, end, pods)
+        bounds = next((its for one in sources if (its := _find_bounds(one)) is not None), None)
+        return JobTemplate(workload, local, end, pods, bounds=bounds)
+
+
+def _find_bounds(job: Job | JobSet) -> Bounds | None:
+    """Return the sizes between which the engine resizes a job of the state, whose annotation it may ignore."""
+    try:
+        return find_bounds(job)
+    except GangTermsError:
+        return None
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.federation.manager import ManagerEngine
 from muster.simulation.engine.federation.routes import find_routes
 from muster.simulation.engine.federation.worker import WorkerEngine
+from muster.simulation.engine.refusals import find_elastic_work
 from muster.simulation.engine.site import Site
 from muster.simulation.engine.takeup import read_residents
 from muster.simulation.outcome.record import Record, Waiting
@@ -77,7 +78,7 @@ class World:
             if reading.state is not None:
                 engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
             return
-        _refuse_beside_clusters(reading)
+        _refuse_beside_clusters(reading, site)
         self._engine = manager = ManagerEngine(spec, site, configuration, self._agenda, self.record, routes, decisions)
         for worker in workers:
             for name in worker.reading.names:
@@ -145,7 +146,7 @@ class World:
         self._engine.submit(submission)
 
 
-def _refuse_beside_clusters(reading: Reading) -> None:
+def _refuse_beside_clusters(reading: Reading, site: Site) -> None:
     """Refuse what is not simulated of a manager and its worker clusters.
 
     Raises:
@@ -153,6 +154,9 @@ def _refuse_beside_clusters(reading: Reading) -> None:
     """
     spec = reading.scenario.spec
     checkpoints = {f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)}
-    for path, value in ({"spec.changes": spec.changes, "spec.state": spec.state} | checkpoints).items():
+    groups = {f"spec.work[{number}].podGroup": work.pod_group for number, work in enumerate(spec.work)}
+    for path, value in ({"spec.changes": spec.changes, "spec.state": spec.state} | checkpoints | groups).items():
         if value:
             raise reading.source.error(path, "cannot be simulated together with spec.clusters")
+    if (elastic := find_elastic_work(reading, site)) is not None:
+        raise reading.source.error(elastic, "an elastic job cannot be simulated together with spec.clusters")

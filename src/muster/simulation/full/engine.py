@@ -20,6 +20,7 @@ from muster.runtime.clock import run_virtual
 from muster.runtime.objects import key_of
 from muster.simulation.engine.explaining import HOPELESS
 from muster.simulation.engine.federation.routes import find_routes
+from muster.simulation.engine.refusals import find_elastic_work
 from muster.simulation.engine.site import JobTemplate, Site, complete_template
 from muster.simulation.engine.templates import find_local_queue
 from muster.simulation.engine.world import Progress, WorkerSite
@@ -67,7 +68,7 @@ class FullEngine:
             ScenarioError: a template means something else to the controllers than to the scenario.
         """
         spec = reading.scenario.spec
-        _refuse_unplayable(reading)
+        _refuse_unplayable(reading, site)
         self.record = Record([work.name for work in spec.work])
         self._reading = reading
         self._site = site
@@ -176,7 +177,7 @@ class FullEngine:
             raise ScenarioError(f"{submission.name}: {error}") from None
 
 
-def _refuse_unplayable(reading: Reading) -> None:
+def _refuse_unplayable(reading: Reading, site: Site) -> None:
     """Refuse what the whole engine does not play yet.
 
     Raises:
@@ -187,6 +188,7 @@ def _refuse_unplayable(reading: Reading) -> None:
         "spec.state": spec.state,
         **{f"spec.work[{number}].startup": work.startup for number, work in enumerate(spec.work)},
         **{f"spec.work[{number}].checkpoint": work.checkpoint for number, work in enumerate(spec.work)},
+        **{f"spec.work[{number}].podGroup": work.pod_group for number, work in enumerate(spec.work)},
         **{
             f"spec.work[{number}].trace": work.trace is not None and work.trace.format != "swf"
             for number, work in enumerate(spec.work)
@@ -195,3 +197,7 @@ def _refuse_unplayable(reading: Reading) -> None:
     for path, value in fields.items():
         if value:
             raise reading.source.error(path, "cannot be played with --engine full")
+    if (
+        elastic := find_elastic_work(reading, site)
+    ) is not None:  # its pods would each run for as long as the whole job
+        raise reading.source.error(elastic, "an elastic job cannot be played with --engine full")

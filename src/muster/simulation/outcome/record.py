@@ -22,6 +22,7 @@ class JobOutcome(Struct, frozen=True):
     waits, those so far. forecast: the wait that was forecast for it as it was submitted.
     cluster: the worker cluster in which it started last, or "".
     interruptions: how often it lost nodes. interrupted: the part of `lost` that these undid.
+    resizes: how often it shrank or grew while it ran. pods: of an elastic job, those with which it came.
     """
 
     name: str
@@ -40,6 +41,7 @@ class JobOutcome(Struct, frozen=True):
     cluster: str = ""
     interruptions: int = 0
     interrupted: float = 0.0
+    resizes: int = 0
 
 
 class Waiting(Struct, frozen=True):
@@ -150,6 +152,7 @@ class Record:
         self._started, self._ended, self._lost = array("d"), array("d"), array("d")
         self._forecast = array("d")
         self._interruptions, self._interrupted = array("i"), array("d")
+        self._resizes = array("i")
         self._nodes: dict[str, int] = {}
         self._node_at, self._node, self._node_state = array("d"), array("i"), array("b")
         self._change_at, self._change_of = array("d"), array("q")
@@ -176,19 +179,37 @@ class Record:
         self._cluster.append(0)
         self._interruptions.append(0)
         self._interrupted.append(0.0)
+        self._resizes.append(0)
         return len(self.names) - 1
 
-    def start(self, job: int, at: float, demand: Amounts = (), nodes: Mapping[str, int] | None = None) -> None:
+    def start(
+        self,
+        job: int,
+        at: float,
+        demand: Amounts = (),
+        nodes: Mapping[str, int] | None = None,
+        pods: int | None = None,
+    ) -> None:
         """Record that a job starts; only its first start counts for its wait.
 
-        demand: what it asks of the cluster. nodes: how many of its pods each node has, if that is known.
+        demand: what it asks of the cluster. nodes: how many of its pods each node has, if that is known. pods: with how
+        many it starts, if these are not all.
         """
         self.moves += 1
-        self.runs.start(job, at, demand)
+        self.runs.start(job, at, demand, self._pods[job] if pods is None else pods)
         if nodes:
             self.nodes.start(job, nodes, at)
         if isnan(self._started[job]):
             self._started[job] = at
+
+    def resize(self, job: int, demand: Amounts, nodes: Mapping[str, int] | None, pods: int) -> None:
+        """Record that a job goes on with another number of pods. demand, nodes: as of `start`."""
+        self._resizes[job] += 1
+        self.runs.end(job, self.now)
+        self.nodes.end(job, self.now)
+        self.runs.start(job, self.now, demand, pods, continued=True)
+        if nodes:
+            self.nodes.start(job, nodes, self.now)
 
     def locate(self, job: int, cluster: str) -> None:
         """Record in which worker cluster a job runs."""
@@ -264,6 +285,7 @@ class Record:
                 clusters[self._cluster[job]],
                 self._interruptions[job],
                 self._interrupted[job],
+                self._resizes[job],
             )
 
     def node_changes(self) -> Iterator[NodeChange]:

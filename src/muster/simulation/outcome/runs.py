@@ -12,11 +12,13 @@ class Runs:
 
     jobs, starts, ends: by run; the end is not a number while the job runs. lost: the seconds that an eviction undid;
     not a number without an eviction.
+    pods: how many pods it has. continued: whether the job ran right before with another number of pods.
     demands: the number of what the job asks of the cluster while it runs, see `amounts`.
     """
 
     def __init__(self) -> None:
-        self.jobs, self.demands = array("q"), array("q")
+        self.jobs, self.demands, self.pods = array("q"), array("q"), array("q")
+        self.continued = array("b")
         self.starts, self.ends, self.lost = array("d"), array("d"), array("d")
         self._amounts: dict[Amounts, int] = {}
         self._open: dict[int, int] = {}  # the run of each job that runs
@@ -34,13 +36,15 @@ class Runs:
         """What jobs ask for, by the number of the demand."""
         return list(self._amounts)
 
-    def start(self, job: int, at: float, demand: Amounts) -> None:
-        """Add a run that begins."""
+    def start(self, job: int, at: float, demand: Amounts, pods: int, *, continued: bool = False) -> None:
+        """Add a run that begins. continued: see the class."""
         self._open[job] = len(self.jobs)
         self.jobs.append(job)
         self.starts.append(at)
         self.ends.append(nan)
         self.lost.append(nan)
+        self.pods.append(pods)
+        self.continued.append(continued)
         self.demands.append(self._amounts.setdefault(demand, len(self._amounts)))
 
     def end(self, job: int, at: float, *, lost: float = nan) -> None:

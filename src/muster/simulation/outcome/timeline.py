@@ -152,10 +152,12 @@ def _build_jobs(bins: Bins, record: Record) -> dict[str, JobSeries]:
     work = pods * _floats(jobs.run_times)
     run_jobs, undone = _ints(runs.jobs), _floats(runs.lost)
     starts, ends, lost = _floats(runs.starts), _floats(runs.ends), ~np.isnan(undone)
-    over = ~np.isnan(ends)
-    times = np.concatenate((_floats(jobs.submitted), starts, ends[lost]))
-    subjects = np.concatenate((np.arange(len(queues)), run_jobs, run_jobs[lost]))
-    signs = np.concatenate((np.ones(len(queues)), -np.ones(len(starts)), np.ones(int(lost.sum()))))
+    over, begun = ~np.isnan(ends), _ints(runs.continued) == 0
+    times = np.concatenate((_floats(jobs.submitted), starts[begun], ends[lost]))
+    subjects = np.concatenate((np.arange(len(queues)), run_jobs[begun], run_jobs[lost]))
+    signs = np.concatenate((np.ones(len(queues)), -np.ones(int(begun.sum())), np.ones(int(lost.sum()))))
+    sizes = _floats(runs.pods)
+    run_pods = np.concatenate((sizes, sizes[over]))
     running = np.concatenate((starts, ends[over])), np.concatenate((run_jobs, run_jobs[over]))
     running_signs = np.concatenate((np.ones(len(starts)), -np.ones(int(over.sum()))))
     wasted = undone[lost] * pods[run_jobs[lost]]
@@ -163,7 +165,7 @@ def _build_jobs(bins: Bins, record: Record) -> dict[str, JobSeries]:
     columns = (
         average_steps(bins, running[0], queues[running[1]], running_signs, count),
         average_steps(bins, times, queues[subjects], signs, count),
-        average_steps(bins, running[0], queues[running[1]], running_signs * pods[running[1]], count),
+        average_steps(bins, running[0], queues[running[1]], running_signs * run_pods, count),
         average_steps(bins, times, queues[subjects], signs * pods[subjects], count),
         average_steps(bins, times, queues[subjects], signs * work[subjects], count),
         sum_events(bins, *events, np.ones(len(events[0])), count),

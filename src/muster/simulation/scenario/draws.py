@@ -45,6 +45,8 @@ def parse_seconds(text: str | float) -> float:
 
 
 def _parse_span(text: str) -> float:
+    if text.startswith("-"):
+        return -_parse_span(text[1:])
     days, found, rest = text.partition("d")
     if found and days.isascii() and days.isdigit():
         return int(days) * DAY + (durations.parse(rest) / durations.SECOND if rest else 0.0)

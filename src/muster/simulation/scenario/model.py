@@ -187,6 +187,7 @@ class Work(Part, frozen=True):
     priority: the priority, instead of that of the template's class.
     checkpoint: how its jobs keep what they have done; without it, an interrupted job starts from nothing.
     startup: how long its pods need to be ready once all have a node; run_time begins then.
+    pod_group: the manifest of a PodGroup that each of its jobs has, which says how close to each other its pods run.
     """
 
     name: str = ""
@@ -202,6 +203,7 @@ class Work(Part, frozen=True):
     priority: Value | None = None
     checkpoint: Checkpoint | None = None
     startup: Value | None = None
+    pod_group: dict[str, Any] = {}
 
 
 class State(Part, frozen=True):

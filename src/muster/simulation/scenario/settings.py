@@ -22,7 +22,8 @@ def take_configuration(reading: Reading, default: Configuration) -> tuple[Readin
     if not found:
         return reading, default
     if len(found) > 1:
-        raise ScenarioError(f"{found[1].title}: the scenario has a Configuration already, {found[0].title}")
+        first, second, *_ = (one.title_with_line for one in found)
+        raise ScenarioError(f"{second}: the scenario has a Configuration already, {first}")
     others = tuple(one for one in reading.manifests if one is not found[0])
     return replace(reading, manifests=others), _load(found[0])
 
@@ -40,4 +41,4 @@ def _load(manifest: Manifest) -> Configuration:
     except ConfigurationError as error:
         first, *more = str(error).splitlines()
         rest = f" (and {len(more)} more)" if more else ""
-        raise ScenarioError(f"{manifest.title}: {first}{rest}") from None
+        raise ScenarioError(f"{manifest.title_with_line}: {first}{rest}") from None

@@ -57,7 +57,7 @@ class Cluster:
         self.run("running", cpus - 2, 100)
         head = self.gang("a", 4, 10)
         assert not isinstance(decide_start(self.pending, head, self.capacity, 0.0), Chosen)
-        waiter = Waiter(head.alike, head.standing, (ONE, 4))
+        waiter = Waiter(head.alike, head.standing)
         self.pending.wait("a", waiter)
         self.pending.keep_for("a", waiter, lambda taken: place(self.capacity, head.shapes, taken=taken), 0.0)
         assert self.pending.head.reservation.shadow == 100
@@ -106,28 +106,3 @@ def test_an_answer_does_not_outlive_a_change(change):
     cluster.searches.clear()
     cluster.decide("c", 1, 500)
     assert cluster.searches == ["c"]
-
-
-def test_a_gang_is_behind_the_head_while_its_reservation_holds():
-    cluster = Cluster()
-    pending, late = cluster.pending, cluster.gang("b", 3, 1).standing
-    assert pending.is_behind_head("b", late, 0.0)
-    assert not pending.is_behind_head("a", late, 0.0), "the head renews its reservation"
-    assert not pending.is_behind_head("b", Standing(False, 1, "", CREATED), 0.0), "it takes the reservation"
-    assert not pending.is_behind_head("b", late, 100.0), "the head is late"
-    pending.freed()
-    assert not pending.is_behind_head("b", late, 0.0)
-
-
-@pytest.mark.parametrize("room", [4, 6])
-def test_what_would_delay_the_head_is_known_without_a_search(room):
-    """The head needs 4 CPUs at 100. Beside it there is room for as many more as its node has."""
-    cluster = Cluster(room)
-    for cpus in (1, 2):
-        for lasts in (50, 100, 500):
-            late = End(lasts, sure=True)
-            would = cluster.pending.would_delay_head(ONE, cpus, late)
-            assert would == (lasts > 100 and cpus > room - 4)
-            assert would == isinstance(Cluster(room).decide("b", cpus, lasts), Kept), "a search agrees"
-    other = shape_of(make_pod(cpu="2"))
-    assert not cluster.pending.would_delay_head(other, 2, End(500, sure=True)), "of other pods it is not known"

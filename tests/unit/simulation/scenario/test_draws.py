@@ -76,6 +76,7 @@ def test_values_are_distributed_as_the_scenario_says(document, mean, low, high):
         ({"lognormal": {"median": 1, "sigma": 1000}}, "lognormal: median must be positive, and sigma from 0 to 100"),
         ({"empirical": "empty.txt"}, "empirical: empty.txt holds no value"),
         ({"constant": "soon"}, "constant: invalid duration"),
+        ({"constant": "-1d"}, "constant: -1d is negative"),
     ],
 )
 def test_what_cannot_be_drawn(document, problem):

@@ -78,5 +78,5 @@ def _refuse(reading: Reading, kind: str, name: str, why: str) -> ScenarioError:
     """Return the error of an object, with its file."""
     for one in reading.manifests:
         if one.document["kind"] == kind and one.document["metadata"].get("name") == name:
-            return ScenarioError(f"{one.title}: {why}")
+            return ScenarioError(f"{one.title_with_line}: {why}")
     return ScenarioError(f"{reading.source.file}: {kind} {name}: {why}")

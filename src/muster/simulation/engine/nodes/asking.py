@@ -78,7 +78,13 @@ class AskMaker:
                 for shape, nodes in pins.items()
             }
             pins = {shape: nodes for shape, nodes in rest.items() if nodes}
-        return self.make_ask(job, lacking, epoch, broken=True, pins=pins, has_places=has_places)
+        running = tuple(sorted(node for (_, node), count in guests.items() for _ in range(count)))
+        return self.make_ask(job, lacking, epoch, broken=True, pins=pins, has_places=has_places, running=running)
+
+    def ask_for_more(self, job: SimulatedJob, pods: int, epoch: float) -> GangAsk:
+        """Return the ask of a running elastic gang for more pods."""
+        (shape,) = self.count_shapes(job, job.assignment)
+        return self.make_ask(job, {shape: pods}, epoch)
 
     def find_host(self, node: str) -> str:
         """Return the host name of a node, which topologies go by."""
@@ -93,8 +99,12 @@ class AskMaker:
         broken: bool = False,
         pins: Pins | None = None,
         has_places: bool = False,
+        running: tuple[str, ...] = (),
     ) -> GangAsk:
-        """Return the ask of a gang for some pods. epoch: now, in seconds since the epoch. broken: others have nodes."""
+        """Return the ask of a gang for some pods. epoch: now, in seconds since the epoch. broken: others have nodes.
+
+        running: the node of each of its pods that runs.
+        """
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
         priority, precedence = job.known.template.pod_priority, self._find_precedence(job.known)
@@ -103,7 +113,20 @@ class AskMaker:
             precedence = precedence.with_priority(priority)
         standing = make_standing(priority, tenant, epoch, broken=broken)
         key, subject = job.workload.key, job.subject
-        return GangAsk.of(key, standing, shapes, job.end, precedence, pins, has_places=has_places, subject=subject)
+        near = job.known.template.near
+        return GangAsk.of(
+            key,
+            standing,
+            shapes,
+            job.end,
+            precedence,
+            pins,
+            has_places=has_places,
+            subject=subject,
+            near=near,
+            running=running if near is not None else (),
+            is_elastic=job.bounds is not None,
+        )
 
     def _find_precedence(self, known: KnownTemplate) -> Precedence:
         if known.key not in self._precedences:

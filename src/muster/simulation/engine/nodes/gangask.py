@@ -14,6 +14,7 @@ from muster.gang.order.ends import End
 from muster.gang.placement import Placement, Refusal, find_refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Shape
+from muster.gang.topology import TopologyConstraint, place_near
 from muster.simulation.engine.nodes.displacement import PRECEDES_NONE, Precedence
 from muster.simulation.engine.nodes.pinning import Pins, place_pinned
 
@@ -26,6 +27,8 @@ class GangAsk(Struct, frozen=True, eq=False):
     pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
     subject: its job, for records.
     uniform: its pods, if all are of one shape that meets no other pods and admission chose no nodes.
+    near: how close to each other, and to the gang's running pods, its pods must be; None if they may be anywhere.
+    running: the node of each running pod, if it matters. is_elastic: whether single pods may leave later.
     """
 
     key: str
@@ -38,6 +41,9 @@ class GangAsk(Struct, frozen=True, eq=False):
     has_places: bool = False
     subject: Subject = Subject("")
     uniform: tuple[Shape, int] | None = None
+    near: TopologyConstraint | None = None
+    running: tuple[str, ...] = ()
+    is_elastic: bool = False
 
     @classmethod
     def of(
@@ -51,13 +57,19 @@ class GangAsk(Struct, frozen=True, eq=False):
         *,
         has_places: bool = False,
         subject: Subject = Subject(""),  # noqa: B008  (it is frozen)
+        near: TopologyConstraint | None = None,
+        running: tuple[str, ...] = (),
+        is_elastic: bool = False,
     ) -> "GangAsk":
         """Return the ask of a gang."""
-        alike = frozenset(shapes.items() if pins is None else pins.items())
-        uniform = next(iter(shapes.items())) if len(shapes) == 1 and pins is None else None
+        alike: Hashable = frozenset(shapes.items() if pins is None else pins.items())
+        uniform = next(iter(shapes.items())) if len(shapes) == 1 and pins is None and near is None else None
         if uniform is not None and uniform[0].meets_others:
             uniform = None
-        return cls(key, alike, standing, shapes, lasts, precedence, pins, has_places, subject, uniform)
+        if near is not None:
+            alike = alike, near, running
+        given = (key, alike, standing, shapes, lasts, precedence, pins, has_places, subject, uniform)
+        return cls(*given, near, running, is_elastic)
 
     @property
     def equivalence(self) -> Hashable:
@@ -73,13 +85,15 @@ class GangAsk(Struct, frozen=True, eq=False):
         """Return the nodes of all pods for a reservation, or why there are none. effort: see `placement.place`."""
         if self.pins is not None:
             return place_pinned(capacity, self.pins, taken)
+        if self.near is not None:
+            return place_near(capacity, self.shapes, self.near, taken=taken, running=self.running, effort=effort)
         return place(capacity, self.shapes, taken=taken, effort=effort)
 
     def find_refusal(self, capacity: Capacity, taken: Ints) -> Refusal | None:
         """Return why there is no room for all pods beside what is taken; None if there is."""
-        if self.pins is None:
+        if self.pins is None and self.near is None:
             return find_refusal(capacity, self.shapes, taken)
-        outcome = place_pinned(capacity, self.pins, taken)
+        outcome = self.placing(capacity, taken)
         return outcome if isinstance(outcome, Refusal) else None
 
     def end(self, now: float) -> End | None:

@@ -6,7 +6,7 @@ A gang holds what its pods use of a node as one guest, however many pods these a
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import count
+from itertools import count, repeat
 
 from msgspec import Struct
 
@@ -33,17 +33,23 @@ from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import Amounts, Guest, Shape, guest_of
+from muster.gang.topology import TopologyConstraint, place_near
 from muster.queueing.topology.ledger import Ledger as PlacesLedger
 from muster.simulation.engine.nodes.displacement import find_end_of_protection
 from muster.simulation.engine.nodes.gangask import GangAsk, tell_moment
+from muster.simulation.engine.nodes.passing import Passing, Uniform
 
 
 class _Held(Struct, frozen=True, eq=False):
-    """A gang on nodes. ask: with which it started. started: in seconds since the epoch. guests: the pods of each."""
+    """A gang on nodes. ask: with which it started. started: in seconds since the epoch. guests: the pods of each.
+
+    ranks: of an elastic gang, whose guests are single pods: the guest of each index.
+    """
 
     ask: GangAsk
     started: float
     guests: dict[str, tuple[Shape, int]]
+    ranks: dict[int, str]
 
 
 class Machines:
@@ -55,19 +61,24 @@ class Machines:
         overtakings: int = MOST_OVERTAKINGS,
         places: PlacesLedger | None = None,
         helped: Callable[[], None] = lambda: None,
+        shrinks_first: Callable[[], bool] = lambda: False,
     ) -> None:
         """Start with nothing on the nodes.
 
         places: where admission looks for places; the gangs without places are reported to it. helped: called when such
-        a gang leaves its nodes.
+        a gang leaves its nodes. shrinks_first: returns whether elastic gangs may shrink for a gang before it displaces
+        others.
         """
         self.capacity = Capacity()
         self._places = places if places is not None and places.in_use else None
         self._helped = helped
+        self._shrinks_first = shrinks_first
+        self._patient: list[str] = []  # the gangs that displace others once no elastic gang shrinks for them
         self.shares = Shares()
         self._running = Ledger()
         self._overtakings = overtakings
         self._pending = self._make_pending()
+        self._passing = Passing(self._pending, self.capacity)
         self._asks: dict[str, GangAsk] = {}  # of the gangs that wait
         self._held: dict[str, _Held] = {}  # the gangs on nodes
         self._serials = count()  # of guests
@@ -122,9 +133,7 @@ class Machines:
         """Free what a gang uses of one node, and return the pods that it loses. It keeps its other nodes."""
         held, lost = self._held[key], Counter[Shape]()
         for guest in [guest for guest in held.guests if guest.rpartition("/")[2] == node]:
-            shape, number = held.guests.pop(guest)
-            self.capacity.release(guest)
-            self._leave_places((guest,))
+            shape, number = self._drop_guest(held, guest)
             lost[shape] += number
         self._asks.pop(key, None)
         self._pending.forget(key)
@@ -135,6 +144,56 @@ class Machines:
             self.free(key)
         return lost
 
+    def _drop_guest(self, held: _Held, guest: str) -> tuple[Shape, int]:
+        """Free what a guest of a gang uses, and return its pods."""
+        self.capacity.release(guest)
+        self._leave_places((guest,))
+        for index in [index for index, its in held.ranks.items() if its == guest]:
+            del held.ranks[index]
+        return held.guests.pop(guest)
+
+    def list_asks(self) -> list[GangAsk]:
+        """Return the asks of the gangs that wait, in their order."""
+        return [self._asks[key] for key in self._pending.in_order()]
+
+    def waits(self, key: str) -> bool:
+        """Return whether a gang waits for nodes."""
+        return key in self._asks
+
+    def find_ranks(self, key: str) -> Mapping[int, str]:
+        """Return the guest of each index of an elastic gang that has a node."""
+        held = self._held.get(key)
+        return {} if held is None else held.ranks
+
+    def shrink(self, key: str, size: int) -> None:
+        """Free what an elastic gang uses above its new size. It asks for nothing any more."""
+        self._asks.pop(key, None)
+        self._pending.forget(key)
+        if (held := self._held.get(key)) is not None:
+            for index in [index for index in held.ranks if index >= size]:
+                self._drop_guest(held, held.ranks[index])
+            if held.guests:
+                self._count_use(held)
+            else:
+                self._vacate(key)
+        self._note_nodes()
+
+    def grow(self, ask: GangAsk, now: float) -> bool:
+        """Return whether a running gang gets more pods at once; otherwise it asks for nothing any more."""
+        grown = self.ask(ask, now)
+        if not grown:
+            self._asks.pop(ask.key, None)
+            self._pending.forget(ask.key)
+        return grown
+
+    def lose_patience(self) -> bool:
+        """Let the gangs displace others for which no elastic gang shrank; return whether there are any."""
+        patient, self._patient = self._patient, []
+        if not any(key in self._asks for key in patient):
+            return False
+        self._freed = True
+        return True
+
     def runs(self, key: str) -> bool:
         """Return whether a gang has pods on nodes."""
         return key in self._held
@@ -142,8 +201,9 @@ class Machines:
     def forget_decisions(self) -> None:
         """Forget what a restart of the scheduler loses: refusals, reservations and who passed."""
         self._pending = self._make_pending()
+        self._passing = Passing(self._pending, self.capacity)
         for ask in self._asks.values():
-            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.standing, ask.uniform))
+            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.standing))
         self._freed = True
 
     def ask(self, ask: GangAsk, now: float) -> bool:
@@ -198,8 +258,10 @@ class Machines:
             pods[shape, guest.rpartition("/")[2]] += number
         return pods
 
-    def takes_ever(self, shapes: Mapping[Shape, int]) -> bool:
-        """Return whether these pods would fit if nothing else ran."""
+    def takes_ever(self, shapes: Mapping[Shape, int], near: TopologyConstraint | None) -> bool:
+        """Return whether these pods would fit if nothing else ran. near: how close to each other they must be."""
+        if near is not None:
+            return isinstance(place_near(self._empty, shapes, near), Placement)
         return isinstance(place(self._empty, shapes), Placement)
 
     def sweep(self, now: float) -> Iterator[str]:
@@ -212,7 +274,7 @@ class Machines:
         for number, key in enumerate(keys):  # grows meanwhile
             if (ask := self._asks.get(key)) is None:
                 continue
-            behind = (behind and number < sorted_until) or self._pending.is_behind_head(key, ask.standing, now)
+            behind = (behind and number < sorted_until) or self._passing.is_behind_head(key, ask.standing, now)
             if behind and self._is_helpless(ask, now):
                 continue
             behind = False
@@ -232,9 +294,13 @@ class Machines:
             room = self.capacity.known_room(shape)
             if room is not None and room < wanted:
                 return True
-            if self._pending.would_delay_head(shape, wanted, ask.end(now)):
+            if self._passing.would_delay_head(self._find_pods_of_head(), shape, wanted, ask.end(now)):
                 return True
         return self._pending.refusal(ask.alike) is not None
+
+    def _find_pods_of_head(self) -> Uniform | None:
+        head = self._pending.head
+        return self._asks[head.key].uniform if head is not None else None
 
     def _try(self, ask: GangAsk, now: float) -> bool:
         """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
@@ -246,9 +312,12 @@ class Machines:
             return True
         if self._record is not None:
             self._record_wait(self._record, ask, outcome, now)
-        waiter = Waiter(ask.equivalence, ask.standing, ask.uniform)
+        waiter = Waiter(ask.equivalence, ask.standing)
         if isinstance(outcome, Refusal):
-            self._displace_for(ask, now)
+            if self._shrinks_first() and self._pending.get(ask.key) is None:
+                self._patient.append(ask.key)
+            else:
+                self._displace_for(ask, now)
             self._pending.keep_for(ask.key, waiter, partial(ask.find_refusal, self.capacity), now)
         else:
             assert isinstance(outcome, Kept), "there is no other answer"
@@ -341,13 +410,16 @@ class Machines:
     def _start(self, ask: GangAsk, placement: Placement, now: float) -> None:
         del self._asks[ask.key]
         self._pending.forget(ask.key)
-        held = self._held.setdefault(ask.key, _Held(ask, now, {}))
+        held = self._held.setdefault(ask.key, _Held(ask, now, {}, {}))
         for shape, nodes in placement.nodes.items():
-            whole = {number: Guest(_multiply(shape.requests, number)) for number in {number for _, number in nodes}}
-            for node, number in nodes:
+            spread = list(_split_pods(nodes)) if ask.is_elastic else nodes
+            whole = {number: Guest(_multiply(shape.requests, number)) for number in {number for _, number in spread}}
+            for node, number in spread:
                 guest = f"{ask.key}/{next(self._serials)}/{node}"
                 self.capacity.assign(guest, node, whole[number])
                 held.guests[guest] = shape, number
+                if ask.is_elastic:
+                    held.ranks[next(index for index in count() if index not in held.ranks)] = guest
                 if self._places is not None and not ask.has_places:
                     self._places.occupy(guest, node, whole[number].requests)
         self._count_use(held)
@@ -377,6 +449,12 @@ class Machines:
             if not self._resistances[candidate.resistance]:
                 del self._resistances[candidate.resistance]
                 self._weakest = min(self._resistances, default=None)
+
+
+def _split_pods(nodes: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """Yield the nodes of single pods."""
+    for node, number in nodes:
+        yield from repeat((node, 1), number)
 
 
 def _multiply(requests: Amounts, count: int) -> Amounts:

@@ -1,0 +1,85 @@
+"""Read what the manifest of a job says of its gang: its end, its restarts, its sizes and its PodGroup. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.api.batch import Job
+from muster.api.jobset import JobSet
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, Bounds
+from muster.controllers.elastic.placement import elastic_bounds
+from muster.controllers.podgroup.gang import find_topology
+from muster.gang.order.ends import End, end_of
+from muster.gang.topology import TopologyConstraint
+from muster.insight.record.build import record_of
+from muster.jobs.job.terms import Terms
+from muster.jobs.jobset.children import Children
+from muster.jobs.podgroup.record import KINDS, read
+
+
+class GangTermsError(ValueError):
+    """An error: the manifest asks for what a simulation does not play. path: the field in the manifest."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+        self.why = why
+
+
+def find_end(job: Any) -> End | None:
+    """Return when a job ends by its own limits, or as its user expects, from its start; None if that is unknown."""
+    deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
+    return end_of(job.metadata, deadline, started=0.0)
+
+
+def restarts_whole(job: Any) -> bool:
+    """Return whether all pods of a job start again when one is interrupted."""
+    if isinstance(job, JobSet):
+        children = Children(job)
+        return any(Terms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
+    return not isinstance(job, Job)
+
+
+def find_bounds(job: Any) -> Bounds | None:
+    """Return the sizes between which the engine resizes a job; None if it is not elastic.
+
+    Raises:
+        GangTermsError: the engine would ignore the annotation.
+    """
+    if not isinstance(job, Job):
+        return None
+    try:
+        return elastic_bounds(job)
+    except ValueError as error:
+        raise GangTermsError("metadata.annotations", f"{ELASTIC_ANNOTATION} would be ignored: {error}") from None
+
+
+def complete_group(document: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:
+    """Return the manifest of a PodGroup, with the name of its job.
+
+    Raises:
+        GangTermsError: it is of another kind.
+    """
+    if not any(document.get("kind") == kind.kind and document.get("apiVersion") == kind.api_version for kind in KINDS):
+        raise GangTermsError("kind", f"must be a PodGroup, of {', '.join(kind.api_version for kind in KINDS)}")
+    meta = document.get("metadata") or {}
+    if not isinstance(meta, dict):
+        raise GangTermsError("metadata", "must be a map")
+    return dict(document) | {"metadata": meta | {"name": name, "namespace": namespace}}
+
+
+def read_group(group: Any, pods: int) -> TopologyConstraint | None:
+    """Return how close to each other the pods of a stored PodGroup must be; None if it does not say.
+
+    pods: how many pods its job has; all of them start together.
+
+    Raises:
+        GangTermsError: the group asks for something else.
+    """
+    record = read(group)
+    if record.min_members not in (0, pods):
+        why = f"its minimum is {record.min_members}, but a job of a simulation starts with all of its pods"
+        raise GangTermsError("spec", f"{why}: {pods}")
+    near = find_topology(record)
+    if near is not None and near.problem:
+        raise GangTermsError("metadata.annotations", near.problem)
+    return near

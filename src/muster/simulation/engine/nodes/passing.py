@@ -1,0 +1,53 @@
+"""Tell quickly which waiting gangs cannot pass the head, so that a sweep over many of them tries few. Pure.
+
+The answers are those of a try. A gang of which they are not known is tried.
+"""
+
+from muster.controllers.scheduler.pending import Head, PendingGangs, Standing
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.order.ends import End
+from muster.gang.order.reservation import Reservation, ends_in_time
+from muster.gang.placement import room_of
+from muster.gang.shapes import Shape
+
+# Pods that are all of one shape, which meets no other pods: the shape and their number.
+Uniform = tuple[Shape, int]
+
+
+class Passing:
+    """The head of the waiting gangs, and the room beside it for pods that are like its own."""
+
+    def __init__(self, pending: PendingGangs, capacity: Capacity) -> None:
+        self._pending = pending
+        self._capacity = capacity
+        # How many more pods of its shape fit beside the head, and the reservation and version for which that is known.
+        self._spare = 0
+        self._spare_since: tuple[Reservation | None, int] = (None, -1)
+
+    def is_behind_head(self, key: str, standing: Standing, now: float) -> bool:
+        """Return whether a gang comes after the head, whose reservation is up to date."""
+        head = self._pending.current_head
+        if head is None or head.key == key or self._pending.is_nominated(key):
+            return False
+        return not head.is_overdue(now) and head.rank < self._pending.rank(key, standing)
+
+    def would_delay_head(self, of_head: Uniform | None, shape: Shape, pods: int, end: End | None) -> bool:
+        """Return whether a gang behind the head takes room that the head needs; False if that is not known so easily.
+
+        It is known of pods that are like those of the head: each takes the room of one of them. of_head: its pods.
+        """
+        head = self._pending.current_head
+        if head is None or of_head is None or of_head[0] != shape:
+            return False
+        reservation = head.reservation
+        if ends_in_time(reservation, end) or (reservation.shadow is None and not reservation.held):
+            return False
+        return pods > self._count_spare(head, *of_head)
+
+    def _count_spare(self, head: Head, shape: Shape, pods: int) -> int:
+        """Return how many more pods of the head's shape fit by the time when it may start."""
+        reservation, version = head.reservation, self._capacity.version
+        if self._spare_since[0] is not reservation or self._spare_since[1] != version:
+            self._spare = int(room_of(self._capacity, shape, taken=reservation.room).sum()) - pods
+            self._spare_since = reservation, version
+        return self._spare
