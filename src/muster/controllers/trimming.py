@@ -49,9 +49,12 @@ class ObjectSharer:
                 labels=_share_words(meta.labels),
                 annotations=_share_words(meta.annotations),
                 owner_references=self._share(meta.owner_references),
+                namespace=intern(meta.namespace),
+                generate_name=intern(meta.generate_name),
+                finalizers=_share_list(meta.finalizers),
             )
-            status = replace(reduced.status, conditions=self._share(reduced.status.conditions))
-            reduced = replace(reduced, metadata=meta, spec=self._share_parts(reduced.spec), status=status)
+            spec, status = self._share_parts(reduced.spec), self._share_parts(reduced.status)
+            reduced = replace(reduced, metadata=meta, spec=spec, status=status)
         return reduced  # type: ignore[no-any-return]
 
     def _share(self, part: T) -> T:
@@ -90,6 +93,10 @@ class ObjectTrimmer(ObjectSharer):
 
 def _share_words(words: dict[str, str]) -> dict[str, str]:
     return {intern(name): intern(value) for name, value in words.items()}
+
+
+def _share_list(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(intern, words))
 
 
 def _is_plain(value: Any) -> bool:

@@ -116,6 +116,7 @@ def test_beside_nodes_of_this_process_all_of_a_pod_is_kept_and_equal_parts_once(
     assert first.spec.service_account_name is second.spec.service_account_name
     assert first.metadata.owner_references is second.metadata.owner_references
     assert first.status.conditions is second.status.conditions
+    assert first.status.container_statuses is second.status.container_statuses
 
 
 def workload(number: int, command: str = "train") -> Workload:

@@ -49,37 +49,70 @@ def _read_manifests(name: str) -> list[Manifest | ManifestError]:
 
 
 async def apply_one(
-    session: Session, kind: Any, manifest: dict[str, Any], *, dry_run: bool
+    session: Session, kind: Any, manifest: dict[str, Any], *, dry_run: bool, is_likely_new: bool = False
 ) -> tuple[dict[str, Any], str]:
-    """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged."""
-    from muster.actions.submission.submitting import signed
-    from muster.api.status import ApiError
-    from muster.runtime.transport import Request
+    """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged.
 
-    mark = " (dry run)" if dry_run else ""
+    is_likely_new: the object is created without a look for it, and looked for only if that fails.
+    """
+    from muster.api.status import ApiError
+
     metadata = manifest["metadata"]
     namespace = (metadata.get("namespace") or session.namespace) if kind.namespaced else ""
     name = metadata.get("name")
+    mark = " (dry run)" if dry_run else ""
+    refusal = None
+    if is_likely_new:
+        try:
+            return await _create(session, kind, manifest, namespace, dry_run=dry_run), f"created{mark}"
+        except ApiError as error:
+            refusal = error
     current = await session.client.find(kind, name, namespace) if name else None
-    strict = {"fieldValidation": "Strict", "fieldManager": "muster-apply"} | ({"dryRun": "All"} if dry_run else {})
-    if current is None:
-        document = annotated(manifest)
-        body = msgspec.json.encode(signed(document) if kind.resource in SUBMITTED_KINDS else document)
-        response = await session.client.raw(Request("POST", kind.path(namespace), strict, body))
-        return msgspec.json.decode(response.body), f"created{mark}"
+    if current is not None:
+        stored, outcome = await _change(session, kind, manifest, current, dry_run=dry_run)
+        return stored, outcome + mark
+    if refusal is not None:
+        raise refusal
+    return await _create(session, kind, manifest, namespace, dry_run=dry_run), f"created{mark}"
+
+
+def _write_options(*, dry_run: bool) -> dict[str, str]:
+    return {"fieldValidation": "Strict", "fieldManager": "muster-apply"} | ({"dryRun": "All"} if dry_run else {})
+
+
+async def _create(
+    session: Session, kind: Any, manifest: dict[str, Any], namespace: str, *, dry_run: bool
+) -> dict[str, Any]:
+    from muster.actions.submission.submitting import signed
+    from muster.runtime.transport import Request
+
+    document = annotated(manifest)
+    body = msgspec.json.encode(signed(document) if kind.resource in SUBMITTED_KINDS else document)
+    request = Request("POST", kind.path(namespace), _write_options(dry_run=dry_run), body)
+    stored: dict[str, Any] = msgspec.json.decode((await session.client.raw(request)).body)
+    return stored
+
+
+async def _change(
+    session: Session, kind: Any, manifest: dict[str, Any], current: dict[str, Any], *, dry_run: bool
+) -> tuple[dict[str, Any], str]:
+    """Patch an object; return the stored object, and whether it is configured or unchanged."""
+    from muster.api.status import ApiError
+    from muster.runtime.transport import Request
+
     patch = change(current, manifest)
     if not patch:
-        return current, f"unchanged{mark}"
-    request = Request(
-        "PATCH", kind.path(namespace, name), strict, msgspec.json.encode(patch), "application/merge-patch+json"
-    )
+        return current, "unchanged"
+    path = kind.path(current["metadata"].get("namespace", ""), current["metadata"]["name"])
+    options, body = _write_options(dry_run=dry_run), msgspec.json.encode(patch)
     try:
-        stored = msgspec.json.decode((await session.client.raw(request)).body)
+        response = await session.client.raw(Request("PATCH", path, options, body, "application/merge-patch+json"))
     except ApiError as error:
         # The server's message repeats the whole patch before the error.
         _, is_strict, problem = str(error).partition(_STRICT)
         if not is_strict:
             raise
         raise click.ClickException(f"{_STRICT}{problem}") from None
+    stored = msgspec.json.decode(response.body)
     same = stored["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
-    return stored, ("unchanged" if same and not dry_run else "configured") + mark
+    return stored, "unchanged" if same and not dry_run else "configured"

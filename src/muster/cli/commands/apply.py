@@ -68,10 +68,14 @@ async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_r
     async with connect(target) as session:
         discovery = Discovery(session.client)
         jobs: dict[tuple[str, str], None] = {}
+        creates = False  # whether the last manifest was new: then the next one is likely new, too
 
         async def send(manifest: dict[str, Any]) -> "tuple[Kind[Any], dict[str, Any], str]":
+            nonlocal creates
             kind = await discovery.kind(manifest["apiVersion"], manifest["kind"])
-            return kind, *await apply_one(session, kind, manifest, dry_run=dry_run)
+            stored, verb = await apply_one(session, kind, manifest, dry_run=dry_run, is_likely_new=creates)
+            creates = verb.startswith("created")
+            return kind, stored, verb
 
         async def report(sending: "Awaitable[tuple[Kind[Any], dict[str, Any], str]]") -> None:
             kind, stored, verb = await sending
