@@ -388,7 +388,7 @@ async def view_beside(addresses: Sequence[str], viewers: int, port: int, admin: 
     async with AsyncExitStack() as stack:
         proofs = [(admin, "")]
         if viewers > 1:
-            nobody = ssl._create_unverified_context()  # noqa: S323, SLF001  (a server of this machine, without a certificate)
+            nobody = ssl._create_unverified_context()  # noqa: SLF001  (a server of this machine, without a certificate)
             proofs = [(nobody, f"Bearer {await make_user(url, admin, number)}") for number in range(viewers)]
         sessions = []
         for context, authorization in proofs:

@@ -196,6 +196,12 @@ def test_what_has_no_queue_is_told_so(up):
     assert "cannot say: LocalQueue empty names no ClusterQueue" in up("why", "lost").stdout
 
 
+def test_a_deleted_queue_that_no_job_uses_is_gone_at_once(up):
+    up("queue", "create", "blue", "--cpu", "1")
+    up("queue", "delete", "blue", "--yes")
+    assert "blue" not in up("queue", "list").stdout
+
+
 def test_a_queue_that_is_changed_lets_more_start_and_one_that_is_deleted_lets_nothing(up, tmp_path):
     file = tmp_path / "go"
     up("queue", "create", "blue", "--cpu", "1", "--cohort", "all")

@@ -20,6 +20,9 @@ def test_a_user_from_the_line_to_the_removal(muster: Muster, tmp_path: Path) -> 
     assert as_ada("muster run --detach --name j --cpus 1 -- true").returncode == 0
     [row] = json.loads(muster("ps", "--user", "ada", "-o", "json").stdout)
     assert (row["name"], row["queue"]) == ("j", "vision")
+    for command in ("list", "add bob", "remove bob"):
+        refused = as_ada(f"muster user {command}")
+        assert (refused.returncode, "only an administrator of this cluster may" in refused.stderr) == (1, True)
     muster("user", "remove", "ada")
     refused = as_ada("muster ps")
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)

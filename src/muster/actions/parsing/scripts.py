@@ -18,6 +18,8 @@ MOST_BYTES = 128 * 1024 - 1
 
 # The prefixes of lines with options of `muster run` and of sbatch.
 MUSTER, SBATCH = "#MUSTER", "#SBATCH"
+_LIKE_A_MARK = re.compile(r"#[A-Za-z]{4,9}(?=\s+-)")
+_LIKENESS = 0.8  # less would mean words of prose
 # Interpreters that run a text after -e; shells and Python have -c.
 _RUN_WITH_E = frozenset({"perl", "ruby", "node", "lua", "julia"})
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
@@ -62,6 +64,19 @@ def has_directives(data: bytes, marks: Sequence[str] = (MUSTER, SBATCH)) -> bool
     return data.startswith(b"#") and any(
         _find_options(line, mark) is not None for line in _read_head(data.decode(errors="replace")) for mark in marks
     )
+
+
+def find_misspelt_marks(data: bytes) -> Iterator[tuple[int, str, str]]:
+    """Yield the number, the first word and the mark it resembles, of each line whose options are a mere comment.
+
+    data: the beginning of the file. `##SBATCH` and `# SBATCH` are how people switch a line off.
+    """
+    for number, line in enumerate(_read_head(data.decode(errors="replace")) if data.startswith(b"#") else (), 1):
+        if (found := _LIKE_A_MARK.match(line)) and found[0] not in (MUSTER, SBATCH):
+            from difflib import get_close_matches
+
+            for mark in get_close_matches(found[0].upper(), (MUSTER, SBATCH), n=1, cutoff=_LIKENESS):
+                yield number, found[0], mark
 
 
 def find_other_program(data: bytes) -> str:

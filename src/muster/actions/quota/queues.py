@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from muster.actions.choices import check_queue
@@ -9,12 +10,17 @@ from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import ATTEMPTS
 from muster.actions.quota.teams import check_parts, find_division
 from muster.actions.server.session import Session
+from muster.actions.waiting import until
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, LocalQueue
 from muster.api.ours.teams import FOLLOWS_NODES
 from muster.api.status import ApiError
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.runtime.client import Client
+from muster.runtime.realclock import Clock
+
+# A running engine releases an unused ClusterQueue within this time.
+_RELEASE_SECONDS = 2.0
 
 
 async def create_all(client: Client, documents: Iterable[dict[str, Any]]) -> list[str]:
@@ -145,14 +151,26 @@ async def _describe_users(client: Client, queue: LocalQueue, namespace: str) -> 
     return sentences
 
 
-async def delete(client: Client, what: Deletion) -> list[str]:
-    """Delete the queues; return one sentence for each deleted object. Raises `ApiError`."""
+async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
+    """Delete the queues; return one sentence for each deleted object. Raises `ApiError`.
+
+    Wait a moment until the engine has released a ClusterQueue that no job uses: the next command sees its quota free.
+    """
     sentences = []
     for queue in what.local:
         await client.delete_object(LOCAL_QUEUE, queue)
         sentences.append(f"localqueue/{queue.metadata.name} (namespace {queue.metadata.namespace}) deleted")
     if what.cluster is not None:
         await client.delete_object(CLUSTER_QUEUE, what.cluster)
-        later = " once what runs has ended" if any(one.endswith("goes on") for one in what.using) else ""
+        is_used = any(one.endswith("goes on") for one in what.using)
+        if not is_used:
+            await until(partial(_is_gone, client, what.cluster), clock, _RELEASE_SECONDS)
+        later = " once what runs has ended" if is_used else ""
         sentences.append(f"clusterqueue/{what.cluster.metadata.name} deleted{later}")
     return sentences
+
+
+async def _is_gone(client: Client, queue: ClusterQueue) -> bool | None:
+    """Return whether a deleted ClusterQueue no longer exists; None as long as it does."""
+    there = await client.find(CLUSTER_QUEUE, queue.metadata.name)
+    return True if there is None or there.metadata.uid != queue.metadata.uid else None

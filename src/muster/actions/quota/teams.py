@@ -105,7 +105,7 @@ def check_division(division: Division, name: str, asked: Mapping[str, str]) -> N
         if amount(resource, quantity) <= left:
             continue
         have = [
-            f"{part.metadata.name} has {format_quantity(resource, given)}"
+            f"{part.metadata.name} has {format_quantity(resource, given)}{_describe_leaving(part)}"
             for part in division.parts
             if (given := read_quotas(part).get(resource, 0))
         ]
@@ -113,6 +113,10 @@ def check_division(division: Division, name: str, asked: Mapping[str, str]) -> N
         lines.append(f"{quantity} {resource}, and {format_quantity(resource, max(0, left))} is left{others}")
     if lines:
         raise UserError(f"{name} cannot get {'; nor '.join(lines)}; give less, or take it from another queue first")
+
+
+def _describe_leaving(part: ClusterQueue) -> str:
+    return " until its jobs end" if part.metadata.deletion_timestamp is not None else ""
 
 
 async def open_cohort(client: Client, division: Division, *, dry_run: bool = False) -> None:

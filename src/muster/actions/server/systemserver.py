@@ -40,13 +40,17 @@ def describe_silence(environ: Mapping[str, str]) -> str:
         named = environ.get(VARIABLE, "")
         return f"{VARIABLE} names {named}, and no server is there: let root start one, or correct or unset the variable"
     if not os.access(path, os.W_OK, effective_ids=True):
-        return (
-            f"the server of this machine is closed to you, as the mode of {path} or of its directory was changed; "
-            f"let root open it with: chmod 755 {path.parent} && chmod 666 {path}"
-        )
+        return _describe_closed(path)
     return (
         f"the server of this machine does not answer at {path}: try again in a moment, or let root start it with: "
         "muster up --detach"
+    )
+
+
+def _describe_closed(path: Path) -> str:
+    return (
+        f"the server of this machine is closed to you, as the mode of {path} or of its directory was changed; "
+        f"let root open it with: chmod 755 {path.parent} && chmod 666 {path}"
     )
 
 
@@ -68,7 +72,8 @@ def _find_trusted(environ: Mapping[str, str]) -> Path | None:
         return None
     except (NotOursError, OSError) as error:
         if named:
-            raise UserError(f"{VARIABLE} cannot be used: {error}") from None
+            closed = isinstance(error, PermissionError)
+            raise UserError(_describe_closed(path) if closed else f"{VARIABLE} cannot be used: {error}") from None
         if not isinstance(error, PermissionError):  # only root can have made a directory there, and closed it
             return None
     return path

@@ -31,6 +31,8 @@ _LONGEST_TARGET = 4096
 _QUOTED = 60
 
 _MAIL_PREFIX = "mailto:"
+# No program has such a name.
+_OTHER_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ADDRESS = re.compile(r"[A-Za-z0-9._%+=/-]+@[A-Za-z0-9.-]+", re.ASCII)
 _LOCAL_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 
@@ -71,6 +73,8 @@ def check_target(target: str) -> str:
     if len(target) > _LONGEST_TARGET:
         raise NotifyError(f"{shown} is longer than {_LONGEST_TARGET} characters")
     kind = find_kind(target)
+    if kind is TargetKind.COMMAND and _OTHER_URL.match(target):
+        raise NotifyError(f"{shown}: a notice goes to URLs of http:// and https:// alone")
     if kind is TargetKind.URL and not _is_url(target):
         raise NotifyError(f"{shown} is no URL, such as https://example.org/hook")
     if kind is TargetKind.MAIL and not _is_address(address_of(target)):

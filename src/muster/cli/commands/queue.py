@@ -265,6 +265,7 @@ def delete(name: str, yes: bool, **options: Any) -> None:
     """
     from muster.actions.quota import queues
     from muster.cli.terminal.asking import agreed
+    from muster.runtime.realclock import RealClock
 
     target = Target.of(options)
 
@@ -274,7 +275,7 @@ def delete(name: str, yes: bool, **options: Any) -> None:
 
     async def act(what: queues.Deletion) -> None:
         async with connect(target) as session:
-            for line in await queues.delete(session.client, what):
+            for line in await queues.delete(session.client, what, RealClock()):
                 click.echo(line)
 
     deletion = ask(look())

@@ -53,7 +53,7 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
     from muster.api.core import NAMESPACE
     from muster.cli.actions.clusters import inviting
     from muster.cli.actions.people.newuser import NewUser, login_command
-    from muster.cli.actions.people.users import require_unix_namespace
+    from muster.cli.actions.people.users import require_unix_namespace, requiring_administrator
     from muster.cli.terminal.output import say
     from muster.insight.reader.queues import is_embedded
     from muster.runtime.kube.kubeconfig_text import text
@@ -67,9 +67,10 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
         user = NewUser(name, session.namespace, queue, admin)
         reached = await inviting.how_reached(session.client, connection(target), server)
         embedded = await is_embedded(session.client)
+        with requiring_administrator("add users"):
+            token, authority = await inviting.grant(session.client, user, RealClock())
         if queue and embedded:
             await join_team(session, queue, name)
-        token, authority = await inviting.grant(session.client, user, RealClock())
     say(f"Send this line to {name} as you would send a password; to end it: muster user remove {name}")
     for line in inviting.remarks_on_address(reached.server, embedded=embedded):
         say(line)
@@ -91,13 +92,14 @@ def list_(output: str | None, kubeconfig: str | None) -> None:
 
 
 async def _list(target: Target, output: str) -> None:
-    from muster.cli.actions.people.users import list_users
+    from muster.cli.actions.people.users import list_users, requiring_administrator
     from muster.cli.terminal.output import dump
     from muster.insight.text import format_age, format_table
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
-        rows = await list_users(session.client)
+        with requiring_administrator("list its users"):
+            rows = await list_users(session.client)
     if output in ("json", "yaml"):
         click.echo(dump(rows, output))
     elif output == "name":
@@ -135,10 +137,12 @@ def queue_(name: str, queue: str | None, kubeconfig: str | None) -> None:
 
 async def _choose_queue(target: Target, name: str, queue: str) -> str:
     from muster.actions.quota.teams import choose_queue, require_known_submitters
+    from muster.cli.actions.people.users import requiring_administrator
 
     async with connect(target) as session:
         await require_known_submitters(session.client)
-        await choose_queue(session.client, name, queue)
+        with requiring_administrator("choose the queues of its users"):
+            await choose_queue(session.client, name, queue)
     where = f"wait in queue {queue}" if queue else "wait in the queue of the oldest team with that user"
     return f"jobs of {name} that name no queue {where}"
 
@@ -158,12 +162,14 @@ def remove(users: tuple[str, ...], kubeconfig: str | None) -> None:
 
 async def _remove(target: Target, users: tuple[str, ...]) -> None:
     from muster.actions.quota.teams import leave_teams
-    from muster.cli.actions.people.users import list_users, remove_user
+    from muster.cli.actions.people.users import list_users, remove_user, requiring_administrator
 
     unknown = []
     async with connect(target) as session:
         for user in users:
-            if await remove_user(session.client, user):
+            with requiring_administrator("remove its users"):
+                is_removed = await remove_user(session.client, user)
+            if is_removed:
                 await leave_teams(session.client, user)
                 click.echo(f"user {user} removed")
             else:

@@ -13,7 +13,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option(
-        "-w", "--workers", type=click.IntRange(min=1), help="How many workers (default: 1; with --elastic, MAX)."
+        "-w",
+        "--workers",
+        type=click.IntRange(1, 100_000),  # api.batch.MAX_PARALLELISM, which is imported late
+        help="How many workers (default: 1; with --elastic, MAX).",
     ),
     click.option(
         "--role",

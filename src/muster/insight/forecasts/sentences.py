@@ -95,7 +95,7 @@ def _describe_placement(gang: GangPlan, namespace: str, now: datetime) -> list[L
         lines.append(("" if lines else "placement", gang.reason + ends))
     if gang.starts is not None:
         clock = gang.starts.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        lines.append(("starts", f"about in {format_age(now, gang.starts)}, {clock}"))
+        lines.append(("starts", f"in about {format_age(now, gang.starts)}, {clock}"))
     return lines
 
 

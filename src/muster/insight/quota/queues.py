@@ -23,6 +23,9 @@ from muster.insight.text import format_quantity
 # The start of the message of a ClusterQueue's condition Active, before the obstacles.
 _CANNOT_ADMIT = "Can't admit new workloads: "
 
+# The state of a deleted ClusterQueue whose jobs still run: it keeps its quota until they have ended.
+LEAVING = "Deleting"
+
 # Resources that every machine has plenty of, or that nobody requests alone: only `-o wide` shows them.
 _RARELY = ("pods", "ephemeral-storage")
 
@@ -30,11 +33,13 @@ _RARELY = ("pods", "ephemeral-storage")
 def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
     """Return the row of a ClusterQueue; amounts are in the units of admission."""
     spec, status = queue.spec, queue.status
+    leaving = {"state": LEAVING} if queue.metadata.deletion_timestamp is not None else {}
     return {
         "name": queue.metadata.name,
         "cohort": spec.cohort_name,
         "strategy": spec.queueing_strategy,
         **_state_and_counts(spec.stop_policy, status),
+        **leaving,
         "quotas": make_quota_rows(queue),
         "weight": str(spec.fair_sharing.weight) if spec.fair_sharing is not None else "",
         "users": None if (users := read_users(queue.metadata.annotations)) is None else sorted(users),
@@ -91,13 +96,13 @@ def _state_and_counts(stop_policy: str, status: ClusterQueueStatus | LocalQueueS
 def describe_state(stop_policy: str, conditions: Sequence[Condition]) -> str:
     """Return Active, Stopped, Draining, or why the queue does not admit.
 
-    The state is Unknown until a controller has set the condition.
+    The state is New until a controller has set the condition.
     """
     if stop_policy in (HOLD, HOLD_AND_DRAIN):
         return "Stopped" if stop_policy == HOLD else "Draining"
     active = find(conditions, ACTIVE)
     if active is None:
-        return "Unknown"
+        return "New"
     if active.status == "True":
         return "Active"
     return "Inactive" if active.reason == UNKNOWN else active.reason

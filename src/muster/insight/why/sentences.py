@@ -56,6 +56,6 @@ def describe_estimate(estimate: "Estimate", now: datetime, *, with_clock: bool =
     if (estimate.at - now).total_seconds() < 1:
         return f"any moment ({estimate.certainty}: {estimate.because})"
     clock = estimate.at.astimezone().strftime(", %H:%M:%S" if estimate.at - now < _DAY else ", %Y-%m-%d %H:%M")
-    latest = "at the latest " if str(estimate.certainty) == "sure" else "about "
-    when = f"{latest}in {format_age(now, estimate.at)}{clock if with_clock else ''}"
+    within = "at the latest in" if str(estimate.certainty) == "sure" else "in about"
+    when = f"{within} {format_age(now, estimate.at)}{clock if with_clock else ''}"
     return f"{when} ({estimate.certainty}: {estimate.because})"

@@ -9,6 +9,7 @@ from muster.actions.parsing.scripts import (
     ScriptError,
     command,
     directives,
+    find_misspelt_marks,
     has_directives,
     read,
 )
@@ -35,6 +36,24 @@ def lines(text):
 def test_lines_before_the_first_that_is_run_are_options(text, expected):
     assert lines(text) == expected
     assert has_directives(text.encode()) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("#SBATH -n 4", "#SBATCH"),
+        ("#sbatch --nodes=2", "#SBATCH"),
+        ("#MUSTR --workers 4", "#MUSTER"),
+        ("#SBATCH -n 4", ""),
+        ("##SBATCH -n 4", ""),
+        ("# SBATCH -n 4", ""),
+        ("#SBATH of a batch", ""),
+        ("#Usage -h", ""),
+    ],
+)
+def test_options_behind_a_misspelt_mark(line, meant):
+    data = f"#!/bin/sh\n{line}\necho\n{line}\n".encode()
+    assert list(find_misspelt_marks(data)) == ([(2, line.split()[0], meant)] if meant else [])
 
 
 def test_a_quote_without_an_end_is_said_with_its_line():

@@ -26,7 +26,6 @@ from muster.api.ours.notify import (
         ("mailto:ada", TargetKind.MAIL),
         ("./tell.sh ada@example.org", TargetKind.COMMAND),
         ("curl https://example.org", TargetKind.COMMAND),
-        ("ftp://example.org", TargetKind.COMMAND),
     ],
 )
 def test_the_kind_of_a_target(target: str, kind: TargetKind) -> None:
@@ -40,6 +39,7 @@ def test_the_kind_of_a_target(target: str, kind: TargetKind) -> None:
         ("", "goes to a URL, a mail address or a command"),
         ("a\nb", "on one line"),
         ("http://", "is no URL"),
+        ("ftp://example.org/in", "URLs of http:// and https:// alone"),
         ("http://h:99999/", "is no URL"),
         ("https://h/ x", "is no URL"),
         ("mailto:a b", "is no mail address"),

@@ -1,5 +1,7 @@
 """Rows about queues."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
@@ -66,7 +68,7 @@ def test_a_resource_of_which_there_is_nothing_has_no_column():
 @pytest.mark.parametrize(
     ("stop", "active", "state", "message"),
     [
-        ("None", None, "Unknown", ""),
+        ("None", None, "New", ""),
         ("None", ("True", "Ready"), "Active", ""),
         ("None", ("False", "FlavorNotFound"), "FlavorNotFound", "why"),
         ("None", ("False", "Unknown"), "Inactive", "why"),
@@ -77,6 +79,12 @@ def test_a_resource_of_which_there_is_nothing_has_no_column():
 def test_state(stop, active, state, message):
     row = make_cluster_queue_row(queue(stop, active))
     assert (row["state"], row["message"]) == (state, message)
+
+
+def test_a_deleted_queue_whose_jobs_still_run():
+    active = queue()
+    leaving = msgspec.structs.replace(active.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    assert make_cluster_queue_row(msgspec.structs.replace(active, metadata=leaving))["state"] == "Deleting"
 
 
 def test_a_local_queue():

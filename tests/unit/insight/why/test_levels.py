@@ -459,8 +459,8 @@ def _status(**changes: Any) -> Any:
         (Estimate(None, Certainty.NONE, "nothing says when a ends"), "cannot say: nothing says when a ends"),
         (Estimate(NOW, Certainty.SURE, "there is room"), "any moment (sure: there is room)"),
         (Estimate(NOW + timedelta(seconds=90), Certainty.SURE, "x"), "at the latest in 90s, "),
-        (Estimate(NOW + timedelta(minutes=5), Certainty.LIKELY, "x"), "about in 5m, "),
-        (Estimate(NOW + timedelta(days=3), Certainty.GUESS, "x"), "about in 3d, 2026-01-"),
+        (Estimate(NOW + timedelta(minutes=5), Certainty.LIKELY, "x"), "in about 5m, "),
+        (Estimate(NOW + timedelta(days=3), Certainty.GUESS, "x"), "in about 3d, 2026-01-"),
     ],
 )
 def test_when(estimate, text):

@@ -1,6 +1,7 @@
 """Lists and removes the users that `muster user add` made."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from muster.actions.errors import UserError
@@ -10,8 +11,9 @@ from muster.api.meta import Object
 from muster.api.ours.unixusers import UNIX_UID
 from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
 from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRoleBinding, RoleBinding
+from muster.api.status import ApiError
 from muster.runtime.client import Client
-from muster.runtime.refusals import ignoring
+from muster.runtime.refusals import ignoring, is_refusal
 
 # In the order of deletion: without the account its token is void, whatever is left.
 _KINDS: tuple[Kind[Any], ...] = (SERVICE_ACCOUNT, SECRET, CLUSTER_ROLE_BINDING, ROLE_BINDING)
@@ -25,6 +27,17 @@ def require_unix_namespace(namespace: Namespace, name: str) -> None:
             f"Such a user needs no line: let {name} type `muster run` here. From elsewhere, {name} works in the "
             f"namespace of an account of this machine: muster user add {name} -n user-ACCOUNT"
         )
+
+
+@contextmanager
+def requiring_administrator(deed: str) -> Iterator[None]:
+    """Say who may do something with users, in place of which of their objects was refused. Raises `UserError`."""
+    try:
+        yield
+    except ApiError as error:
+        if not is_refusal(error, "Forbidden"):
+            raise
+        raise UserError(f"only an administrator of this cluster may {deed}") from error
 
 
 async def list_users(client: Client) -> list[dict[str, Any]]:
