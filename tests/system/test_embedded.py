@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import shutil
 import signal
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -20,8 +22,8 @@ from muster.cluster.serving import Options, serve
 from muster.cluster.store import MemoryJournal, SqliteJournal, StorageFailed
 
 
-async def start_pod(client):
-    container = {"name": "c", "image": "none", "command": ["sleep", "1000"]}
+async def start_pod(client, command=("sleep", "1000")):
+    container = {"name": "c", "image": "none", "command": [*command]}
     spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     document = {"metadata": {"name": "p"}, "spec": spec}
     await client.create(POD, msgspec.convert(document, Pod), "default")
@@ -56,6 +58,32 @@ def test_a_cluster_in_trouble_leaves_its_containers_for_the_next(tmp_path, troub
     with pytest.raises((RuntimeError, StorageFailed), match="a part has failed"):
         asyncio.run(body())
     assert asyncio.run(end_everything(tmp_path)) == 1
+
+
+def test_a_cluster_whose_home_is_removed_ends_its_containers(tmp_path):
+    """No server would find them any more: they would hold CPUs and GPUs for ever."""
+    home, fifo = tmp_path / "home", tmp_path / "fifo"
+    os.mkfifo(fifo)
+    output = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+
+    async def body():
+        async with cluster(SqliteJournal(home), home / NODES, (NodeSpec(),), adopt=True) as running:
+            await start_pod(running.plane.client(), ("sh", "-c", f"echo begun > {fifo}; exec sleep 1000 > {fifo}"))
+            while True:
+                with suppress(BlockingIOError):
+                    if os.read(output, 100) == b"begun\n":
+                        break
+                await asyncio.sleep(0.01)
+            shutil.rmtree(home)
+            with pytest.raises(ApiError, match="it was removed"):
+                await running.plane.client().create(CONFIG_MAP, ConfigMap(metadata=ObjectMeta(name="a")), "default")
+            async with asyncio.timeout(20):
+                await running.until(asyncio.Event().wait())
+
+    with pytest.raises(StorageFailed, match="it was removed while the server ran"):
+        asyncio.run(body())
+    assert os.read(output, 100) == b""  # nobody has it open
+    os.close(output)
 
 
 @pytest.mark.parametrize("adopt", [True, False])

@@ -167,6 +167,7 @@ class ProcessNode:
         self._held_keys: set[str] = set()  # keys of pods that arrived while the server was unreachable
         self._ended_uids: dict[str, str] = {}  # uids of pods that have ended here, by key; the informer may be stale
         self._draining = False
+        self._has_records = True  # whether a later server can find the pods
         self._drained = asyncio.Event()
         self._heartbeat: Heartbeat | None = None
         self.pods = network.pods
@@ -237,7 +238,7 @@ class ProcessNode:
             await cancel(side)
 
     async def stop(self) -> None:
-        """End the pods, unless they are to keep running, and stop the node.
+        """End the pods, unless they are to keep running and a later server can find them, and stop the node.
 
         Pods end as at a shutdown of the machine: they fail with reason Terminated and condition DisruptionTarget. The
         pods of the server's own nodes also report that the whole cluster stops; a guest's cluster continues.
@@ -245,7 +246,10 @@ class ProcessNode:
         self._draining = True
         if self._heartbeat is not None:
             await self._heartbeat.retire()
-        if not self.leave_pods_running:
+        self._has_records = await asyncio.to_thread(self._state.exists)
+        if not self._has_records:
+            log.warning("%s was removed: its pods end, as no later server could find them", self._state)
+        if not (self.leave_pods_running and self._has_records):
             how = (self._clock.monotonic(), SHUTDOWN_SECONDS, SHUTDOWN_REASON, SHUTDOWN_MESSAGE)
             ending = Ending("left", *how) if self._guest else Ending("shutdown", *how)
             for runner in self._runners.values():
@@ -571,8 +575,10 @@ class ProcessNode:
                 POD, runner.pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
         except ApiError as error:
-            # A stop does not wait for room on the server's disk, because the pod's records show how it ended.
-            if not (self._draining and plan.over and is_refusal(error, "InsufficientStorage")):
+            # A stop does not wait for room on the server's disk, because the pod's records show how it ended. Without
+            # records the server's store is likely gone, too.
+            is_lost = is_refusal(error, "InsufficientStorage") or not self._has_records
+            if not (self._draining and plan.over and is_lost):
                 await self._raise_unless_gone(runner.pod, error)
             return False
         runner.update(written)

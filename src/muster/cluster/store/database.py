@@ -17,6 +17,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import chain
+from pathlib import Path
 
 from muster.cluster.store.directory import DataDirectory
 from muster.cluster.store.errors import DataDirectoryError, StorageFailed, StorageFull, WriteRefused
@@ -25,6 +26,7 @@ from muster.cluster.store.integrity.checksum import WRAP, of_records
 from muster.cluster.store.integrity.inspection import state_of
 from muster.cluster.store.integrity.mark import Mark, MarkFile
 from muster.cluster.store.journal import Record
+from muster.cluster.store.presence import Presence
 from muster.cluster.store.schema import COLUMNS, prepare, set_meta
 
 _log = logging.getLogger(__name__)
@@ -70,6 +72,7 @@ class Database:
                 # The mark is written before the new version takes effect: a database of this version always has one.
                 prepare(self._connection, str(self._path), finish=lambda made: self._set_mark(state_of(made)))
                 self._set_mark(mark or state_of(self._connection))
+                self._presence = Presence(self._path, Path(f"{self._path}-wal"))
                 on_error.pop_all()
         except (sqlite3.Error, OSError) as error:
             raise DataDirectoryError(f"cannot use {self._path}: {error}") from error
@@ -110,6 +113,9 @@ class Database:
             starts = range(0, len(records), INSERT_ROWS)
             parts = [(records[at : at + INSERT_ROWS], digests[at : at + INSERT_ROWS]) for at in starts]
             self._execute(("BEGIN IMMEDIATE", ()), *[insertion(*part) for part in parts])
+        if (removed := self._presence.find_removed()) is not None:
+            self._broken = StorageFailed(str(removed), "it was removed while the server ran")
+            raise self._broken
         self._mark = self._mark.after(records, digests)
         self._write_mark()
         self._log_bytes += sum(len(record.body) for record in records)
@@ -240,6 +246,7 @@ class Database:
             # Nothing is lost: acknowledged writes are in the log, and the next start reads them from there.
             self._refuse(error)
         finally:
+            self._presence.close()
             self._marks.close()
 
     def _refuse(self, error: sqlite3.Error) -> WriteRefused:

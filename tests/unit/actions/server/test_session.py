@@ -7,6 +7,7 @@ import pytest
 
 from muster.actions.errors import UserError
 from muster.actions.server.session import Target, connection, has_cluster
+from muster.cluster.store.directory import DataDirectory
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +32,11 @@ def test_without_any_server_there_is_no_cluster(home: Path, monkeypatch: pytest.
     assert not has_cluster(Target())
     with pytest.raises(UserError, match="no cluster: nothing runs in"):
         connection(Target())
+
+
+def test_a_server_whose_kubeconfig_was_removed_writes_it_again(home: Path) -> None:
+    running = DataDirectory(home / "home")
+    assert has_cluster(Target())
+    with pytest.raises(UserError, match=r"kubeconfig does not exist: .* If it was removed: muster restart"):
+        connection(Target())
+    running.release()

@@ -236,6 +236,22 @@ def test_a_checkpoint_that_fails_stops_the_next_write(database: Database) -> Non
         database.append([record(key("a"), 2, 1)])
 
 
+@pytest.mark.parametrize("name", ["store.db", "store.db-wal"])
+def test_nothing_is_acknowledged_in_a_file_that_was_removed(database: Database, data: Path, name: str) -> None:
+    """Under a server that runs, as by `rm -r` of its home."""
+    database.append([record(key("a"), 1)])
+    (data / name).unlink()
+    for revision in (2, 3):
+        with pytest.raises(StorageFailed, match=rf"cannot write to .*{name}: it was removed while the server ran"):
+            database.append([record(key("b"), revision)])
+
+
+def test_a_directory_may_be_moved(database: Database, data: Path) -> None:
+    data.rename(data.with_name("elsewhere"))
+    database.append([record(key("a"), 1)])
+    assert rows(database) == [1]
+
+
 def test_a_start_that_fails_lets_go_of_everything(sqlite: Kit, data: Path) -> None:
     async def test() -> None:
         async with sqlite.store() as store:

@@ -67,8 +67,12 @@ def has_full_disk(directory: Path) -> bool:
     """Return whether the disk is too full for more pods: less than 64 MiB free, or a twentieth of a small disk.
 
     The kubelet's tenth would reserve a terabyte of a large disk, and large disks are often nearly full.
+    A directory that was removed is on no disk.
     """
-    disk = os.statvfs(directory)
+    try:
+        disk = os.statvfs(directory)
+    except FileNotFoundError:
+        return False
     return disk.f_bavail * disk.f_frsize < min(_LEAST_FREE, disk.f_blocks * disk.f_frsize // 20)
 
 

@@ -1,0 +1,43 @@
+"""Notice that files which a process has open were removed.
+
+SQLite goes on writing to such files, and what it calls permanent is gone with the process.
+"""
+
+import os
+from pathlib import Path
+
+
+class Presence:
+    """Files that are there at first, until `close`. A file that was moved is still there."""
+
+    def __init__(self, *paths: Path) -> None:
+        """Look for the files. Raises OSError."""
+        self._files: dict[Path, int] = {}
+        try:
+            for path in paths:
+                # To close any other descriptor of a file would end the locks that SQLite holds on it.
+                self._files[path] = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except BaseException:
+            self.close()
+            raise
+
+    def find_removed(self) -> Path | None:
+        """Return one of the files that was removed, or None."""
+        return next((path for path, file in self._files.items() if _is_removed(path, file)), None)
+
+    def close(self) -> None:
+        """Stop looking."""
+        for file in self._files.values():
+            os.close(file)
+        self._files.clear()
+
+
+def _is_removed(path: Path, file: int) -> bool:
+    status = os.fstat(file)
+    if status.st_nlink:
+        return False
+    try:  # some file systems count no links
+        found = path.stat()
+    except FileNotFoundError:
+        return True
+    return (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino)
