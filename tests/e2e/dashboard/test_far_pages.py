@@ -40,7 +40,9 @@ def manager(shared_muster: Muster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def await_running(muster: Muster, job: str) -> None:
     """Return once a job runs."""
-    while (job, "Running") not in [(one["name"], one["state"]) for one in json.loads(muster("ps", "-o", "json").stdout)]:
+    while (job, "Running") not in [
+        (one["name"], one["state"]) for one in json.loads(muster("ps", "-o", "json").stdout)
+    ]:
         time.sleep(0.5)
 
 

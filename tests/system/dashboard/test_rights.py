@@ -80,7 +80,11 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
 
 BUTTONS = {
     "/jobs/default/runs": ("Cancel", "Hold", "You may not change this job: that takes the right to patch jobs.batch"),
-    "/queues/default/vision": ("Stop", "Stop", "You may not change this queue: that takes the right to patch localqueues"),
+    "/queues/default/vision": (
+        "Stop",
+        "Stop",
+        "You may not change this queue: that takes the right to patch localqueues",
+    ),
 }
 
 

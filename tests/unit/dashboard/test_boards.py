@@ -116,9 +116,7 @@ def test_pages_that_share_what_they_read_are_due_together_and_read_it_once():
             return render
 
         rendered = {0.001: 0, 0.002: 0, 0.003: 0, 0.004: 0}
-        readers = [
-            asyncio.create_task(read(board.screen(f"/{number}", page(number)).follow())) for number in rendered
-        ]
+        readers = [asyncio.create_task(read(board.screen(f"/{number}", page(number)).follow())) for number in rendered]
         for _ in range(1_200):
             await clock.sleep(0.05)
             board.copy._tell()

@@ -141,7 +141,11 @@ def _draw_sizes(jobs: Sequence[JobOutcome], longest: float) -> Figure:
         cells = Counter(min(_COLUMNS - 1, int(place_log(job.wait, longest) * _COLUMNS)) for job in some)
         rows.append([cells[column] / len(some) * 100 for column in range(_COLUMNS)])
         median = find_percentile(sorted(job.wait for job in some), 0.5)
-        names.append(Tick((number + 1) / len(sizes), f"{name} pods, median {format_span(median)}"))
+        pods = "1 pod" if name == "1" else f"{name} pods"
+        names.append(Tick((number + 1) / len(sizes), f"{pods}, median {format_span(median)}"))
     body = draw_cells(rows, list_log_ticks(longest), names, "Sizes of gangs against waits")
-    reading = "Each row is a size of gangs; darker cells hold a larger share of its jobs. Long waits are to the right."
+    reading = (
+        "Each row is a size of gangs. A cell that stands out more holds a larger share of its jobs. "
+        "Long waits are to the right."
+    )
     return Figure("Gang size against wait", reading, body, wide=True)
