@@ -9,8 +9,8 @@ process, with that of the client. The first view of each page is a viewer's who 
 300 ms and 100 KB for a first view, 1 s for a change, and 10 % of a core for 50 pages at 20 changes a second.
 
 With --admission, the benchmark of admission is played without open pages and with ten, in turns. The aim is 5 % more
-CPU of the server for each workload. With --viewers 10, each page is that of a user of its own: half of these may look at
-the whole cluster, half at one namespace.
+CPU of the server for each workload. With --viewers 10, each page is that of a user of its own: half of these may look
+at the whole cluster, half at one namespace.
 """
 
 import argparse
@@ -338,8 +338,8 @@ async def keep_open(url: str, cookies: Sequence[str], addresses: Sequence[str]) 
 
 
 async def _read_page(session: aiohttp.ClientSession, address: str, cookie: str, shown: asyncio.Event) -> None:
-    asked = {"params": {"at": address}, "headers": {"Cookie": cookie}}
-    async with session.get("/ui/live", **asked, timeout=aiohttp.ClientTimeout(None)) as answer:
+    headers, forever = {"Cookie": cookie}, aiohttp.ClientTimeout(None)
+    async with session.get("/ui/live", params={"at": address}, headers=headers, timeout=forever) as answer:
         assert answer.status == 200, await answer.text()
         while data := await answer.content.readany():
             if b"event: whole" in data or b"event: trouble" in data:

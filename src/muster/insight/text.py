@@ -1,6 +1,7 @@
 """Format ages, amounts and tables for users."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
@@ -86,6 +87,13 @@ def shorten(text: str, most: int) -> str:
 def format_owner(name: str) -> str:
     """Return a user's short name for a narrow column, cut off if it is long."""
     return shorten(escape_controls(short_user(name)), _MOST_OWNER)
+
+
+def format_owners(names: Iterable[str]) -> dict[str, str]:
+    """Return the short name of each of several users, or the whole name where two short names are the same."""
+    short = {name: format_owner(name) for name in names}
+    counts = Counter(short.values())
+    return {name: text if counts[text] == 1 else escape_controls(name) for name, text in short.items()}
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:

@@ -10,6 +10,25 @@ from tests.e2e.dashboard.test_pages import LOOKS
 TALK = "for i in $(seq 200); do echo step $i; done; echo '<img src=x onerror=alert(1)>'; echo careful >&2; sleep 1000"
 
 
+PRIORITIES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: urgent}
+value: 1000
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: usual}
+value: 0
+"""
+# A browser without a window hides no page by itself.
+HIDE = (
+    "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
+    "document.dispatchEvent(new Event('visibilitychange'));"
+)
+SHOW = HIDE.replace("true,", "false,")
+
+
 @pytest.fixture(scope="module")
 def cluster(shared_muster: Muster) -> Muster:
     """A cluster with a job that talks, one that waits and a sweep that failed in part."""
@@ -65,6 +84,55 @@ def test_output_is_followed_searched_and_downloaded(cluster: Muster, visit: Visi
     assert download.value.suggested_filename == "talk-0.log"
     assert "step 200\n" in download.value.path().read_text()
     assert visitor.complaints == []
+
+
+def test_a_job_is_held_released_and_gets_another_priority_on_its_page(cluster: Muster, visit: Visit) -> None:
+    cluster("apply", "-f", "-", input=PRIORITIES)
+    cluster("run", "--detach", "--name", "patient", "--workers", "200", "--cpus", "1", "--", "sleep", "1")
+    visitor = visit(cluster)
+    page = visitor.open("/ui/jobs/default/patient")
+    page.get_by_role("link", name="Hold").click()
+    page.get_by_text("None of its workers runs").wait_for()
+    page.get_by_role("button", name="Hold the job").click()
+    state = page.locator(".title .state")
+    state.get_by_text("Held").wait_for()
+    page.get_by_role("link", name="Release").click()
+    page.get_by_text("The job queues again").wait_for()
+    page.get_by_role("button", name="Release the job").click()
+    state.get_by_text("Queued").wait_for()
+    page.get_by_role("link", name="Change the priority").click()
+    page.get_by_label("Priority").select_option("urgent")
+    page.get_by_role("button", name="Change the priority").click()
+    page.get_by_text("1000 (urgent)").wait_for()
+    assert visitor.complaints == []
+
+
+def test_one_trial_of_a_sweep_is_cancelled_and_the_others_go_on(cluster: Muster, visit: Visit) -> None:
+    cluster("run", "--detach", "--name", "sweep", "--array", "0-2", "--", "sleep", "1000")
+    visitor = visit(cluster)
+    page = visitor.open("/ui/jobs/default/sweep")
+    rows = page.get_by_role("row")
+    page.get_by_role("link", name="Cancel trial 1").click()
+    page.get_by_text("The other trials go on").wait_for()
+    page.get_by_role("button", name="Cancel the trials").click()
+    rows.filter(has=page.get_by_role("link", name="1", exact=True)).get_by_text("Cancelled").wait_for()
+    rows.filter(has=page.get_by_role("link", name="2", exact=True)).get_by_text("Running").wait_for()
+    cluster("cancel", "sweep")
+    assert visitor.complaints == []
+
+
+def test_a_tab_in_the_background_has_no_stream_open(cluster: Muster, visit: Visit) -> None:
+    page = visit(cluster).open("/ui/jobs")
+    streams = "performance.getEntriesByType('resource').filter(one => one.name.includes('/ui/live')).length"
+    page.get_by_role("link", name="talk", exact=True).wait_for()
+    assert page.evaluate(f"(() => {{ {HIDE} }})()") is None
+    page.wait_for_function(f"{streams} == 1")  # an entry comes once its request has ended
+    page.evaluate("performance.clearResourceTimings()")
+    cluster("run", "--detach", "--name", "unseen", "--", "sleep", "1000")
+    assert page.get_by_role("link", name="unseen", exact=True).count() == 0
+    page.evaluate(f"(() => {{ {SHOW} }})()")
+    page.get_by_role("link", name="unseen", exact=True).wait_for()
+    cluster("cancel", "unseen")
 
 
 def test_a_job_that_waits_has_written_nothing_yet(cluster: Muster, visit: Visit) -> None:

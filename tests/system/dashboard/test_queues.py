@@ -47,6 +47,18 @@ async def test_the_tree_shows_quotas_with_what_is_borrowed_and_lent(world: World
 
 
 @virtual
+async def test_a_queue_without_quota_of_its_own_has_words_for_a_bar(world: World) -> None:
+    await lab(world)
+    await queue(world, "guests", 0, cohortName="lab")
+    await world.settle(1)
+    async with viewing(world) as viewer:
+        for path in ("/queues", "/queues/cluster/guests", "/"):
+            text = await viewer.text(path)
+            assert "none of its own" in text, path
+            assert "0/0" not in text, path
+
+
+@virtual
 async def test_a_queue_lists_what_waits_in_order_with_reason_and_forecast(world: World) -> None:
     await lab(world)
     async with viewing(world) as viewer:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from muster.api.values.quantity import amount, value
-from muster.insight.text import format_age, format_owner, format_quantity, format_table
+from muster.insight.text import format_age, format_owner, format_owners, format_quantity, format_table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -86,6 +86,12 @@ def test_an_age_that_nobody_knows():
 )
 def test_an_owner_takes_no_more_room_than_a_name(name, shown):
     assert format_owner(name) == shown
+
+
+def test_users_whose_short_names_are_the_same_have_whole_names():
+    here, there = "system:serviceaccount:muster-users:ada", "unix:ada"
+    shown = format_owners(["ada", here, there, "unix:bob", here])
+    assert shown == {"ada": "ada", here: here, there: there, "unix:bob": "bob"}
 
 
 def test_tables_align_and_end_without_blanks():

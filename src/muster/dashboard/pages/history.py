@@ -11,6 +11,7 @@ from muster.insight.history.csvfile import format_csv
 from muster.insight.history.runs import OUTCOMES, Run, RunQuery, row
 from muster.insight.history.totals import GROUPINGS, By, add_up
 from muster.insight.reader.visible import visible_history
+from muster.insight.text import format_owners
 from muster.runtime.transport import Response
 
 _DAYS = ("1", "7", "30", "90")
@@ -26,6 +27,7 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
     runs, is_cut = await _read_runs(visit, _MOST_COUNTED, unseen.append)
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     days, by = _read_days(visit), _read_grouping(visit)
+    totals = add_up(runs, by)
     return {
         "only": only,
         "days": days,
@@ -33,7 +35,8 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
         "by": by,
         "groupings": GROUPINGS,
         "states": OUTCOMES,
-        "totals": add_up(runs, by),
+        "totals": totals,
+        "owners": format_owners(total.name for total in totals) if by == "user" else {},
         "runs": runs[:_MOST_SHOWN],
         "count": len(runs),
         "is_cut": is_cut,

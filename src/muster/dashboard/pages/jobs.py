@@ -1,5 +1,6 @@
 """The list of jobs: all kinds, with filters and an order in the address."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -48,8 +49,8 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
         "states": STATES,
         "queues": _list_values(rows, "queue"),
         "namespaces": _list_values(rows, "namespace"),
-        "users": sorted({short_user(name) for name in _list_values(rows, "owner")}),
-        "user": short_user(only["user"]),
+        "users": list_users(rows),
+        "user": only["user"] if only["user"] in list_users(rows) else short_user(only["user"]),
         "listing": cut(_sort(chosen, only["order"]), read_list_query(visit)),
         "all": len(rows),
         "is_wide": is_wide,
@@ -92,6 +93,13 @@ async def _find_labelled(visit: Visit, namespace: str, selector: str) -> Collect
     )
     metas = (one.metadata for objects in lists for one in objects or ())
     return {meta.uid for meta in metas if matcher.matches(meta.labels)}
+
+
+def list_users(rows: Iterable[Row]) -> list[str]:
+    """Return the short names of the users who have jobs, or the whole ones of users with the same short name."""
+    names = _list_values(rows, "owner")
+    counts = Counter(map(short_user, names))
+    return sorted(name if counts[short_user(name)] > 1 else short_user(name) for name in names)
 
 
 def _list_values(rows: Iterable[Row], name: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Tell the life of one job as sentences with times, from decisions and from the job or its record. Pure."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -96,7 +96,7 @@ def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
     decisions: those about jobs of its name, in order. Decisions about other jobs of the same name are left out.
     """
     own = [one for one in decisions if not (facts.uid and one.uid and one.uid != facts.uid)]
-    moments = [Moment(one.at, one.what, _describe(one), one) for one in _join_placements(own)]
+    moments = [Moment(one.at, one.what, _describe(one), one) for one in _join_repeats(own)]
     if facts.started is not None:
         # Pods tell their starts in whole seconds, decisions do not: of the same second, decisions come first.
         place = bisect_right(moments, facts.started, key=lambda one: one.at.replace(microsecond=0))
@@ -110,26 +110,34 @@ def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
     return moments
 
 
-def _join_placements(decisions: Iterable[Decision]) -> Iterable[Decision]:
-    """Yield the decisions; pods placed one by one within a second become one decision."""
+def _join_repeats(decisions: Iterable[Decision]) -> Iterator[Decision]:
+    """Yield the decisions; those that follow one another within a second and belong together become one decision."""
     last: Decision | None = None
     for decision in decisions:
-        if (
-            last is not None
-            and last.what == decision.what == "Placed"
-            and last.rule == decision.rule
-            and (decision.at - last.at).total_seconds() < 1
-        ):
-            nodes = dict(last.nodes)
-            for node, count in decision.nodes.items():
-                nodes[node] = nodes.get(node, 0) + count
-            last = replace(last, nodes=nodes, pods=(last.pods or 0) + (decision.pods or 0))
-            continue
-        if last is not None:
+        joined = _join(last, decision) if last is not None else None
+        if last is not None and joined is None:
             yield last
-        last = decision
+        last = joined or decision
     if last is not None:
         yield last
+
+
+def _join(first: Decision, second: Decision) -> Decision | None:
+    """Return one decision for two that follow one another; None if each stands for itself.
+
+    Pods that are placed one by one are told together. A reservation is decided again if its write met a conflict.
+    """
+    is_same_kind = (first.what, first.rule, first.queue) == (second.what, second.rule, second.queue)
+    if not is_same_kind or (second.at - first.at).total_seconds() >= 1:
+        return None
+    if first.what == "QuotaReserved" and first.pods == second.pods:
+        return second
+    if first.what != "Placed":
+        return None
+    nodes = dict(first.nodes)
+    for node, count in second.nodes.items():
+        nodes[node] = nodes.get(node, 0) + count
+    return replace(first, nodes=nodes, pods=(first.pods or 0) + (second.pods or 0))
 
 
 def render_life(life: Life) -> list[str]:

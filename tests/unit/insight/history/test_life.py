@@ -104,6 +104,17 @@ def test_pods_that_are_placed_one_by_one_are_told_together():
     assert texts(*one_by_one, later)[1:-1] == ["placed 5 pods on n0 (3), n1 (2)", "placed 1 pod on n0"]
 
 
+def test_a_reservation_that_is_decided_again_after_a_conflict_is_told_once():
+    again = [at(number / 100, "QuotaReserved", queue="q", rule="Growth", pods=2) for number in range(4)]
+    later = at(60, "QuotaReserved", queue="q", rule="Growth", pods=2)
+    assert texts(*again, later)[1:-1] == ["got quota for its growth of ClusterQueue q"] * 2
+
+
+def test_reservations_of_different_sizes_are_told_one_by_one():
+    growths = [at(number / 100, "QuotaReserved", queue="q", rule="Growth", pods=number + 1) for number in range(2)]
+    assert len(texts(*growths)[1:-1]) == 2
+
+
 def test_lines_have_times_and_nothing_that_could_move_a_cursor():
     life = Life(FACTS, describe_life(FACTS, [at(0, "Unplaced", because="evil \x1b[2J\nsecond line")]))
     lines = render_life(life)

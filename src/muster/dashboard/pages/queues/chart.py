@@ -9,7 +9,7 @@ from muster.charts.markup import Markup
 from muster.charts.plot import Series, color_of, draw_legend, draw_stack
 from muster.charts.scales import Tick, format_span
 from muster.insight.history.use import OTHERS, UNKNOWN, UseSteps
-from muster.insight.text import format_owner
+from muster.insight.text import format_owners
 
 _GIBIBYTE = 1 << 30
 
@@ -41,9 +41,10 @@ class UseFigure(Struct, frozen=True):
 def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> UseFigure:
     """Draw the use. limit: the quota, in units of `quantity.amount`; None to draw no line."""
     divisor = _find_divisor(resource)
+    people = format_owners(layer.owner for layer in steps.layers if layer.owner not in (OTHERS, UNKNOWN))
     layers = [
         Series(
-            _name_owner(layer.owner),
+            people.get(layer.owner, layer.owner),
             [value / (divisor if resource != "cpu" else 1) for value in layer.values],
             "rest" if layer.owner == OTHERS else color_of(number),
         )
@@ -69,10 +70,6 @@ def _find_divisor(resource: str) -> int:
 
 def _name_unit(resource: str) -> str:
     return {"cpu": "CPUs", "memory": "GiB", "ephemeral-storage": "GiB"}.get(resource, "")
-
-
-def _name_owner(owner: str) -> str:
-    return owner if owner in (OTHERS, UNKNOWN) else format_owner(owner)
 
 
 def _name_tick(span: Span, number: int) -> str:

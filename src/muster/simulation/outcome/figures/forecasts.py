@@ -52,7 +52,7 @@ def _draw_truth(jobs: Sequence[JobOutcome]) -> Figure:
     names = [Tick(tick.at, f"waited {tick.label}") for tick in ticks[1:]]
     reading = (
         "Each job stands above the wait that was forecast as it came, and beside the wait that it had. "
-        "Darker cells hold more jobs. A job above the diagonal waited longer than was forecast."
+        "Cells that stand out more hold more jobs. A job above the diagonal waited longer than was forecast."
     )
     return Figure(
         "Forecast against wait", reading, draw_cells(rows, ticks, names, "Forecasts against waits"), wide=True

@@ -144,5 +144,8 @@ def _draw_sizes(jobs: Sequence[JobOutcome], longest: float) -> Figure:
         pods = "1 pod" if name == "1" else f"{name} pods"
         names.append(Tick((number + 1) / len(sizes), f"{pods}, median {format_span(median)}"))
     body = draw_cells(rows, list_log_ticks(longest), names, "Sizes of gangs against waits", named=True)
-    reading = "Each row is a size of gangs; darker cells hold a larger share of its jobs. Long waits are to the right."
+    reading = (
+        "Each row is a size of gangs. A cell that stands out more holds a larger share of its jobs. "
+        "Long waits are to the right."
+    )
     return Figure("Gang size against wait", reading, body, wide=True)

@@ -26,6 +26,12 @@ def test_each_user_has_a_layer_and_the_quota_a_line() -> None:
     assert not figure.is_empty
 
 
+def test_two_users_with_one_short_name_are_told_apart() -> None:
+    legend = draw("cpu", use("unix:ada", 4), use("system:serviceaccount:muster-users:ada", 2)).legend
+    assert "unix:ada" in legend
+    assert "system:serviceaccount:muster-users:ada" in legend
+
+
 def test_memory_is_in_gibibytes() -> None:
     assert "8 GiB" in draw("memory", use("ada", 8 << 30)).chart
     assert "quota" not in draw("memory", use("ada", 8 << 30)).legend
