@@ -599,6 +599,55 @@ def test_a_fork_of_a_program_takes_nothing_of_it_along(shared_up, program):
     assert said == "1\n2\n3\n"
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_fork_leaves_the_jobs_and_the_workers_of_its_program_alone(own, shared_up, muster, program):
+    """own: the cluster is inside the program."""
+    said = program(
+        muster if own else shared_up,
+        """
+        import os
+        import sys
+        import muster
+
+        with muster.Executor() as executor:
+            print(executor.submit(abs, -1).result(), flush=True)
+            if os.fork() == 0:
+                for use in (lambda: executor.submit(abs, -2), executor.job.wait, executor.job.cancel):
+                    try:
+                        use()
+                    except muster.Error as refused:
+                        print("refused", flush=True)
+                sys.exit()  # leaves the block, too
+            os.wait()
+            print(executor.submit(abs, -3).result())
+        """,
+    )
+    assert said == "1\nrefused\nrefused\nrefused\n3\n"
+
+
+def test_what_is_submitted_once_python_has_ended_is_refused(muster, program):
+    said = program(
+        muster,
+        """
+        import atexit
+        import muster
+
+        def submit(when):
+            try:
+                print(when, muster.run(abs, (-2,)).result())
+            except muster.Error as refused:
+                print(when, refused)
+
+        atexit.register(submit, "late")
+        print(muster.run(abs, (-1,)).result(), flush=True)
+        atexit.register(submit, "early")
+        """,
+    )
+    first, early, late = said.splitlines()
+    assert (first, early) == ("1", "early 2")
+    assert late.startswith("late Python ends, and Muster has closed its connections")
+
+
 def test_all_cpus_of_joblib_are_those_of_the_nodes(shared_up, program):
     said = program(
         shared_up,

@@ -66,6 +66,10 @@ class TransportError(Exception):
     """A request without an answer: the server could not be reached, or the connection broke. Says where and why."""
 
 
+class SilentError(TransportError):
+    """A request whose answer did not come in time: the server is busy or stands still, or the network is away."""
+
+
 class ClosedError(TransportError):
     """A request without an answer, because this process closed the transport, as one that has lost its Lease does."""
 

@@ -34,6 +34,7 @@ class Background:
         self._loop.set_default_executor(LastingThreads())
         self.connections = Connections()
         self._works: set[asyncio.Task[Any]] = set()
+        self._closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="muster", daemon=True)
         self._thread.start()
         atexit.register(self._close)
@@ -54,7 +55,13 @@ class Background:
             doing.cancel()  # if the caller was interrupted
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start the work on the loop; return its future."""
+        """Start the work on the loop; return its future. Raises `Error` once Python ends."""
+        if self._closed:
+            work.close()
+            raise Error(
+                "Python ends, and Muster has closed its connections; a function that atexit is to call before that "
+                "is registered after the first use of Muster"
+            )
         return asyncio.run_coroutine_threadsafe(self._run_work(work), self._loop)
 
     async def _run_work(self, work: Coroutine[Any, Any, T]) -> T:
@@ -69,6 +76,7 @@ class Background:
     def _close(self) -> None:
         if os.getpid() != self._process:
             return  # a forked process
+        self._closed = True
         asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

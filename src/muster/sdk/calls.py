@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from muster.actions.errors import UserError
+from muster.actions.submission.caller import working_directory
 from muster.runtime.process.ownership import NotOursError, require_directory
 from muster.sdk.errors import Error, JobFailedError
 from muster.sdk.worker import OUTCOME, PYTHON, RAISED, RETURNED, packed, unpacked
@@ -16,7 +18,7 @@ _HEADER = "Traceback (most recent call last):\n"
 
 
 def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """Return the pickled call. Raises `Error` if the call cannot be pickled."""
+    """Return the pickled call. Raises `Error` if the call cannot be pickled, or the working directory is gone."""
     import cloudpickle
 
     try:
@@ -25,7 +27,10 @@ def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
         raise Error(
             f"{_find_culprit(function, args, kwargs)} cannot be pickled: {type(error).__name__}: {error}"
         ) from error
-    path = [entry or str(Path.cwd()) for entry in sys.path]
+    try:
+        path = [entry or working_directory() for entry in sys.path]
+    except UserError as error:
+        raise Error(str(error)) from None
     return packed({"python": PYTHON, "path": path}, body)
 
 

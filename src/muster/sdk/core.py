@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,34 @@ What = Callable[..., Any] | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A job and the session that reaches it. The UID distinguishes the job from a later job of the same name."""
+    """A job and the session that reaches it. The UID distinguishes the job from a later job of the same name.
 
-    session: Session
+    opened: the session, which belongs to `process`.
+    """
+
+    opened: Session
     name: str
     namespace: str
     uid: str
+    process: int = field(default_factory=os.getpid)
+
+    @property
+    def session(self) -> Session:
+        """The session.
+
+        Raises `UserError` in a forked process, whose requests would mix with those of its parent.
+        """
+        if self.process == os.getpid():
+            return self.opened
+        if self.opened.own:
+            raise UserError(
+                f"{self.name} runs in a cluster inside process {self.process}, which a fork of it cannot reach: "
+                f"use the job there"
+            )
+        raise UserError(
+            f"{self.name} was opened by process {self.process}, and this process is a fork of it: "
+            f"open the job again, with muster.job({self.name!r})"
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -148,12 +170,22 @@ async def run(connections: Connections, work: Work, options: Options) -> Referen
     sweep = work.make_sweep(options.get("retries") or 0)
     directory = await directory_of(connections, options)
     try:
-        for name, call in work.files().items():
-            (directory / name).write_bytes(call)
+        write_calls(directory, work.files())
         return await submit_workers(connections, directory, worker.ONCE, work.name, options, sweep)
     except BaseException:
         shutil.rmtree(directory)
         raise
+
+
+def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write the calls of a job. Raises `UserError`."""
+    for name, call in files.items():
+        try:
+            (directory / name).write_bytes(call)
+        except OSError as error:
+            raise UserError(
+                f"cannot write the call, {len(call)} bytes, to {directory / name}: {error.strerror}"
+            ) from error
 
 
 async def directory_of(connections: Connections, options: Options) -> Path:

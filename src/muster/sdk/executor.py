@@ -1,6 +1,7 @@
 """An executor with the interface of `concurrent.futures` that makes calls in the cluster."""
 
 import concurrent.futures
+import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -39,6 +40,7 @@ class Executor(concurrent.futures.Executor):
             raise Error(f"array={array}: the least is 1 call at a time")
         self._options = checked(options)
         self._array = array
+        self._process = os.getpid()
         self._threads = ThreadPoolExecutor(array, thread_name_prefix="muster-executor")
         self._pool: Pool | None = None
         self._job: Job | None = None
@@ -57,7 +59,9 @@ class Executor(concurrent.futures.Executor):
         return self._job
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Submit a call. Raises `Error` if it cannot be pickled."""
+        """Submit a call. Raises `Error` if it cannot be pickled, and in a forked process."""
+        if self._is_forked:
+            raise Error(f"the executor belongs to process {self._process}; make another one in this fork of it")
         work = core.work_of(fn, args, kwargs)
         return self._threads.submit(self._call_in_job if self._pool is None else self._call_in_pool, work)
 
@@ -70,7 +74,12 @@ class Executor(concurrent.futures.Executor):
             self.shutdown()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls, and release the workers once all calls are made; Ctrl-C meanwhile terminates them."""
+        """Accept no more calls, and release the workers once all calls are made; Ctrl-C meanwhile terminates them.
+
+        In a forked process this does nothing: the calls and the workers are those of its parent.
+        """
+        if self._is_forked:
+            return
         self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
         if not wait:
             Thread(target=self._finish, name="muster-executor", daemon=True).start()
@@ -82,7 +91,12 @@ class Executor(concurrent.futures.Executor):
             raise
 
     def terminate_workers(self) -> None:
-        """Accept no more calls, cancel those that wait, and end the jobs of those that run."""
+        """Accept no more calls, cancel those that wait, and end the jobs of those that run.
+
+        In a forked process this does nothing.
+        """
+        if self._is_forked:
+            return
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._turn:
             self._terminated = True
@@ -96,6 +110,10 @@ class Executor(concurrent.futures.Executor):
             if pool is not None:
                 pool.end("it was terminated", at_once=True)
             self._finish()
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process
 
     def _start_workers(self) -> None:
         """Start the workers."""

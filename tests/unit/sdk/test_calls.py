@@ -31,6 +31,15 @@ def test_a_call_that_raised_may_be_made_again(directory):
     assert list_returned_ranks(directory, {12}) == {1}
 
 
+def test_a_caller_whose_working_directory_is_gone_is_told(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend("")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(Error, match="the working directory is no longer there"):
+        packed_call(abs, (1,), {})
+
+
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o755])
 def test_a_directory_that_is_open_to_others_is_not_read(directory, mode):
     directory.chmod(mode)

@@ -1,10 +1,14 @@
-"""The work of a job, from what the caller gives."""
+"""The work of a job, from what the caller gives, and the reference to the job."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from muster.sdk.core import work_of
+from muster.actions.errors import UserError
+from muster.actions.server.session import Session
+from muster.sdk.core import Reference, work_of, write_calls
 
 
 @pytest.mark.parametrize("argument", [3, "three", b"3", None])
@@ -17,3 +21,26 @@ def test_a_single_argument_is_answered_with_how_it_is_given(argument: Any) -> No
 @pytest.mark.parametrize("arguments", [(), (3,), [1, 2], range(2)])
 def test_arguments_are_a_sequence(arguments: Any) -> None:
     assert list(work_of(print, arguments, None).name) == ["print"]
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        (True, "train runs in a cluster inside process 0, which a fork of it cannot reach: use the job there"),
+        (
+            False,
+            "train was opened by process 0, and this process is a fork of it: open the job again, with muster.job(",
+        ),
+    ],
+)
+def test_a_fork_does_not_use_the_connection_of_its_parent(own: bool, text: str) -> None:
+    session = Session(None, "default", own=own)
+    assert Reference(session, "train", "default", "u").session is session
+    with pytest.raises(UserError, match=re.escape(text)):
+        _ = Reference(session, "train", "default", "u", process=0).session
+
+
+def test_a_call_that_cannot_be_written_is_answered_with_where_and_how_large(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        write_calls(tmp_path / "gone", {"call": b"1234"})
+    assert str(refused.value) == f"cannot write the call, 4 bytes, to {tmp_path}/gone/call: No such file or directory"

@@ -11,6 +11,7 @@ from muster.actions.following.elsewhere import OutOfReachError, Reach, cluster_o
 from muster.actions.following.excerpt import WHOLE, Excerpt
 from muster.actions.following.printout import Printout, ShowOutput
 from muster.actions.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads
+from muster.actions.following.silence import Silence, explain_giving_up
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, Pod
 from muster.api.jobset import JOB_SET, JobSet
@@ -42,10 +43,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-# The pause between probes of the server, the time limit of a probe, and the silence after which the follower stops.
+# The pause between probes of the server, and the time limit of a probe.
 PROBE_SECONDS = 2.0
 PROBE_TIMEOUT_SECONDS = 10.0
-GONE_SECONDS = 30.0
 
 # The pause between two reads of a sweep, for each of its pods.
 SECONDS_PER_TRIAL = 0.0001
@@ -185,23 +185,23 @@ class Follower:
         are invalid.
         """
         probe = Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS)
-        answered, is_there, is_ours = self.clock.monotonic(), True, False
+        silence, is_ours = Silence.since(self.clock.monotonic()), False
         while True:
             try:
                 answer = await self.client.transport.request(probe)
                 is_ours = SERVER_MARK.encode() in answer.body
-                answered, is_there = self.clock.monotonic(), True
+                silence = Silence.since(self.clock.monotonic())
                 if answer.status == 401:
                     raise error_of(answer, probe.method, probe.path)
             except TransportError as error:
                 if self._stopping:
                     advice = f"the job goes on at the next muster up: muster logs -f {self.name}"
                     raise TransportError(f"the cluster was stopped; {advice}") from error
-                if self.clock.monotonic() - answered >= GONE_SECONDS:
-                    raise TransportError(_explain_giving_up(self.name, error, ours=is_ours)) from error
-                if is_there:
-                    self.warn(f"{self.name}: the server does not answer; trying for {GONE_SECONDS:g} s: {error}")
-                is_there = False
+                before, silence = silence, silence.after(error, self.clock.monotonic())
+                if silence.is_over:
+                    raise TransportError(explain_giving_up(self.name, error, ours=is_ours)) from error
+                if silence.limit > before.limit:
+                    self.warn(f"{self.name}: the server does not answer; trying for {silence.limit:g} s: {error}")
             await self.clock.sleep(PROBE_SECONDS)
 
     async def _make_queue_watch(self, job_uid: str) -> QueueWatch | None:
@@ -361,16 +361,6 @@ class Follower:
         if self.show is None:
             return None
         return Printout(self.client, self.clock, self.namespace, self.name, self.show, self.warn, self.excerpt)
-
-
-def _explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
-    """Return why the follower stops, and how the user can follow the job again.
-
-    ours: whether `muster up` starts the server. Without a server, the nodes keep running the pods of a job.
-    """
-    when = "start the cluster again with muster up --detach, then" if ours else "once the server answers"
-    message = f"gave up on {name}: the server has been gone for {GONE_SECONDS:g} s"
-    return f"{message}; the job goes on; {when}: muster logs -f {name} ({error})"
 
 
 def _ends_with_cluster(pods: Iterable[Pod], *, stopped: bool) -> bool:

@@ -17,7 +17,7 @@ from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
 from muster.cluster.apiserver.pods.tunnels.wire import FAREWELL_SECONDS, Wire
 from muster.runtime.client import error_of
 from muster.runtime.tasks import cancel
-from muster.runtime.transport import Conversation, RawEvent, Request, Response, TransportError
+from muster.runtime.transport import Conversation, RawEvent, Request, Response, SilentError, TransportError
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class InProcessTransport:
                 answer = await self._server.handle(request, self._user)
         except TimeoutError:
             message = f"{request.method} {request.path}: no answer within {seconds:g} s"
-            raise TransportError(message) from None
+            raise SilentError(message) from None
         return refusal(bad_request(UPGRADE_REQUIRED)) if isinstance(answer, Tunnel) else answer
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from muster.runtime.control.backoff import Backoff
 from muster.runtime.kube.kubeconfig import ConnectionConfig, Impersonation
 from muster.runtime.realclock import Clock
-from muster.runtime.transport import Request, TransportError
+from muster.runtime.transport import Request, SilentError, TransportError
 
 if TYPE_CHECKING:
     from muster.runtime.ids import Random
@@ -131,9 +131,9 @@ def _make_impersonation_headers(other: Impersonation) -> list[tuple[str, str]]:
     return headers
 
 
-def no_answer(where: str, seconds: float | None) -> TransportError:
+def no_answer(where: str, seconds: float | None) -> SilentError:
     """Return the error of a request whose time limit is over."""
-    return TransportError(f"{where}: no answer within {seconds:g} s")
+    return SilentError(f"{where}: no answer within {seconds:g} s")
 
 
 def not_allowed(where: str) -> TransportError:

@@ -9,9 +9,10 @@ import pytest
 from tests.unit.runtime.conftest import MemoryServer, busy, down
 
 from muster.actions.choices import get_job
-from muster.actions.following.follow import GONE_SECONDS, Follower
+from muster.actions.following.follow import Follower
 from muster.actions.following.printout import Printout
 from muster.actions.following.queuewatch import POSITION_SECONDS
+from muster.actions.following.silence import GONE_SECONDS, SILENT_SECONDS
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import EVENT, POD
 from muster.api.kueue import WORKLOAD
@@ -22,7 +23,7 @@ from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.containerlogs import STDOUT
 from muster.runtime.ids import Random
-from muster.runtime.transport import Response, TransportError
+from muster.runtime.transport import Response, SilentError, TransportError
 
 
 class Server(MemoryServer):
@@ -391,13 +392,24 @@ def test_a_user_whose_credentials_are_void_stops_following_at_once(caplog):
     assert when == pytest.approx(100, abs=3)
 
 
-def test_a_server_that_comes_back_or_is_only_busy_is_waited_for():
+def silent(request):
+    """A fault: the server, which may be stopped, does not answer in time."""
+    return SilentError(f"{request.path}: no answer in time")
+
+
+def test_a_server_that_comes_back_or_is_only_busy_or_silent_is_waited_for():
     server = Server()
     server.job()
 
     async def script():
         await asyncio.sleep(1)
-        for fault, seconds in ((down, GONE_SECONDS - 5), (busy, 300), (down, GONE_SECONDS - 5)):
+        pauses = (
+            (down, GONE_SECONDS - 5),
+            (busy, 300),
+            (silent, SILENT_SECONDS - GONE_SECONDS),
+            (down, GONE_SECONDS - 5),
+        )
+        for fault, seconds in pauses:
             server.fault = fault
             server.break_streams(TransportError("reset"))
             await asyncio.sleep(seconds)

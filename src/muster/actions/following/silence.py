@@ -1,0 +1,56 @@
+"""Decides how long a follower waits for a server that does not answer: `Silence`."""
+
+from dataclasses import dataclass, replace
+
+from muster.runtime.transport import SilentError, TransportError
+
+# A server that nobody serves any more is given up soon. One that only does not answer in time may come back later: its
+# machine is short of memory, its process stopped, or the network away.
+GONE_SECONDS = 30.0
+SILENT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The time since a server's last answer.
+
+    answered: when it answered last.
+    met: when a request last met a server, whether or not that answered.
+    failed: when the last request failed; equal to `met` if it met a server.
+    limit: how long the follower tries, in seconds: the longest limit since the last answer, 0 before the first failure.
+    """
+
+    answered: float
+    met: float
+    failed: float
+    limit: float = 0.0
+
+    @classmethod
+    def since(cls, moment: float) -> "Silence":
+        """Return the silence after an answer at this moment."""
+        return cls(moment, moment, moment)
+
+    def after(self, error: TransportError, moment: float) -> "Silence":
+        """Return the silence after another request has failed."""
+        if isinstance(error, SilentError):
+            return replace(self, met=moment, failed=moment, limit=SILENT_SECONDS)
+        return replace(self, failed=moment, limit=max(self.limit, GONE_SECONDS))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the follower gives the server up."""
+        return self.failed - self.met >= GONE_SECONDS or self.failed - self.answered >= SILENT_SECONDS
+
+
+def explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
+    """Return why the follower of a job stops, and how the user can follow the job again.
+
+    ours: whether `muster up` starts the server. Without a server, the nodes keep running the pods of a job.
+    """
+    is_silent = isinstance(error, SilentError)
+    lack = "not answered" if is_silent else "been gone"
+    seconds = SILENT_SECONDS if is_silent else GONE_SECONDS
+    again = "start the cluster again with muster up --detach, then"
+    when = again if ours and not is_silent else "once the server answers"
+    message = f"gave up on {name}: the server has {lack} for {seconds:g} s"
+    return f"{message}; the job goes on; {when}: muster logs -f {name} ({error})"
