@@ -134,8 +134,8 @@ def _read_file(word: str) -> Script | None:
             data = opened.read(scripts.MOST_BYTES + 1)
     except (OSError, ValueError):
         return None  # running the word as a command reports the error
-    for number, mark, meant in scripts.find_misspelt_marks(data):
-        say(f"{path.name}, line {number}: {mark} is a comment; did you mean {meant}?")
+    for number, mark, likely in scripts.find_misspelt_marks(data):
+        say(f"{path.name}, line {number}: {mark} is a comment; did you mean {likely}?")
     bare, begins = "/" not in word and shutil.which(word) is None, data.startswith(b"#!")
     if (bare and begins) or scripts.has_directives(data, (scripts.MUSTER,)):
         return scripts.read(path.name, data)
