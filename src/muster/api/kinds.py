@@ -1,7 +1,7 @@
 """The kinds of API objects: a `Kind` links an API resource with the Python type of its objects."""
 
 import builtins
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -26,7 +26,11 @@ class Page(msgspec.Struct, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A kind of objects at one API version. `type` is a `Struct`, or `dict` for a kind without a Muster type."""
+    """A kind of objects at one API version.
+
+    type: a `Struct`, or `dict` for a kind without a Muster type.
+    whole: the type that `type` is a smaller view of, whose objects serve as well; None for no such view.
+    """
 
     group: str  # "" for the core group
     version: str
@@ -34,6 +38,7 @@ class Kind(Generic[T]):
     plural: str  # "pods"
     type: type[T]
     namespaced: bool = True
+    whole: builtins.type[Any] | None = field(default=None, repr=False, compare=False)
     # The name in messages and in the store, which is the same for all versions: `pods`, `jobs.batch`.
     resource: str = field(init=False, repr=False, compare=False)
 
@@ -86,6 +91,10 @@ class Kind(Generic[T]):
     def seen_as(self, type_: "builtins.type[U]") -> "Kind[U]":
         """Return the same kind with another type: `Object` for the metadata only, or `dict` for plain JSON."""
         return Kind(self.group, self.version, self.kind, self.plural, type_, namespaced=self.namespaced)
+
+    def viewed_as(self, type_: "builtins.type[T]") -> "Kind[T]":
+        """Return the same kind with a subtype that leaves fields out. Whole objects serve for it, too."""
+        return replace(self, type=type_, whole=self.type)
 
     def encode(self, obj: T) -> bytes:
         """Return the object as JSON with its apiVersion and kind."""

@@ -29,6 +29,8 @@ WATCH_SECONDS = 300.0
 SILENCE_SECONDS = 180.0
 # The informer handles so many events, or for so long, before other tasks on the loop get a turn.
 _BURST, _TURN_SECONDS = 500, 0.001
+# An event that took longer to come was not there yet when the informer asked for it.
+_WAITED_SECONDS = 0.0002
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class Informer(Generic[T]):
     transform: returns the form in which the cache stores an object.
     heard: called with None whenever a watch has begun, and with each error. Without it, errors are logged.
     outage: shared with the other informers of the same server.
+    rest: seconds to wait after an event for more that come meanwhile, for a reader who is not in a hurry.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Informer(Generic[T]):
         transform: Transform = lean,
         heard: Callable[[ApiError | TransportError | None], None] | None = None,
         outage: Outage | None = None,
+        rest: float = 0.0,
     ) -> None:
         self.kind = kind
         self.optional = optional
@@ -86,6 +90,7 @@ class Informer(Generic[T]):
         self._reported = ""  # the last logged trouble; a watch that begins clears it
         self._outage = outage if outage is not None else Outage()
         self._failures = 0
+        self._rest = rest
 
     def get(self, key: str) -> T | None:
         """Return the object with that key from the cache."""
@@ -167,7 +172,7 @@ class Informer(Generic[T]):
             ):
                 self._begun()
                 seen = 0
-                rearm_at = turn_ends_at = 0.0
+                rearm_at = turn_ends_at = handled_at = 0.0
                 async for event in events:
                     now = loop.time()
                     if now >= rearm_at:  # moving the timeout for every event would cost more than the event
@@ -178,8 +183,10 @@ class Informer(Generic[T]):
                             handler(old, new)
                     seen += 1
                     if seen % _BURST == 0 or now >= turn_ends_at:
-                        await self._clock.sleep(0)
+                        is_first = now - handled_at > _WAITED_SECONDS
+                        await self._clock.sleep(self._rest if is_first else 0)
                         turn_ends_at = loop.time() + _TURN_SECONDS
+                    handled_at = loop.time()
         except TimeoutError as error:
             if not silence.expired():
                 raise

@@ -398,6 +398,33 @@ def test_others_get_a_turn_during_a_flood(server: MemoryServer) -> None:
     run(server, test)
 
 
+def test_a_reader_who_is_not_in_a_hurry_takes_changes_together(server: MemoryServer) -> None:
+    async def test(world: World) -> None:
+        await world.settle(1)
+        moments = set()
+        world.informer.on_change(lambda _old, _new: moments.add(round(world.clock.monotonic(), 3)))
+        for number in range(100):
+            server.put("thing", number)
+            await world.settle(0.01)
+        await world.settle(0.1)
+        assert world.told[-1][1] == "thing=99"
+        assert len(world.told) == 100
+        assert len(moments) <= 25
+
+    run(server, test, rest=0.1)
+
+
+def test_a_rest_does_not_slow_down_a_flood(server: MemoryServer) -> None:
+    async def test(world: World) -> None:
+        await world.settle(1)
+        for number in range(5000):
+            server.put(f"thing-{number}")
+        await world.settle(0.2)
+        assert len(world.told) == 5000
+
+    run(server, test, rest=0.1)
+
+
 _STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.sampled_from("abc")),

@@ -33,6 +33,8 @@ IDLE_SECONDS = 60.0
 # A list that the server refused is asked for again after this time.
 _REFUSED_SECONDS = 10.0
 _RIGHTS_SECONDS = 10.0
+# Changes are taken over together that come within this time: a busy server then wakes fewer followers.
+_REST_SECONDS = 0.1
 _MOST_FOLLOWED = 100
 _MOST_MEMOS = 10
 AWAY = "The API server does not answer, so this page shows what was known before; it goes on by itself."
@@ -200,6 +202,7 @@ class Copy(Client):
             labels=key.labels,
             heard=partial(self._hear, followed, key),
             outage=self._outage,
+            rest=_REST_SECONDS,
         )
         followed.task = asyncio.create_task(self._run(followed))
         self._followed[key] = followed

@@ -74,15 +74,13 @@ async def job_rows(
             (job, state.with_refusal(untaken.get(job.metadata.uid, "")), stand) for job, state, stand in standings
         ]
     alone = [workload for workload in workloads if not owner_uids(workload) & uids]
-    unclear = [
-        one
-        for one in alone
-        if needs_replacements(one) or find_workload_state(one, stands[one.metadata.uid]).word == "Starting"
-    ]
+    states = {one.metadata.uid: _recall_workload_state(memo, one, stands[one.metadata.uid]) for one in alone}
+    unclear = [one for one in alone if needs_replacements(one) or states[one.metadata.uid].word == "Starting"]
     plain = await plain_pods(client, namespace, unclear)
     for workload in alone:
-        stand = stands[workload.metadata.uid]
-        standings.append((workload, find_workload_state(workload, stand, pods_of(workload, plain)), stand))
+        uid, own_pods = workload.metadata.uid, pods_of(workload, plain)
+        state = find_workload_state(workload, stands[uid], own_pods) if own_pods else states[uid]
+        standings.append((workload, state, stands[uid]))
     refused = await refused_pods(client, namespace) if any(state.word == "Pending" for _, state, _ in standings) else {}
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
@@ -96,10 +94,12 @@ async def job_rows(
             if meta.uid in free and not state.finished and state.word != "Deleting":
                 row["reason"] = "; ".join(filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota")))
         else:
-            row = _workload_row(subject, state, stand)
+            row = _recall_workload_row(memo, subject, state, stand)
         rows.append((meta.creation_timestamp or now, row))
     for topic in ("state", "row"):
         memo.retain(topic, uids)
+    for topic in ("workload state", "workload row"):
+        memo.retain(topic, states.keys())
     rows.sort(key=lambda row: (row[0], row[1]["name"]))
     return [row | {"age": format_age(created, now)} for created, row in rows]
 
@@ -137,6 +137,17 @@ async def _read_positions(
 def _recall_state(memo: Memo, job: JobRecord, pods: Sequence[Pod], stand: QuotaState | None) -> JobState:
     inputs = (job.source, *job.jobs, job.past, stand, *pods)
     return memo.recall("state", job.metadata.uid, inputs, lambda: find_job_state(job, pods, stand))
+
+
+def _recall_workload_state(memo: Memo, workload: Workload, stand: QuotaState) -> JobState:
+    """Return the state of a Workload without a job, as far as its pods do not matter."""
+    uid = workload.metadata.uid
+    return memo.recall("workload state", uid, (workload, stand), lambda: find_workload_state(workload, stand))
+
+
+def _recall_workload_row(memo: Memo, workload: Workload, state: JobState, stand: QuotaState) -> dict[str, Any]:
+    inputs = (workload, state, stand)
+    return memo.recall("workload row", workload.metadata.uid, inputs, lambda: _workload_row(workload, state, stand))
 
 
 def _recall_row(

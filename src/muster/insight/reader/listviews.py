@@ -79,7 +79,7 @@ class WorkloadLine(Workload):
     spec: _WorkloadSpecLine = _WorkloadSpecLine()
 
 
-NODE_LINES: Kind[Node] = NODE.seen_as(NodeLine)
-JOB_LINES: Kind[Job] = JOB.seen_as(JobLine)
-JOB_SET_LINES: Kind[JobSet] = JOB_SET.seen_as(JobSetLine)
-WORKLOAD_LINES: Kind[Workload] = WORKLOAD.seen_as(WorkloadLine)
+NODE_LINES: Kind[Node] = NODE.viewed_as(NodeLine)
+JOB_LINES: Kind[Job] = JOB.viewed_as(JobLine)
+JOB_SET_LINES: Kind[JobSet] = JOB_SET.viewed_as(JobSetLine)
+WORKLOAD_LINES: Kind[Workload] = WORKLOAD.viewed_as(WorkloadLine)

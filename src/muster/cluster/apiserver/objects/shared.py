@@ -27,6 +27,7 @@ class SharedObjects:
     def decode(self, kind: Kind[T], body: bytes) -> T:
         """Return the object of a body, decoded only once. A plain JSON object is decoded for each caller.
 
+        For a view of a kind, the result is the whole object if that is kept.
         Raises as `Kind.decode`.
         """
         if kind.type is dict:
@@ -34,6 +35,8 @@ class SharedObjects:
         if len(body) > MOST_BYTES:
             return _without_managers(kind.decode(body))
         obj: T | None = self.find(kind, body)
+        if obj is None and kind.whole is not None:
+            obj = self._find(kind.whole, body)
         if obj is None:
             obj = _without_managers(kind.decode(body))
             self._keep(kind.type, body, obj)
@@ -41,7 +44,10 @@ class SharedObjects:
 
     def find(self, kind: Kind[T], body: bytes) -> T | None:
         """Return the object of a body if it is kept."""
-        key = kind.type, id(body)
+        return self._find(kind.type, body)
+
+    def _find(self, type_: type[Any], body: bytes) -> Any | None:
+        key = type_, id(body)
         held = self._recent.get(key) or self._older.get(key)
         return held[1] if held is not None else None
 

@@ -25,6 +25,19 @@ def test_a_body_is_decoded_once_for_each_type() -> None:
     assert shared.decode(HEADS, text).metadata == first.metadata
 
 
+class Head(ConfigMap):
+    """A ConfigMap of which nothing but the metadata matters."""
+
+
+def test_a_view_is_the_whole_object_where_that_is_kept() -> None:
+    shared, kept, other = SharedObjects(), body("a"), body("b")
+    whole = shared.decode(CONFIG_MAP, kept)
+    view = CONFIG_MAP.viewed_as(Head)
+    assert shared.decode(view, kept) is whole
+    assert type(shared.decode(view, other)) is Head
+    assert type(shared.decode(CONFIG_MAP, other)) is ConfigMap
+
+
 def test_equal_bodies_of_two_writes_are_two_objects() -> None:
     shared = SharedObjects()
     assert shared.decode(CONFIG_MAP, body("a")) is not shared.decode(CONFIG_MAP, body("a"))
