@@ -22,6 +22,8 @@ _MOST_BOARDS = 200
 _PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 24.0
 # A page that is the only open one follows changes within a second, so it gets a tenth.
 _PAUSE_FACTOR_ALONE = 9.0
+# The first rendering waits for lists and compiles templates, so it does not tell what the next ones take.
+_FIRST_PAUSE_SECONDS = 1.0
 # A page that takes long, or whose cluster answers slowly, is not kept still for longer.
 _MOST_PAUSE_SECONDS = 30.0
 # A page is rendered with others if no more than this part of its pause is left.
@@ -76,6 +78,8 @@ class Board:
         for screen, seconds in zip(due, own_seconds, strict=True):
             cost = seconds + shared_seconds / len(due)
             pause = cost * (_PAUSE_FACTOR * share if share > 1 else _PAUSE_FACTOR_ALONE)
+            if screen.revision < 0:
+                pause = min(pause, _FIRST_PAUSE_SECONDS)
             screen.pause = min(max(_PAUSE_SECONDS, pause), _MOST_PAUSE_SECONDS)
             screen.revision, screen.rendered, screen.due = revision, ended, ended + screen.pause
         return min((one.due for one in changed if one not in due), default=now + _STILL_SECONDS)

@@ -127,6 +127,26 @@ def test_pages_that_share_what_they_read_are_due_together_and_read_it_once():
     play(told)
 
 
+def test_a_first_rendering_that_takes_long_keeps_no_page_still():
+    async def told(clock, kept):
+        async def render() -> str:
+            rendered.append(clock.monotonic())
+            await clock.sleep(0.5 if len(rendered) <= 10 else 0.001)
+            return f"<p>{len(rendered)}</p>"
+
+        rendered = list[float]()
+        boards = [kept.find(viewer(f"v{number}")) for number in range(10)]
+        readers = [asyncio.create_task(read(board.screen("/a", render).follow())) for board in boards]
+        for _ in range(40):
+            await clock.sleep(0.1)
+            for board in boards:
+                board.copy._tell()
+        assert len(rendered) >= 50
+        await cancel(readers)
+
+    play(told)
+
+
 def test_a_page_that_is_alone_takes_a_tenth_of_the_time():
     async def told(clock, kept):
         board, page = kept.find(viewer("ada")), Page(clock, 0.06)
