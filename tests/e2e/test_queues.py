@@ -132,7 +132,11 @@ BAD = [
     (["run", "--queue", "green", "--", "true"], 1, "no queue green in namespace default; there is: blue, default, red"),
     (["queue", "stop", "green"], 1, "no queue green in namespace default; there is: "),
     (["queue", "create", "green"], 2, "a queue needs a quota"),
-    (["queue", "create", "red", "--cpu", "1"], 1, '"red" already exists'),
+    (
+        ["queue", "create", "red", "--cpu", "1"],
+        1,
+        "there is a ClusterQueue red already: change it (muster queue edit red)",
+    ),
     (["why", "nobody"], 1, "there is no job nobody in namespace default"),
     (["hold", "nobody"], 1, "there is no job nobody in namespace default"),
 ]
