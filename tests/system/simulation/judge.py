@@ -28,17 +28,22 @@ from muster.simulation.scenario.workers import read_workers
 APART_SECONDS = 8.0
 # Every decision takes a cluster some writes of 10 ms, which add up while jobs wait for each other.
 LATE_SECONDS = 4.0
-# Two samples of what a LocalQueue uses. A cluster takes them each five minutes, of each queue from when it came.
-SAMPLE_SECONDS = 600.0
 # What follows a cause comes within this time.
 MOMENT_SECONDS = 2.0
 
 # What an eviction may lead to in another order.
-LOOSE = ("admit", "start", "locate")
+LOOSE = ("admit", "locate")
 
 # The cluster gives up on pods that are not ready after half an hour, and takes back the quota of a pod before that of
-# the other pods which end with it. The fast engine does neither.
-CONFIGURATION = replace(settings("featureGates: {ReclaimablePods: false}"), wait_for_pods_ready=None)
+# the other pods which end with it. The fast engine does neither. A cluster samples the past use of each LocalQueue from
+# when it came; the fast engine samples them all at once. So no sample is taken here, and past use grows by admissions.
+CONFIGURATION = replace(
+    settings("""
+featureGates: {ReclaimablePods: false}
+admissionFairSharing: {usageHalfLifeTime: 168h, usageSamplingInterval: 10000h}
+"""),
+    wait_for_pods_ready=None,
+)
 
 
 def configure(dispatcher: str) -> Configuration:
@@ -123,23 +128,23 @@ def is_clear(journal: Journal) -> bool:
 class Moment(Struct):
     """What happens at one time.
 
-    order: by kind, whom it happens to, in order. Jobs that start have the order of their names, because jobs of fewer
-    pods have them sooner, and so have nodes and what runs there. use: by how much the use of quota changes in all.
+    order: by kind, whom it happens to, in order. Nodes and what runs there have the order of their names, and so have
+    evicted jobs, because a cluster evicts several victims side by side. runs: whether a job runs at the end that starts
+    or stops here. brief: the jobs that start here and are evicted. A cluster may evict them before their pods start, or
+    may start the pods of others that it evicts. use: by how much the use of quota changes in all.
     """
 
     at: float
     order: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    runs: dict[str, bool] = field(default_factory=dict)
+    brief: set[str] = field(default_factory=set)
     use: Counter[Any] = field(default_factory=Counter)
 
     def is_as(self, other: "Moment") -> bool:
         """Return whether another moment has the same decisions at the same time."""
-        orders = [
-            # A queue that is stopped evicts its jobs in no order. `locates_as` compares the clusters.
-            {what: names for what, names in one.order.items() if what not in ("evict", "locate")}
-            | {"evict": one.order.get("evict", []) if "admit" in one.order else sorted(one.order.get("evict", []))}
-            for one in (self, other)
-        ]
-        return orders[0] == orders[1] and self._uses_as(other)
+        # `starts_as` and `locates_as` compare what starts, and where.
+        orders = [{what: names for what, names in one.order.items() if what != "locate"} for one in (self, other)]
+        return orders[0] == orders[1] and self.starts_as(other) and self._uses_as(other)
 
     def follows_as(self, other: "Moment", *, loose: bool) -> bool:
         """Return whether another moment has the same evictions and admissions, if other jobs may start by them.
@@ -150,29 +155,30 @@ class Moment(Struct):
         both = [
             {what: names for what, names in one.order.items() if what not in (*LOOSE, "evict")} for one in (self, other)
         ]
-        evictions = [one.order.get("evict", []) for one in (self, other)]
+        brief = self.brief | other.brief
+        evictions = [[name for name in one.order.get("evict", ()) if name not in brief] for one in (self, other)]
         admissions = [sorted(use for row in one.order.get("admit", ()) for use in row) for one in (self, other)]
         # A job that got freed quota before the evicted job was back in its queue is evicted again, for that job.
-        if again := len(evictions[0]) != len(evictions[1]):
+        if len(evictions[0]) != len(evictions[1]):
             evictions, admissions = [list(set(one)) for one in evictions], [list(set(one)) for one in admissions]
-        same = sorted(evictions[0]) == sorted(evictions[1]) if again else evictions[0] == evictions[1]
-        evicts = loose or "evict" in self.order or "interrupt" in self.order
+        same = sorted(evictions[0]) == sorted(evictions[1])
+        evicts = loose or brief or "evict" in self.order or "interrupt" in self.order
         same = same and sorted(admissions[0]) == sorted(admissions[1])
-        return evicts and both[0] == both[1] and same and self._uses_as(other)
+        return bool(evicts) and both[0] == both[1] and same and self._uses_as(other)
 
     def evicts_as(self, other: "Moment") -> bool:
         """Return whether another moment has the same causes and evicts the same jobs, of which there are several."""
-        both = [{what: names for what, names in one.order.items() if what not in LOOSE} for one in (self, other)]
-        return both[0] == both[1] and len(both[0].get("evict", ())) > 1 and abs(self.at - other.at) <= LATE_SECONDS
-
-    def is_sampled_as(self, other: "Moment") -> bool:
-        """Return whether the same happens in both moments, and only a sample of past use can be its cause."""
-        caused = self.order.keys() & {"submit", "end", "node"}
-        return not caused and self.order == other.order and LATE_SECONDS < abs(self.at - other.at) <= SAMPLE_SECONDS
+        both = [
+            {what: names for what, names in one.order.items() if what not in LOOSE}
+            | {"evict": sorted(set(one.order.get("evict", ())))}
+            for one in (self, other)
+        ]
+        return both[0] == both[1] and len(both[0]["evict"]) > 1 and abs(self.at - other.at) <= LATE_SECONDS
 
     def starts_as(self, other: "Moment") -> bool:
-        """Return whether the same jobs start in another moment."""
-        return self.order.get("start") == other.order.get("start")
+        """Return whether the same jobs start in another moment, and go on."""
+        started = [{name for name, runs in one.runs.items() if runs} for one in (self, other)]
+        return started[0] == started[1]
 
     def locates_as(self, other: "Moment") -> bool:
         """Return whether the jobs that start go to the same clusters."""
@@ -194,11 +200,17 @@ def list_moments(journal: Journal) -> list[Moment]:
             moments[-1].use[tuple(key)] += amount
             if amount > 0 and key[-1] == "cpu":
                 _note_admission(moments[-1].order["admit"], of)
-        elif what in ("start", "locate", "interrupt", "node"):
+        elif what == "start":
+            moments[-1].runs[of] = True
+        elif what in ("evict", "locate", "interrupt", "node"):
             insort(moments[-1].order[what], of)
         else:
             moments[-1].order[what].append(of)
-    return [one for one in moments if one.order or any(one.use.values())]
+        if what in ("evict", "interrupt", "end"):
+            if what == "evict" and moments[-1].runs.get(of):
+                moments[-1].brief.add(of)
+            moments[-1].runs[of] = False
+    return [one for one in moments if one.order or one.runs or any(one.use.values())]
 
 
 def _note_admission(admissions: list[list[Any]], use: Any) -> None:
@@ -221,13 +233,8 @@ class Unclear(NamedTuple):
     why: str
 
 
-def find_difference(
-    file: str, configuration: Configuration = CONFIGURATION, *, by_usage: bool = False
-) -> str | Unclear:
-    """Return where the engines differ; "" if they do not.
-
-    by_usage: whether past use orders the jobs of a queue.
-    """
+def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> str | Unclear:
+    """Return where the engines differ; "" if they do not."""
     fast, fast_waiting = play(file, World, configuration)
     if not is_clear(fast):
         return Unclear("two moments are too close to each other to be compared")
@@ -238,9 +245,7 @@ def find_difference(
         loose = one is not None and any(at <= one.at <= at + MOMENT_SECONDS for at in restarts)
         if one is None or other is None or not (one.is_as(other) or one.follows_as(other, loose=loose)):
             if one is not None and other is not None and one.evicts_as(other):
-                return Unclear("the first of several victims may have been enough, for fewer")
-            if by_usage and one is not None and other is not None and one.is_sampled_as(other):
-                return Unclear("past use is sampled at other times")
+                return Unclear("the quota of several victims came free one after the other")
             return f"fast {one}\nfull {other}"
         if not one.starts_as(other):
             return Unclear("the room of evicted jobs came free for another job")

@@ -179,6 +179,7 @@ class RandomScenario:
 
     def _order_by_usage(self) -> None:
         """Give each queue another LocalQueue, and order both by what they used."""
+        self.spec["until"] = 1000 * LONGEST  # nothing is sampled before, see `judge.CONFIGURATION`
         for one in [one for one in self.objects if one["kind"] == "ClusterQueue"]:
             one["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
             name = one["metadata"]["name"]

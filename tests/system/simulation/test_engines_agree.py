@@ -15,8 +15,7 @@ def pytest_generate_tests(metafunc):
 @pytest.mark.long
 def test_both_engines_make_the_same_decisions(tmp_path, seed):
     scenario = RandomScenario(seed)
-    configuration = configure(scenario.dispatcher)
-    difference = find_difference(scenario.write(tmp_path), configuration, by_usage=scenario.by_usage)
+    difference = find_difference(scenario.write(tmp_path), configure(scenario.dispatcher))
     if isinstance(difference, Unclear):
         pytest.skip(difference.why)
     assert not difference, difference

@@ -73,6 +73,33 @@ def test_a_limit_counts_from_the_start(tmp_path):
     assert times(report) == [("a-0", 0, 60), ("a-1", 60, 120)]
 
 
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_the_jobs_that_a_stopped_queue_evicted_compete_at_once_when_it_is_released(tmp_path, engine):
+    """The first job had preempted the second, and does not have to do so again."""
+    works = [work("high", [50], 100, queue="q", priority=5), work("low", [60], 100, queue="q")]
+    changes = [{"at": 100, "stop": {"clusterQueue": "q", "policy": "HoldAndDrain", "for": 100}}]
+    objects = queue("q", 1, preemption={"withinClusterQueue": "LowerPriority"})
+    report = play(tmp_path, works, objects, engine=engine, changes=changes)
+    assert times(report) == [("high-0", 50, 300), ("low-0", 300, 400)]
+    assert [one.evictions for one in report.jobs] == [1, 0]
+
+
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_a_gang_passes_the_head_once_its_tenant_uses_less(tmp_path, engine):
+    """The second job of q became the head before the pods of the first counted as use of q."""
+    nodes = [{"name": "n", "count": 2, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    works = [
+        work("long", [0], 1000, queue="p"),
+        work("short", [0], 500, queue="q"),
+        work("first", [10], 2000, queue="q"),
+        work("second", [20], 2000, queue="q"),
+        work("other", [30], 100, queue="p"),
+    ]
+    report = play(tmp_path, works, [*queue("p", 9), *queue("q", 9)], engine=engine, nodes=nodes)
+    started = {one.name: round(one.started) for one in report.jobs}
+    assert started == {"long-0": 0, "short-0": 0, "first-0": 500, "other-0": 1000, "second-0": 1100}
+
+
 @pytest.mark.parametrize(
     ("spec", "why"),
     [({}, "excess of the maximum"), ({"stopPolicy": "Hold"}, "inactive")],

@@ -170,6 +170,32 @@ def test_a_job_of_higher_priority_preempts_through_the_manager(tmp_path):
     assert (high.started, low.evictions, low.lost, low.ended) == (60.0, 1, 60.0, 660.0 + 3600)
 
 
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_a_job_that_only_got_room_at_its_worker_starts_after_one_of_higher_priority(tmp_path, engine):
+    """The end of the first job makes room for the second at the worker, and gives the third quota at the manager."""
+    first = work(1, name="first", more="    size: 2\n    priority: 1\n")
+    second = work(1, name="second", at=60)
+    third = work(1, name="third", at=120, more="    size: 2\n    priority: 1\n")
+    report = play(tmp_path, [cluster("east", 2)], [first, second, third], quota=3, engine=engine)
+    assert {job.name: round(job.ended) for job in report.jobs} == {"first-0": 600, "third-0": 1200, "second-0": 1800}
+    # In a cluster, the pods of the second may start before the third comes.
+    assert [job.evictions for job in report.jobs] == [0, int(engine == "full"), 0]
+
+
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_a_job_runs_with_the_pods_that_its_worker_admits(tmp_path, engine):
+    annotations = """
+      metadata:
+        annotations:
+          kueue.x-k8s.io/job-min-parallelism: "1"
+          kueue.x-k8s.io/job-completions-equal-parallelism: "true"
+      spec:"""
+    entry = work(1).replace("\n      spec:", annotations, 1)
+    works = [entry.replace("parallelism: 1", "parallelism: 3").replace("completions: 1", "completions: 3")]
+    [job] = play(tmp_path, [cluster("east", 2)], works, engine=engine).jobs
+    assert (round(job.started), round(job.ended), job.cluster) == (0, 600, "east")
+
+
 def test_a_worker_that_preempts_sends_the_job_back(tmp_path):
     works = [work(1, run="1h"), work(1, name="urgent", at=60, run="10m", more="    priority: 9\n")]
     low, high = play(tmp_path, [cluster("east", 1)], works).jobs

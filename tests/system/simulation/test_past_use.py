@@ -30,6 +30,22 @@ def test_whoever_used_less_comes_first(tmp_path, engine, scope, weight, first):
     assert starts(report) == {"mine-0": 10, first: 3610, last: 7210}
 
 
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_whoever_used_more_is_preempted_first(tmp_path, engine):
+    """Without past use, the newest job would be the victim."""
+    works = [
+        work("before", [10], 3600, queue="q"),
+        work("mine", [4000], 50_000, queue="q"),
+        work("theirs", [4010], 50_000, queue="other"),
+        work("top", [9000], 60, queue="other", priority=5),
+    ]
+    cluster_queue, *locals_ = objects(SHARED)
+    cluster_queue["spec"] |= {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    cluster_queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = 2
+    report = play(tmp_path, works, [cluster_queue, *locals_], engine=engine)
+    assert {one.name: one.evictions for one in report.jobs if one.evictions} == {"mine-0": 1}
+
+
 def test_use_long_past_counts_for_less(tmp_path):
     """By the default half-life of a week, an hour of today is more than two hours a month ago."""
     month = 30 * 86_400

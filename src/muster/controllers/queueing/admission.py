@@ -68,6 +68,9 @@ PENDING_SECONDS = 1.0
 # The delay before a workload whose write the server refused is tried again.
 REFUSED_SECONDS = 5.0
 
+# The delay before a workload that somebody else changed is read: until that change is stored, a read does not show it.
+CHANGED_SECONDS = 0.01
+
 # The delay before a failed read of a workload is repeated.
 ASK_SECONDS = 1.0
 
@@ -187,6 +190,7 @@ class AdmissionController(Reconciler):
         """
         if is_refusal(error, "NotFound", "Conflict"):
             log.debug("%s changed meanwhile, deciding again: %s", key, error)
+            await self._clock.sleep(CHANGED_SECONDS)
         else:
             expected = isinstance(error, ApiError | TransportError)
             level, trace = (logging.WARNING, None) if expected else (logging.ERROR, error)

@@ -64,14 +64,9 @@ class Head(Struct, frozen=True, eq=False):
 
     key: str
     alike: Hashable
-    rank: Rank
+    standing: Standing
     placing: Placing
     reservation: Reservation
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether the gang runs without some of its pods."""
-        return not self.rank[0]
 
     def is_overdue(self, now: float) -> bool:
         """Return whether the gang should have started by now."""
@@ -301,12 +296,18 @@ class PendingGangs:
         Return why the gang never fits, without a reservation; else None.
         placing: finds nodes for the gang in addition to the use of other gangs.
         """
-        head, rank = self._head, self.rank(key, waiter.standing)
+        head = self._head
         if head is not None:
             is_same = head.key == key and head.alike == waiter.alike
-            if (is_same and not self._stale and not head.is_overdue(now)) or (head.key != key and head.rank < rank):
+            if is_same and not self._stale and not head.is_overdue(now):
                 return None
-        return self._reserve(key, waiter.alike, rank, placing, now)
+            if head.key != key and self.precedes(head, key, waiter.standing):
+                return None
+        return self._reserve(key, waiter.alike, waiter.standing, placing, now)
+
+    def precedes(self, head: Head, key: str, standing: Standing) -> bool:
+        """Return whether the head comes before another gang, by the present shares of their tenants."""
+        return self.rank(head.key, head.standing) < self.rank(key, standing)
 
     def still_kept_for(self, key: str, alike: Hashable, standing: Standing, end: End | None) -> Head | None:
         """Return the head if it prevented the start of a gang of this class, and nothing has changed since.
@@ -316,7 +317,7 @@ class PendingGangs:
         head = self._head
         if head is None or head.key == key or self._stale or self._nominated or alike not in self._list_kept(head):
             return None
-        if ends_in_time(head.reservation, end) or self.rank(key, standing) < head.rank:
+        if ends_in_time(head.reservation, end) or not self.precedes(head, key, standing):
             return None
         return head
 
@@ -340,11 +341,11 @@ class PendingGangs:
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != taken.shape):
-            self._reserve(head.key, head.alike, head.rank, head.placing, now)
+            self._reserve(head.key, head.alike, head.standing, head.placing, now)
             head = self._head
-        if head is None or head.key == key or self.rank(key, standing) < head.rank:
+        if head is None or head.key == key or not self.precedes(head, key, standing):
             return None
-        if key in self._nominated and head.is_broken and not standing.broken:  # see `kept_for_others`
+        if key in self._nominated and head.standing.broken and not standing.broken:  # see `kept_for_others`
             return None
         passing = may_pass(head.reservation, head.placing, taken, end)
         if passing is None:
@@ -357,7 +358,7 @@ class PendingGangs:
         self._refusals.clear()
         self._looking.clear()
 
-    def _reserve(self, key: str, alike: Hashable, rank: Rank, placing: Placing, now: float) -> Refusal | None:
+    def _reserve(self, key: str, alike: Hashable, standing: Standing, placing: Placing, now: float) -> Refusal | None:
         head = self._head
         previous = head.reservation if head is not None and head.key == key else self._heads.get(key)
         running = self._running(now)
@@ -368,7 +369,7 @@ class PendingGangs:
             return outcome
         if head is not None and head.key != key:
             self._heads[head.key] = head.reservation.without_room()
-        self._head, self._stale = Head(key, alike, rank, placing, outcome), False
+        self._head, self._stale = Head(key, alike, standing, placing, outcome), False
         return None
 
     def _sum_totals(self) -> Mapping[str, int]:

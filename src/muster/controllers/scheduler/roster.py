@@ -190,7 +190,6 @@ class Roster:
             gang.priority = max(gang.priority, pod.spec.priority or 0)
         freed = not holds and self._release(uid)
         if not holds:
-            self.shares.release(uid)
             self._assumed.discard(uid)
         self._stale.add(key)
         gang.version += 1
@@ -206,8 +205,9 @@ class Roster:
         return Change(key, before, due=due, freed=freed, moved=moved)
 
     def _release(self, uid: str) -> bool:
-        """Release the room and devices of a pod; return whether it had room."""
+        """Release the room and devices of a pod, and its share; return whether it had room."""
         released = self.capacity.release(uid)
+        self.shares.release(uid)
         if nodes := self.devices.unseat(uid):
             self._equip_again(nodes)
         return released
@@ -235,7 +235,9 @@ class Roster:
     def assume(self, pod: Pod, node: str) -> None:
         """Record that a pod uses room from now on, as it is about to be bound."""
         self._seat(pod, node)
-        self.capacity.assign(pod.metadata.uid, node, self._make_guest(pod))
+        guest = self._make_guest(pod)
+        self.capacity.assign(pod.metadata.uid, node, guest)
+        self.shares.hold(pod.metadata.uid, tenant_of(pod), guest.requests)  # the next gang is compared with it
         self._assumed.add(pod.metadata.uid)
 
     def unassume(self, uid: str) -> bool:
@@ -252,7 +254,6 @@ class Roster:
             self._stale.add(key)
             gang.version += 1
             self._sent[uid] = node
-            self.shares.hold(uid, tenant_of(pod), self._make_guest(pod).requests)
 
     def running(self, now: float, carried: Carried) -> Ledger:
         """Return the running gangs, with their start and expected end. now: seconds since the epoch."""

@@ -214,10 +214,12 @@ def _evict(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause:
 
 
 def _requeue(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Requeue the workload if the reason for its wait is over."""
-    if is_true(plan.status.conditions, QUOTA_RESERVED):
-        return plan
-    plan = _end_backoff(plan, now)
+    """Requeue the workload if the reason for its wait is over.
+
+    Admission may give a workload quota before this, once its stopped queue is released.
+    """
+    if not is_true(plan.status.conditions, QUOTA_RESERVED):
+        plan = _end_backoff(plan, now)
     requeued = find(plan.status.conditions, REQUEUED)
     if requeued is None or requeued.status == "True":
         return plan

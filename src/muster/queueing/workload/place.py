@@ -8,7 +8,9 @@ from muster.api.conditions import find, is_true
 from muster.api.kueue import Workload
 from muster.api.kueue.names import (
     ADMISSION_GATED_BY,
+    CLUSTER_QUEUE_STOPPED,
     FINISHED,
+    LOCAL_QUEUE_STOPPED,
     ON_HOLD,
     QUOTA_RESERVED,
     REQUEUED,
@@ -16,6 +18,9 @@ from muster.api.kueue.names import (
 )
 from muster.queueing.jobframework.slices import waits_to_replace
 from muster.queueing.moments import NEVER
+
+# A stopped queue holds back all its workloads itself, so those that it evicted compete again as soon as it is released.
+_QUEUE_STOPPED = (CLUSTER_QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
 
 
 class Holds(Struct, frozen=True):
@@ -42,7 +47,9 @@ Place = Holds | Waits | None
 def place_of(workload: Workload) -> Place:
     """Return the state of a Workload: it holds quota, or it waits for quota.
 
-    Return None if it has finished, is being deleted, or is on hold. The rule is upstream's `workload.IsAdmissible`.
+    Return None if it has finished, is being deleted, or is on hold. The rule is upstream's `workload.IsAdmissible`,
+    except that a workload which a stopped queue evicted waits in that queue. Upstream requeues such workloads one by
+    one after the release, and admits others before them that they then preempt.
     """
     conditions, admission = workload.status.conditions, workload.status.admission
     leaving = workload.metadata.deletion_timestamp is not None and admission is None
@@ -57,6 +64,6 @@ def place_of(workload: Workload) -> Place:
         return None
     requeued, state = find(conditions, REQUEUED), workload.status.requeue_state
     at = state.requeue_at if state is not None else None
-    if requeued is not None and requeued.status == "False":
+    if requeued is not None and requeued.status == "False" and requeued.reason not in _QUEUE_STOPPED:
         return Waits(NEVER, at or NEVER)
     return Waits(at, at)

@@ -86,6 +86,7 @@ class SimulatedCluster(ABC):
             fair=self._definitions.find_fairness(configuration),
             blocking=self._time_outs.blocking,
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
+            past=self._queues.usage,
         )
         overtakings = configuration.muster.scheduling.overtakings
         least = configuration.muster.scheduling.minimum_run_time / durations.SECOND

@@ -11,7 +11,7 @@ from muster.api.batch import JOB_NAME_LABEL
 from muster.api.conditions import find, is_true
 from muster.api.core import POD, Pod
 from muster.api.jobset.names import JOBSET_NAME
-from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue import WORKLOAD, Admission, Workload
 from muster.api.kueue.names import EVICTED, FINISHED, QUOTA_RESERVED
 from muster.api.meta import controller_of
 from muster.api.pods import find_condition, is_deleting
@@ -27,13 +27,24 @@ from muster.simulation.outcome.record import Record, Waiting
 _NO_USAGE: Usage = {}
 
 
+class _Clone(Struct, frozen=True):
+    """A clone of a job that holds quota in a worker cluster. pods: how many of them may run there."""
+
+    queue: str
+    usage: Usage
+    pods: int
+
+
+_NO_CLONE = _Clone("", _NO_USAGE, 0)
+
+
 class _Job(Struct):
     """A job that has not ended.
 
-    number: in the record. pods: how many run side by side. queued: whether quota decides when it runs.
-    started: since when all its pods run; None while they do not. usage: the quota that it holds.
-    running: the UIDs of its running pods, by the worker cluster; "" is the cluster itself.
-    clones: the queue of its clone in each worker cluster, and the quota that the clone holds.
+    number: in the record. pods: how many run side by side in the cluster itself. queued: whether quota decides when it
+    runs. started: since when all its pods run; None while they do not. usage: the quota that it holds. home: the worker
+    cluster where its pods run. stopped_there: whether that cluster evicted it since. running: the UIDs of its running
+    pods, by the worker cluster; "" is the cluster itself. clones: those that hold quota, by the worker cluster.
     """
 
     number: int
@@ -44,8 +55,15 @@ class _Job(Struct):
     usage: Usage = _NO_USAGE
     queue: str = ""
     evicted: bool = False
+    home: str = ""
+    stopped_there: bool = False
     running: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    clones: dict[str, tuple[str, Usage]] = field(default_factory=dict)
+    clones: dict[str, _Clone] = field(default_factory=dict)
+
+    def runs_whole(self, cluster: str) -> bool:
+        """Return whether all pods run that the job has in a cluster."""
+        clone = self.clones.get(cluster)
+        return len(self.running[cluster]) >= (self.pods if clone is None else clone.pods)
 
 
 class Observer:
@@ -129,19 +147,15 @@ class Observer:
             return
         conditions = new.status.conditions
         evicted = is_true(conditions, EVICTED)
-        if evicted and not job.evicted:
-            self._mark()
-            self._record.evict(job.number, 0.0 if job.started is None else self._record.now - job.started)
-            job.started = None
+        if evicted and not job.evicted and not job.stopped_there:
+            self._note_stop(job)
         job.evicted = evicted
-        if is_true(conditions, FINISHED):
+        if _has_finished(new):
             self._finish(job)
             return
         if new.status.admission is not None:
             job.queue = new.status.admission.cluster_queue
-            counts = [one.count for one in new.status.admission.pod_set_assignments]
-            if None not in counts:
-                job.pods = sum(count or 0 for count in counts)
+            job.pods = _count_pods(new.status.admission, job.pods)
         self._set_usage(job, convert.workload(new, job.queue, self._settings).usage or _NO_USAGE)
 
     def _on_clone(self, cluster: str, old: Workload | None, new: Workload | None) -> None:
@@ -151,13 +165,23 @@ class Observer:
         job = self._find(self._of_workloads.get(key_of(workload)))
         if job is None:
             return
-        queue, before = job.clones.pop(cluster, ("", _NO_USAGE))
-        usage = _NO_USAGE
-        if new is not None and new.status.admission is not None and not is_true(new.status.conditions, FINISHED):
-            queue = f"{cluster}/{new.status.admission.cluster_queue}"
-            usage = convert.workload(new, queue, self._settings).usage or _NO_USAGE
-            job.clones[cluster] = queue, usage
-        self._record_difference(queue, before, usage)
+        before = job.clones.pop(cluster, _NO_CLONE)
+        clone = self._read_clone(cluster, new, job.pods)
+        if clone is not _NO_CLONE:
+            job.clones[cluster] = clone
+        elif job.home == cluster and job.started is not None and (new is None or not _has_finished(new)):
+            self._note_stop(job)  # the manager evicts it later, unless it has not seen that it had started
+            job.stopped_there = True
+        self._record_difference(clone.queue or before.queue, before.usage, clone.usage)
+
+    def _read_clone(self, cluster: str, workload: Workload | None, pods: int) -> _Clone:
+        """Return what a clone holds. pods: how many it has, unless its admission says so."""
+        if workload is None or workload.status.admission is None or _has_finished(workload):
+            return _NO_CLONE
+        admission = workload.status.admission
+        queue = f"{cluster}/{admission.cluster_queue}"
+        usage = convert.workload(workload, queue, self._settings).usage or _NO_USAGE
+        return _Clone(queue, usage, _count_pods(admission, pods))
 
     def _on_job(self, integration: Integration[Any], _: Any | None, new: Any | None) -> None:
         """Note the end of a job, which its Workload tells a little later, or never if it has none."""
@@ -178,12 +202,18 @@ class Observer:
             running.discard(pod.metadata.uid)
             return
         running.add(pod.metadata.uid)
-        if job.started is None and not job.evicted and len(running) >= job.pods:
+        if job.started is None and not job.evicted and job.runs_whole(cluster):
             self._mark()
-            job.started = self._record.now
+            job.started, job.home, job.stopped_there = self._record.now, cluster, False
             self._record.start(job.number, self._record.now)
             if cluster:
                 self._record.locate(job.number, cluster)
+
+    def _note_stop(self, job: _Job) -> None:
+        """Record that a job was evicted."""
+        self._mark()
+        self._record.evict(job.number, 0.0 if job.started is None else self._record.now - job.started)
+        job.started = None
 
     def _note_interruption(self, job: _Job, interruption: Interruption) -> None:
         """Record that a job has lost a pod to another job or with a node; it starts again once it has all its pods."""
@@ -203,8 +233,8 @@ class Observer:
         del self._jobs[job.number]
         self._record.end(job.number, self._record.now)
         self._set_usage(job, _NO_USAGE)
-        for queue, usage in job.clones.values():
-            self._record_difference(queue, usage, _NO_USAGE)
+        for clone in job.clones.values():
+            self._record_difference(clone.queue, clone.usage, _NO_USAGE)
         self._ended.append((self._record.now, job.number))
 
     def _set_usage(self, job: _Job, usage: Usage) -> None:
@@ -230,3 +260,13 @@ def _number_of(workload: Workload | None) -> int | None:
 def _number_of_pod(pod: Pod | None) -> int | None:
     labels: Mapping[str, str] = pod.metadata.labels if pod is not None else {}
     return read_number(labels.get(JOBSET_NAME) or labels.get(JOB_NAME_LABEL, ""))
+
+
+def _has_finished(workload: Workload) -> bool:
+    return is_true(workload.status.conditions, FINISHED)
+
+
+def _count_pods(admission: Admission, pods: int) -> int:
+    """Return how many pods were admitted. pods: how many there are if the admission does not say so."""
+    counts = [one.count for one in admission.pod_set_assignments]
+    return pods if None in counts else sum(count or 0 for count in counts)

@@ -28,6 +28,7 @@ class Asked(Struct, frozen=True, eq=False):
     shapes: Mapping[Shape, int]
     lasts: float
     searches: list[str]
+    tenant: str = ""
 
     @property
     def alike(self):
@@ -35,7 +36,7 @@ class Asked(Struct, frozen=True, eq=False):
 
     @property
     def standing(self):
-        return Standing(False, 0, "", CREATED)
+        return Standing(False, 0, self.tenant, CREATED)
 
     def place(self, capacity, taken=None):
         self.searches.append(self.key)
@@ -106,3 +107,12 @@ def test_an_answer_does_not_outlive_a_change(change):
     cluster.searches.clear()
     cluster.decide("c", 1, 500)
     assert cluster.searches == ["c"]
+
+
+def test_the_head_keeps_nothing_from_a_gang_whose_tenant_uses_less_by_now():
+    """The head has no tenant, and no pod of it ran when the room was kept for it."""
+    cluster = Cluster()
+    other = Asked("b", {ONE: 1}, 1000, cluster.searches, tenant="other")
+    assert isinstance(decide_start(cluster.pending, other, cluster.capacity, 0.0), Kept)
+    cluster.shares.hold("running-0", "", guest_like(ONE).requests)
+    assert isinstance(decide_start(cluster.pending, other, cluster.capacity, 0.0), Chosen)

@@ -65,3 +65,19 @@ def test_selectors_that_come_and_go_leave_nothing_behind():
         roster.resource_claim_changed(None, _claim(number))
         roster.resource_claim_changed(_claim(number), None)
     assert len(roster.capacity.free()) <= MOST_SELECTIONS + 2
+
+
+def test_pods_count_for_their_tenant_from_the_decision_to_bind_them():
+    """Meanwhile the next gang is compared with them."""
+    roster = Roster((), (), Strategy.TIGHT)
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}}
+    roster.node_changed(None, msgspec.convert(node, Node))
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    document = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": [container]}}
+    pod = msgspec.convert(document, Pod)
+    shares = []
+    roster.assume(pod, "n")
+    shares.append(roster.shares.share("ns/", {"cpu": 4000}))
+    roster.unassume("u")
+    shares.append(roster.shares.share("ns/", {"cpu": 4000}))
+    assert shares == [0.25, 0]

@@ -39,6 +39,12 @@ RESERVED = condition("QuotaReserved")
         pytest.param([RESERVED, condition("Finished")], {"admission": True}, None, id="finished"),
         pytest.param([condition("Requeued", "False")], {}, Waits(NEVER, NEVER), id="not requeued"),
         pytest.param([condition("Requeued", "False")], {"at": True}, Waits(NEVER, NOW), id="requeued soon"),
+        pytest.param(
+            [condition("Requeued", "False", "ClusterQueueStopped")], {}, Waits(), id="evicted by its stopped queue"
+        ),
+        pytest.param(
+            [condition("Requeued", "False", "LocalQueueStopped")], {}, Waits(), id="evicted by its stopped LocalQueue"
+        ),
         pytest.param([condition("Requeued")], {"at": True}, Waits(NOW, NOW), id="requeued"),
     ],
 )

@@ -141,6 +141,7 @@ class ChangeableEngine(Engine):
     def restart(self) -> None:
         """Decide again: all that waits is tried again, as if it had just come."""
         before, self._queues = self._queues, self._queues.copy(self._tree.queues)
+        self._settings = replace(self._settings, past=self._queues.usage)
         self._past.follow(self._queues)
         for job in self._jobs.values():
             if job.workload.key in before and job.workload.key not in self._queues:

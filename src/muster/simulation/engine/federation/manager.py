@@ -131,17 +131,34 @@ class ManagerEngine(Engine):
                 worker.settle()
             if not self._unseen:
                 break
-            while self._unseen:
-                key = next(iter(self._unseen))
-                del self._unseen[key]
-                if (one := self._dispatches.get(key)) is not None:
-                    self._look(key, one)
+            self._look_at_news()
         for key in self._waking:
             if (waiting := self._dispatches.get(key)) is not None and waiting.wake_at is not None:
                 self._agenda.plan(waiting.wake_at, Rank.END, partial(self._wake, key, waiting.wake_at))
         self._waking.clear()
         for worker in changed.values():
             worker.record_uses()
+
+    def _look_at_news(self) -> None:
+        """Look at the workloads of which something changed. Those that only need a home come last.
+
+        Meanwhile such a clone may lose its quota, to the clone of a workload that got quota here as another one ended.
+        A cluster is as slow: it hears of a clone's quota from the worker, and of its own decisions at once.
+        """
+        news = {key: one for key in self._unseen if (one := self._dispatches.get(key)) is not None}
+        urgent = {key: None for key, one in news.items() if not self._needs_home(one)}
+        self._unseen = {key: None for key in news if key not in urgent} if urgent else {}
+        for key in urgent or news:
+            if (one := self._dispatches.get(key)) is not None:
+                self._look(key, one)
+
+    def _needs_home(self, one: _Dispatch) -> bool:
+        """Return whether a workload goes on as a cluster has given its clone quota."""
+        if one.home or is_true(one.status.conditions, EVICTED):
+            return False
+        names = [name for name in one.route.clusters if name not in self._lost_since]
+        clones = (self._workers[name].get(one.job.workload.key) for name in names)
+        return any(clone is not None and clone.assignment is not None for clone in clones)
 
     def _explain(self, job: SimulatedJob, lacking: dict[Hashable, bool]) -> Waiting:
         one = self._dispatches.get(job.workload.key)

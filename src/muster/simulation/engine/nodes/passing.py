@@ -29,7 +29,7 @@ class Passing:
         head = self._pending.current_head
         if head is None or head.key == key or self._pending.is_nominated(key):
             return False
-        return not head.is_overdue(now) and head.rank < self._pending.rank(key, standing)
+        return not head.is_overdue(now) and self._pending.precedes(head, key, standing)
 
     def would_delay_head(self, of_head: Uniform | None, shape: Shape, pods: int, end: End | None) -> bool:
         """Return whether a gang behind the head takes room that the head needs; False if that is not known so easily.
