@@ -158,6 +158,29 @@ def test_growth_begins_once_the_pods_are_there_and_counts_from_readiness(tmp_pat
     assert jobs["train"].ended == 50 + 500
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_all_work_is_done_once_within_the_quota(tmp_path, seed):
+    """The quota that jobs held adds up to their work, whatever their sizes were."""
+    drawn = {"arrivals: {burst: {at: [0], count: 1}}": "arrivals: {poisson: {every: 200}}\n    count: 40"}
+    drawn |= {"runTime: 0": "runTime: {uniform: {from: 10, to: 500}}\n    size: {uniform: {from: 2, to: 4}}"}
+    works = [job("elastic", 0, 4, 0, sizes="2:6", local="a"), job("rigid", 0, 4, 0, local="b")]
+    for old, new in drawn.items():
+        works = [one.replace(old, new) for one in works]
+    report = play(tmp_path, scenario(f"  seed: {seed}\n  work:{''.join(works)}", QUEUES))
+    assert all(one.ended is not None for one in report.jobs)
+    assert sum(one.resizes for one in report.jobs) > 10
+    moments: dict[float, int] = {}
+    for change in report.changes:
+        moments[change.at] = moments.get(change.at, 0) + change.amount // 1000
+    used, held, since = 0, 0.0, 0.0
+    for at, amount in moments.items():
+        held += used * (at - since)
+        used, since = used + amount, at
+        assert 0 <= used <= 8
+    done = sum(one.pods * (one.run_time + one.lost / one.pods) for one in report.jobs)
+    assert held == pytest.approx(done)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -303,6 +303,13 @@ def test_a_line_without_end_is_given_up():
     assert estimate_case(case) == Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
 
 
+@pytest.mark.parametrize(("strict", "seconds"), [(True, 45), (False, 60)])
+def test_run_times_count_by_their_mean_where_nobody_passes(strict, seconds):
+    rest = remaining(run_time("5 60 70"), timedelta(), strict=strict)
+    assert rest is not None
+    assert rest.time == timedelta(seconds=seconds)
+
+
 @pytest.mark.parametrize(
     ("text", "ran", "seconds", "certainty"),
     [
