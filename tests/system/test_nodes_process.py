@@ -522,7 +522,8 @@ def test_on_a_full_disk_a_pod_waits_says_why_and_starts_once_there_is_room(play,
             disk.setattr(PodStorage, "write", full)
             await world.create("p", command=["true"])
             _, said = await world.event("FailedCreatePodSandBox")
-            assert said.endswith("pod.json.new: No space left on device")
+            assert "No space left on device" in said
+            assert said.endswith("pod.json.new"), "what the node could not write"
             waiting = (await world.get("p")).status.container_statuses[0].state.waiting
             assert (waiting.reason, waiting.message) == ("ContainerCreating", said)
         await world.phase("Succeeded", "p")
