@@ -150,10 +150,11 @@ def write_log(path, jobs):
 
 
 def draw_log(seed, number=150, processors=16):
+    """Draw jobs of which hardly two come or end at one moment, where simulators may differ in whom they look at first."""
     random, at, jobs = Random(seed), 0, []
     for _ in range(number):
-        at += random.randrange(100)
-        run = random.randrange(1, 600)
+        at += random.randrange(100_000)
+        run = random.randrange(1, 600_000)
         jobs.append((at, run, run, random.choice([1, 1, 2, 3, 5, 8, processors])))
     return jobs
 
@@ -175,13 +176,11 @@ def test_a_strict_queue_serves_first_come_first_served(tmp_path, seed):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_nodes_are_filled_as_by_easy_backfill(tmp_path, seed):
-    """Of several that may pass at one moment another may be the first, so a few jobs change places."""
     jobs = draw_log(seed)
     write_log(tmp_path / "log.swf", jobs)
     report = replay(tmp_path, "log.swf", nodes=16)
-    waits = [job.wait for job in report.jobs]
-    expected = [start - submit for start, (submit, *_) in zip(easy(jobs, 16), jobs, strict=True)]
-    assert sum(waits) / len(waits) == pytest.approx(sum(expected) / len(expected), rel=0.02)
+    first = jobs[0][0]
+    assert [job.started for job in report.jobs] == [start - first for start in easy(jobs, 16)]
 
 
 def read_log(file):
