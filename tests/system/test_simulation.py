@@ -150,7 +150,7 @@ def write_log(path, jobs):
 
 
 def draw_log(seed, number=150, processors=16):
-    """Draw jobs of which hardly two come or end at one moment, where simulators may differ in whom they look at first."""
+    """Draw jobs that come and end at different moments; at one moment, simulators differ in whom they look at first."""
     random, at, jobs = Random(seed), 0, []
     for _ in range(number):
         at += random.randrange(100_000)
