@@ -36,15 +36,13 @@ def test_the_streams_of_a_removed_user_end(muster: Muster, tmp_path: Path) -> No
     assert subprocess.run(["sh", "-c", line], env=env, capture_output=True, check=False).returncode == 0
     muster("run", "--detach", "--name", "j", "--", "sh", "-c", "echo begun; sleep 1000")
     commands = {"logs": ["logs", "-f", "j"], "exec": ["exec", "j", "--", "sh", "-c", "echo begun; sleep 1000"]}
-    followers = {
-        name: subprocess.Popen(
-            [muster.command, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for name, words in commands.items()
-    }
+    followers = {}
     errors = {}
     try:
-        for follower in followers.values():
+        for name, words in commands.items():  # one after the other: `exec` needs a worker that runs
+            followers[name] = follower = subprocess.Popen(
+                [muster.command, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
             assert follower.stdout is not None
             assert follower.stdout.readline() == "begun\n"
         muster("user", "remove", "ada")
@@ -54,5 +52,6 @@ def test_the_streams_of_a_removed_user_end(muster: Muster, tmp_path: Path) -> No
     finally:
         for follower in followers.values():
             follower.kill()
+            follower.communicate()
     assert errors["logs"].count("Unauthorized") == 1
     assert muster("ps", "-o", "name").stdout == "j\n"

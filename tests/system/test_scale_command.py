@@ -62,3 +62,24 @@ async def test_a_role_of_several_jobs_goes_to_nothing_and_comes_back(world: Worl
         assert (await scale(Session(world.client, "default"), "js", workers)).workers == before
         await world.settle()
         assert len(await world.pods()) == workers
+
+
+class Unsettled(Hasty):
+    """A client whose patches conflict until a moment, as while the write of another client is being stored."""
+
+    def __init__(self, client: Client, world: World, seconds: float) -> None:
+        super().__init__(client, times=1000)
+        self._world, self._until = world, world.clock.monotonic() + seconds
+
+    async def patch(self, *arguments: Any, **options: Any) -> Any:
+        if self._world.clock.monotonic() >= self._until:
+            self.left = 0
+        return await super().patch(*arguments, **options)
+
+
+@virtual
+async def test_a_write_that_takes_long_to_be_stored_is_waited_for(world: World) -> None:
+    await world.job("train", 4)
+    await world.settle()
+    await scale(Session(Unsettled(world.client, world, seconds=1), "default"), "train", 6)
+    assert await parallelism(world) == 6

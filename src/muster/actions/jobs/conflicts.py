@@ -7,11 +7,13 @@ from muster.actions.choices import get_job
 from muster.api.status import ApiError
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
+from muster.runtime.realclock import RealClock
 
 T = TypeVar("T")
 
-# A busy job often changes between reading and writing.
+# A busy job often changes between reading and writing. While a write is stored, reads return the version before it.
 ATTEMPTS = 10
+_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.01, 0.5
 
 
 async def rewriting(client: Client, name: str, namespace: str, write: Callable[[JobRecord], Awaitable[T]]) -> T:
@@ -26,4 +28,10 @@ async def rewriting(client: Client, name: str, namespace: str, write: Callable[[
         except ApiError as error:
             if error.code != 409 or attempt == ATTEMPTS:
                 raise
+            await pause_after_conflict(attempt)
     raise AssertionError("the last attempt returns or raises")
+
+
+async def pause_after_conflict(attempt: int) -> None:
+    """Wait until another client's write is probably stored; twice as long after each attempt. attempt: from 1."""
+    await RealClock().sleep(min(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), _MAX_PAUSE_SECONDS))

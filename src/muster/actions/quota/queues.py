@@ -7,7 +7,7 @@ from typing import Any
 
 from muster.actions.choices import check_queue
 from muster.actions.errors import UserError
-from muster.actions.jobs.conflicts import ATTEMPTS
+from muster.actions.jobs.conflicts import ATTEMPTS, pause_after_conflict
 from muster.actions.quota.teams import check_parts, find_division
 from muster.actions.server.session import Session
 from muster.actions.waiting import until
@@ -94,6 +94,7 @@ async def edit(
         except ApiError as error:
             if error.code != 409 or attempt == ATTEMPTS:
                 raise
+            await pause_after_conflict(attempt)
         else:
             return after
     raise AssertionError("the last attempt returns or raises")
