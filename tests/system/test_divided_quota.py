@@ -283,3 +283,8 @@ async def test_a_queue_that_exists_is_named(world: World) -> None:
     made = documents(NewQueue("vision", {"cpu": "1"}, flavor="muster-nodes"))
     with pytest.raises(UserError, match="there is a ClusterQueue vision already: change it"):
         await create_all(session.client, made)
+    names = {one.metadata.name for one in (await session.client.list(LOCAL_QUEUE, "default")).items}
+    [local] = names - {"vision"}
+    made = documents(NewQueue(local, {"cpu": "1"}, flavor="muster-nodes"))
+    with pytest.raises(UserError, match=f"there is a LocalQueue {local} already: choose another name"):
+        await create_all(session.client, made)

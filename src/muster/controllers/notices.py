@@ -47,7 +47,7 @@ class NoticeController(Reconciler):
     """The reconciler of notices; a key means the jobs of a name, of any kind.
 
     muster_command: the shell words by which a pod calls Muster.
-    explain_failure: returns why a job failed, with the exit code of its worker; "" if nobody knows.
+    explain_failure: returns why a job failed, with the exit code of its worker; "" if that is unknown.
     """
 
     name = "notice-controller"

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from muster.runtime.transport import SilentError, TransportError
 
-# A server that nobody serves any more is given up soon. One that only does not answer in time may come back later: its
-# machine is short of memory, its process stopped, or the network away.
+# A follower soon gives up a server whose process is gone. A server that only does not answer in time may come
+# back later: its machine is short of memory, its process stopped, or the network away.
 GONE_SECONDS = 30.0
 SILENT_SECONDS = 600.0
 

@@ -55,7 +55,8 @@ async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) ->
 
 def taken_queue(kind: str, name: str) -> UserError:
     """Return the error that a queue of this name exists."""
-    return UserError(f"there is a {kind} {name} already: change it (muster queue edit {name}), or choose another name")
+    change = f"change it (muster queue edit {name}), or " if kind == CLUSTER_QUEUE.kind else ""
+    return UserError(f"there is a {kind} {name} already: {change}choose another name")
 
 
 async def edit(

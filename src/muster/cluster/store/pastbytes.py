@@ -29,7 +29,7 @@ class PastBytes:
         self._marks: deque[tuple[int, int]] = deque()  # a revision, and the total up to and with it
 
     @property
-    def kept(self) -> int:
+    def kept_bytes(self) -> int:
         """The past bytes of the changes that are kept; at most `STEP_BYTES` too many."""
         return self._total - self._forgotten
 
@@ -38,19 +38,19 @@ class PastBytes:
         self._total += count_past_bytes(change)
         if self._total - (self._marks[-1][1] if self._marks else self._forgotten) >= STEP_BYTES:
             self._marks.append((change.revision, self._total))
-            if self.kept > self._most:
+            if self.kept_bytes > self._most:
                 self.exceeded.set()
 
     def forget(self, revision: int) -> None:
         """Forget the changes up to this revision."""
         while self._marks and self._marks[0][0] <= revision:
             self._forgotten = self._marks.popleft()[1]
-        if self.kept <= self._most:
+        if self.kept_bytes <= self._most:
             self.exceeded.clear()
 
     def find_revision(self, limit: int) -> int:
         """Return the revision whose later changes have at most so many past bytes; 0 if all changes together do."""
-        if self.kept <= limit or not self._marks:
+        if self.kept_bytes <= limit or not self._marks:
             return 0
         within = (revision for revision, total in self._marks if self._total - total <= limit)
         return next(within, self._marks[-1][0])

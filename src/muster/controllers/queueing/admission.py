@@ -68,7 +68,7 @@ PENDING_SECONDS = 1.0
 # The delay before a workload whose write the server refused is tried again.
 REFUSED_SECONDS = 5.0
 
-# The delay before a workload that somebody else changed is read: until that change is stored, a read does not show it.
+# The delay before a workload that another client changed is read: until that change is stored, a read does not show it.
 CHANGED_SECONDS = 0.01
 
 # The delay before a failed read of a workload is repeated.

@@ -83,8 +83,9 @@ class _Rest(Struct, frozen=True):
 def remaining(run: RunTime, ran: timedelta, *, strict: bool = False) -> _Rest | None:
     """Return how much longer a workload holds its quota after `ran`; None if nothing is known about its end.
 
-    strict: nobody passes in its queue, so that run times add up before a start. Their mean counts then. Where others
-    pass, a start follows few ends, and the usual run time counts: the median, which few long runs do not change.
+    strict: no workload passes another in its queue, so that run times add up before a start. Their mean counts then.
+    Where others pass, a start follows few ends, and the usual run time counts: the median, which few long runs do not
+    change.
     """
     limit = run.limit - ran if run.limit is not None else None
     longer = [time for time in run.recent if time > ran]

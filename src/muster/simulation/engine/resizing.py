@@ -1,7 +1,7 @@
 """Resize the elastic jobs of a cluster, by the decisions of the engine about quota and about room on nodes.
 
 After everything else of a moment has been decided, elastic jobs shrink for the jobs that lack quota, and then for those
-that lack nodes. If nobody can be helped, jobs grow: those with a queue ask it for the quota of the additional pods.
+that lack nodes. If no job can be helped, jobs grow: those with a queue ask it for the quota of the additional pods.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ class JobResizer(JobRunner):
                 self._short.setdefault(pending.workload.key, False)
 
     def _shrinks_instead(self, decision: Preemption) -> bool:
-        """Return whether elastic jobs shrink, so that nobody is evicted. Nobody waits for that twice in vain."""
+        """Return whether elastic jobs shrink, so that none is evicted. A workload waits in vain for that once."""
         if not self._elastic or decision.workload.growth_of:
             return False
         if decision.workload.key in self._waited_in_vain:
@@ -81,7 +81,7 @@ class JobResizer(JobRunner):
             self._shrink(self._jobs[key], size)
         if sizes or not instead:
             return bool(sizes)
-        self._waited_in_vain.add(waiting.key)  # somebody must be evicted
+        self._waited_in_vain.add(waiting.key)  # a workload must be evicted
         self._queues.retry(waiting.queue)
         return True
 

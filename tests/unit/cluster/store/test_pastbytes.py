@@ -44,13 +44,13 @@ def test_what_is_left_after_a_revision_is_within_the_limit_and_no_step_less(
         past.add(each)
     past.forget(forgotten)
     kept = sum(sizes[forgotten:])
-    assert kept <= past.kept < kept + STEP_BYTES + 3 * BIG
+    assert kept <= past.kept_bytes < kept + STEP_BYTES + 3 * BIG
     revision = past.find_revision(limit)
     assert sum(sizes[max(revision, forgotten) :]) <= limit + STEP_BYTES
     if revision > forgotten:  # the change at the revision had to go, or the ones before it in its step
-        assert past.kept > limit
+        assert past.kept_bytes > limit
     past.forget(revision)
-    assert past.kept <= limit + STEP_BYTES
+    assert past.kept_bytes <= limit + STEP_BYTES
 
 
 def test_too_many_are_told_until_enough_are_forgotten() -> None:

@@ -110,7 +110,7 @@ def test_a_history_that_grows_too_large_is_cut_at_once() -> None:
         await store.write(put(key("a"), big))
         await asyncio.sleep(0.1)
         assert journal.asked == [store.revision - KEEP_BYTES // len(big)]
-        assert store.past.kept <= KEEP_BYTES
+        assert store.past.kept_bytes <= KEEP_BYTES
         assert not store.past.exceeded.is_set()
         await asyncio.sleep(61)
         assert len(journal.asked) == 1, "what is left is small enough, and young"
