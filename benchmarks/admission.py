@@ -50,12 +50,12 @@ from muster.cluster.apiserver.front.flow import Flow
 from muster.cluster.apiserver.front.https import LIMITS, HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.identity.users import User
-from muster.cluster.embedded import cluster
+from muster.cluster.embedded import run_cluster
 from muster.cluster.entrance import connect_viewer
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
 from muster.dashboard.embedding import make_pages
-from muster.queueing.workload.eviction import released_after_eviction
+from muster.queueing.workload.eviction import release_evicted
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
 from muster.runtime.objects import merge_patch
@@ -365,7 +365,7 @@ def _finish(workload: _Workload) -> bytes:
 def _release(written: bytes) -> bytes:
     """What the reconciler of a job writes once nothing of an evicted job runs any more."""
     workload = WORKLOAD.decode(written)
-    status = released_after_eviction(workload.status, datetime.now(UTC))
+    status = release_evicted(workload.status, datetime.now(UTC))
     version = {"resourceVersion": workload.metadata.resource_version}
     return msgspec.json.encode({"metadata": version, "status": merge_patch(status, workload.status)})
 
@@ -396,7 +396,7 @@ async def serve(directory: Path) -> None:
     credentials = Credentials.load(directory / "pki", RealClock().now(), Ids())
     asyncio.get_running_loop().call_later(1.0, settle)
     journal = SqliteJournal(directory / "data")
-    async with cluster(journal, directory / "nodes", (NodeSpec("simulated"),), adopt=True) as running:
+    async with run_cluster(journal, directory / "nodes", (NodeSpec("simulated"),), adopt=True) as running:
         plane = running.plane
         flow, authenticator = Flow(plane.server.metrics, LIMITS), credentials.authenticator(plane.access.tokens.user)
 

@@ -41,7 +41,9 @@ class Played:
         for due, body, queue, seconds in work:
             created = _START + timedelta(seconds=due)
             obj = WORKLOAD.decode(body)
-            workload = replace(convert.workload(obj, queue), created=created, queued=created, uid=obj.metadata.name)
+            workload = replace(
+                convert.convert_workload(obj, queue), created=created, queued=created, uid=obj.metadata.name
+            )
             self._run[workload.key] = seconds
             heappush(self._events, (due, next(self._numbers), workload))
 

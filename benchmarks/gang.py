@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from muster.api.core import Node, Pod
-from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity, Strategy
@@ -159,8 +159,8 @@ def pending(gangs: int = 10_000, classes: int = 30) -> None:
     shapes = [shape("1", f"{number + 1}Mi") for number in range(classes)]
     for number in range(gangs):
         alike = (frozenset({(shapes[number % classes], 1 + number % 7)}), None)
-        standing = Standing(broken=False, priority=random.randrange(3), tenant=f"t{number % 50}", created=created)
-        waiting.wait(f"ns/gang{number}/uid", Waiter(alike, standing))
+        criteria = OrderCriteria(broken=False, priority=random.randrange(3), tenant=f"t{number % 50}", created=created)
+        waiting.wait(f"ns/gang{number}/uid", Waiter(alike, criteria))
 
     def sweep() -> None:
         for key in waiting.sweep():

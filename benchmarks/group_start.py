@@ -40,7 +40,7 @@ from muster.controllers.job import JobController
 from muster.controllers.jobset import JobSetController
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.decide import decide
-from muster.jobs.jobset.start.decide import GroupStanding
+from muster.jobs.jobset.start.decide import StartedPods
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.control.manager import Manager
@@ -232,7 +232,7 @@ def measure_decision(jobs: int) -> dict[str, float]:
     while made.more or len(made.create) < jobs:
         children = Children(given)
         made = replace(made, create=tuple(children.job(role, index) for index in range(jobs)), more=False)
-    standing = GroupStanding({job.metadata.uid: {"0"} for job in made.create[1:]})
+    standing = StartedPods({job.metadata.uid: {"0"} for job in made.create[1:]})
     given = replace(given, status=made.status)
     seconds = []
     for _ in range(5):

@@ -18,7 +18,7 @@ from muster.sdk.background import background
 from muster.sdk.core import What, Why
 from muster.sdk.feed import Feed
 from muster.sdk.jobs import Job
-from muster.sdk.options import Options, checked
+from muster.sdk.options import Options, normalize_options
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ async def run(
     what: What, /, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Options]
 ) -> Job:
     """Submit a job as `muster.run` does. If the call is cancelled, no job stays."""
-    checked_options, work, thread = checked(options), core.work_of(what, args, kwargs), background()
+    checked_options, work, thread = normalize_options(options), core.work_of(what, args, kwargs), background()
     submitting = thread.start(core.run(thread.connections, work, checked_options))
     try:
         return Job(await asyncio.wrap_future(submitting))
@@ -47,12 +47,12 @@ async def job(name: str, *, namespace: str = "", kubeconfig: str = "") -> Job:
 
 async def wait(job: Job) -> int:
     """Wait until the job has ended; return its exit code. Use `asyncio.timeout` to limit the time."""
-    return (await _run_there(core.ending(job.reference))).code
+    return (await _run_there(core.wait_for_ending(job.reference))).code
 
 
 async def result(job: Job) -> Any:
     """Wait for the job, and return its result, as `Job.result` does."""
-    return results.result(await _run_there(core.ended(job.reference)))
+    return results.result(await _run_there(core.wait_for_end(job.reference)))
 
 
 async def state(job: Job) -> str:

@@ -17,7 +17,7 @@ from muster.sdk import core
 from muster.sdk.background import background
 from muster.sdk.errors import Error
 from muster.sdk.executor import Executor
-from muster.sdk.options import checked
+from muster.sdk.options import normalize_options
 
 __all__ = ["Backend"]
 
@@ -48,7 +48,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
             raise Error("n_jobs=0: name a number of workers, or -1 for as many as the nodes have CPUs for")
         if n_jobs is None or n_jobs > 0:
             return n_jobs or 1
-        thread, options = background(), checked(self._options)
+        thread, options = background(), normalize_options(self._options)
         cpus = thread.call(core.count_cpus(thread.connections, options))
         return max(1, count_workers(cpus, options.get("cpus", 1)) + 1 + n_jobs)
 

@@ -15,7 +15,7 @@ from tests.documents import needs_the_peers
 from tests.kubeplane import KubePlane, free_port, kube_plane, needs_kubernetes
 
 from muster.actions.submission.gang import Gang
-from muster.actions.submission.manifests import jobset
+from muster.actions.submission.manifests import make_jobset
 from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.users import MASTERS, User
 
@@ -150,7 +150,7 @@ def test_a_gang_whose_worker_is_evicted_starts_again_whole_without_a_retry(
         test $MUSTER_ATTEMPT = 1 || while test ! -e {tmp_path}/lost; do sleep 0.1; done
         test $MUSTER_ATTEMPT = 1
     """
-    document = jobset(Gang("gang", ["sh", "-c", script], workers=2, upstream=True))
+    document = make_jobset(Gang("gang", ["sh", "-c", script], workers=2, upstream=True))
     del document["spec"]["groupSchedulingConfig"]  # the kind that is installed here lacks it
     pods = document["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     pods |= {"schedulerName": "muster", "tolerations": [TOLERATION]}

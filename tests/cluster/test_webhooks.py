@@ -24,9 +24,9 @@ from muster.cli.main import cli
 from muster.install.documents import documents
 from muster.install.options import NAME, Options, plain
 from muster.webhooks import certificates
-from muster.webhooks.certificates import Held, renewed, written
+from muster.webhooks.certificates import Held, make_secret_data, renew_what_is_due
 from muster.webhooks.configurations import webhook_configurations
-from muster.webhooks.endpoints import ServiceEndpoint, UrlEndpoint, conversion
+from muster.webhooks.endpoints import ServiceEndpoint, UrlEndpoint, make_conversion
 
 pytestmark = [needs_kubernetes, needs_the_peers, pytest.mark.kubectl, pytest.mark.timeout(600)]
 
@@ -107,7 +107,7 @@ class Served:
                 *webhook_configurations(self.replica.configuration, service_account=NAME, endpoint=at),
             ]
         )
-        patch = {"spec": {"conversion": conversion(ServiceEndpoint(SERVICE.namespace, SERVICE.name, port))}}
+        patch = {"spec": {"conversion": make_conversion(ServiceEndpoint(SERVICE.namespace, SERVICE.name, port))}}
         for definition in self.definitions():
             self.cluster.kubectl(
                 "patch", "crd", definition["metadata"]["name"], "--type=merge", "-p", json.dumps(patch)
@@ -226,7 +226,7 @@ def test_a_job_without_a_queue_gets_the_default_of_its_namespace(served: Served)
 def test_an_expired_certificate_is_replaced(served: Served) -> None:
     names = ("kueue-webhook-service.kueue-system.svc", "localhost")
     long_ago = datetime.now(UTC) - timedelta(days=800)
-    expired = written(renewed(Held(), names, long_ago))
+    expired = make_secret_data(renew_what_is_due(Held(), names, long_ago))
     encoded = {"data": {name: b64encode(value).decode() for name, value in expired.items()}}
     served.cluster.kubectl("patch", *SECRET, "--type=merge", "-p", json.dumps(encoded))
     until(lambda: served.data()[certificates.CERTIFICATE] != expired[certificates.CERTIFICATE])

@@ -30,7 +30,7 @@ NOBODY = 65534
 
 
 def kinds():
-    found = [Isolation("none"), *isolation.candidates()]
+    found = [Isolation("none"), *isolation.list_candidates()]
     if os.geteuid() == 0:
         found.append(Isolation("user-namespaces", own_pids=True))
     return found
@@ -336,7 +336,7 @@ def test_behind_a_closed_fence_nothing_runs_on_whoever_lives(node):
     mark, fence = str(node.root).encode(), Fence(node.root)
 
     async def run():
-        fence.renewed(boot_nanoseconds(), 1.0)
+        fence.record_renewal(boot_nanoseconds(), 1.0)
         specs = [
             node.spec("sh", "-c", "sleep 1000 & sleep 1000", fence=fence.descriptor, patience=patience)
             for patience in (1.0, 1.0, 1000.0)
@@ -351,7 +351,7 @@ def test_behind_a_closed_fence_nothing_runs_on_whoever_lives(node):
         )
         for _ in range(25):
             await asyncio.sleep(0.1)
-            fence.renewed(boot_nanoseconds(), 1.0)
+            fence.record_renewal(boot_nanoseconds(), 1.0)
         renewed = boot_nanoseconds()
         assert all(shims.is_alive(shim.directory) for shim in (first, reserved, patient))
         for shim in (first, reserved):
@@ -362,7 +362,7 @@ def test_behind_a_closed_fence_nothing_runs_on_whoever_lives(node):
         patient.end()
         assert (await patient.ended()).reason == ""
         await until(lambda: not living(mark))
-        fence.renewed(boot_nanoseconds(), 0.0)
+        fence.record_renewal(boot_nanoseconds(), 0.0)
         await asyncio.sleep(0.5)
         late = node.spec("sh", "-c", "echo ran", fence=fence.descriptor, patience=0.3)
         assert await node.start(late) is None

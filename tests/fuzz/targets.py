@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["muster"]):
     from muster.api.core import POD
     from muster.api.patch import json as json_patch
     from muster.api.patch import merge
-    from muster.api.schema import inlined
+    from muster.api.schema import make_inlined_schema
     from muster.api.status import ApiError
     from muster.api.values import durations, quantity, schedules, selectors
     from muster.cluster.apiserver.decode import Document, decode
@@ -33,7 +33,7 @@ with atheris.instrument_imports(include=["muster"]):
     from muster.cluster.apiserver.protobuf.messages import MEDIA_TYPE
     from muster.cluster.apiserver.request.requestinfo import parse_path
     from muster.cluster.apiserver.schema import DecodeError, compile_builtin
-    from muster.multicluster.links.kubeconfigs import UntrustedKubeconfigError, trusted
+    from muster.multicluster.links.kubeconfigs import UntrustedKubeconfigError, read_trusted
     from muster.runtime.clock import run_virtual
     from muster.runtime.kube import kubeconfig_parse  # noqa: F401  (loaded late, it would not be instrumented)
 
@@ -111,7 +111,7 @@ def patch_merge(data: bytes) -> None:
 
 
 def patch_strategic(data: bytes) -> None:
-    strategic.apply(POD_DOCUMENT, _grown(data), inlined(POD))
+    strategic.apply(POD_DOCUMENT, _grown(data), make_inlined_schema(POD))
 
 
 def label_selector(data: bytes) -> None:
@@ -180,7 +180,7 @@ def http1(data: bytes) -> None:
 
 def kubeconfig(data: bytes) -> None:
     """A worker cluster's, whose text may come from a Secret."""
-    trusted(data, "Secret ns/name")
+    read_trusted(data, "Secret ns/name")
 
 
 TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]]] = {

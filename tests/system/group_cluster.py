@@ -19,8 +19,8 @@ from muster.controllers.job import JobController
 from muster.controllers.jobset import JobSetController
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import FAILURE_TARGET
-from muster.jobs.jobset.start.barrier import word
-from muster.jobs.jobset.start.group import started
+from muster.jobs.jobset.start.barrier import make_barrier_word
+from muster.jobs.jobset.start.group import find_started_member
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock
 from muster.runtime.control.manager import Manager
@@ -69,7 +69,7 @@ class GroupCluster(Words, JobCluster):
         on_nodes = sorted((pod for pod in bound if not is_finished(pod)), key=_place)
         for pod in on_nodes[left:]:
             await self._say(pod, "Failed", None, {"type": CLUSTER_STOPPED, "status": "True"})
-        if on_nodes and not any(started(pod) is not None for pod in on_nodes[:left]):
+        if on_nodes and not any(find_started_member(pod) is not None for pod in on_nodes[:left]):
             self._stops += 1
         await self.release_everything()
         await self.start_controller()
@@ -95,7 +95,7 @@ class GroupCluster(Words, JobCluster):
             if not pod.spec.node_name:
                 with ignoring("NotFound", "Conflict"):
                     await self.bind(pod)
-            if started(pod) is None and await self._say(pod, "Pending", RUNNING):
+            if find_started_member(pod) is None and await self._say(pod, "Pending", RUNNING):
                 self.came.setdefault(self._start_of(pod), set()).add(_place(pod))
 
     async def look(self) -> None:
@@ -103,7 +103,7 @@ class GroupCluster(Words, JobCluster):
         found = await self.client.find(CONFIG_MAP, "js-group-scheduling", "default")
         said = found.data.get("started") if found is not None else None
         for pod in await self.pods_there():
-            if started(pod) is not None and pod.status.phase == "Pending" and said == _word(pod):
+            if find_started_member(pod) is not None and pod.status.phase == "Pending" and said == _word(pod):
                 await self._begin(pod)
 
     async def _begin(self, pod: Pod) -> None:
@@ -167,7 +167,7 @@ class GroupCluster(Words, JobCluster):
 
 
 def _word(pod: Pod) -> str:
-    return word(pod.metadata.labels[names.JOBSET_UID], _epoch(pod))
+    return make_barrier_word(pod.metadata.labels[names.JOBSET_UID], _epoch(pod))
 
 
 def _epoch(pod: Pod) -> int:

@@ -17,7 +17,7 @@ from muster.api.core import NAMESPACE, Namespace
 from muster.api.groups.coordination import LEASE, Lease
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.engine import Part
-from muster.operator.precedence import identity
+from muster.operator.precedence import make_identity
 from muster.operator.replica import Replica
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock, run_virtual
@@ -130,7 +130,7 @@ class Site:
     async def start(self, name: str, way: type[Cable] = Cable) -> Replica:
         plane = self.world.plane
         cable = self.cables[name] = way(InProcessTransport(plane.server))
-        replica = Replica(cable, plane.inputs, self._configuration, identity(name, "uid"), pod=name)
+        replica = Replica(cable, plane.inputs, self._configuration, make_identity(name, "uid"), pod=name)
         self.replicas[name] = replica
         self._runs[name] = asyncio.create_task(replica.run())
         await self.world.settle()

@@ -18,7 +18,7 @@ from muster.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from muster.queueing.workload.eviction import released_after_eviction
+from muster.queueing.workload.eviction import release_evicted
 from muster.runtime.objects import merge_patch
 
 
@@ -105,5 +105,5 @@ async def finish(world: World, name: str) -> None:
 async def give_back(world: World, name: str) -> None:
     """Play the job of an evicted workload: it has stopped."""
     current = await get(world, name)
-    status = merge_patch(released_after_eviction(current.status, world.clock.now()))
+    status = merge_patch(release_evicted(current.status, world.clock.now()))
     await world.client.patch(WORKLOAD, name, {"status": status}, "default", subresource="status")

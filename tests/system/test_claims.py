@@ -11,8 +11,8 @@ from tests.system.plane import World, running
 from muster.api.core import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PersistentVolumeClaim, Pod
 from muster.api.groups.storage import STORAGE_CLASS
 from muster.api.jobset import JOB_SET
-from muster.cluster.controllers.claims import ClaimBinder, obstacle, volume_for
-from muster.cluster.embedded import cluster
+from muster.cluster.controllers.claims import ClaimBinder, find_obstacle, volume_for
+from muster.cluster.embedded import run_cluster
 from muster.cluster.nodes.disk.leftovers import NODES, VOLUMES
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import MemoryJournal
@@ -45,7 +45,7 @@ def typed(document):
     ],
 )
 def test_which_claims_get_a_directory(spec, is_foreign, said):
-    assert obstacle(typed(claim(**spec)), class_is_foreign=is_foreign) == said
+    assert find_obstacle(typed(claim(**spec)), class_is_foreign=is_foreign) == said
 
 
 def test_the_volume_is_the_claims_alone_and_on_this_machine():
@@ -206,7 +206,7 @@ def test_workers_of_a_jobset_share_a_directory_and_nobody_else_gets_it(tmp_path)
     """Whoever names the volume of another in a claim does not see it: the volume says whose it is."""
 
     async def body():
-        async with cluster(MemoryJournal(), tmp_path / NODES, (NodeSpec(),), adopt=False) as running:
+        async with run_cluster(MemoryJournal(), tmp_path / NODES, (NodeSpec(),), adopt=False) as running:
             client = running.plane.client()
             await client.create(JOB_SET.seen_as(dict), sharing(), "default")
             async with asyncio.timeout(50):

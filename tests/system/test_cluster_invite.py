@@ -15,15 +15,15 @@ from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.cli.actions.clusters.invitation import Invitation
-from muster.cli.actions.clusters.inviting import connection, grant, how_reached
+from muster.cli.actions.clusters.inviting import how_reached, make_connection, put_account
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.identity.users import User, account_groups, account_name
 from muster.jobs.podgroup.record import KINDS
-from muster.multicluster.links.kubeconfigs import trusted
+from muster.multicluster.links.kubeconfigs import read_trusted
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig
-from muster.runtime.kube.kubeconfig_text import text
+from muster.runtime.kube.kubeconfig_text import write_kubeconfig
 
 HOME = "kueue-system"
 SEEN: tuple[Kind[Any], ...] = (WORKLOAD, JOB, POD, CLUSTER_QUEUE, LOCAL_QUEUE)
@@ -68,7 +68,7 @@ async def may_run(client: Client, namespace: str) -> bool:
 
 @invited
 async def test_the_account_may_do_what_a_manager_does_and_no_more(world):
-    token, authority = await grant(world.client, Invitation("multikueue", HOME), world.clock)
+    token, authority = await put_account(world.client, Invitation("multikueue", HOME), world.clock)
     assert (len(token.split(".")), authority) == (3, PEM)
     client = manager(world)
     for kind in SEEN:
@@ -81,7 +81,7 @@ async def test_the_account_may_do_what_a_manager_does_and_no_more(world):
 
 @invited
 async def test_the_account_may_make_podgroups_where_it_may_make_pods(world):
-    await grant(world.client, Invitation("multikueue", HOME, namespaces=("lab",)), world.clock)
+    await put_account(world.client, Invitation("multikueue", HOME, namespaces=("lab",)), world.clock)
     client = manager(world)
     for kind in KINDS[:-1]:  # Kubernetes' own is served on request
         group = msgspec.convert({"metadata": {"name": "g"}, "spec": {"minMember": 1}}, kind.type)
@@ -94,9 +94,9 @@ async def test_the_account_may_make_podgroups_where_it_may_make_pods(world):
 @invited
 async def test_another_invitation_of_that_name_changes_what_it_may_and_keeps_the_token(world):
     everywhere, confined = Invitation("multikueue", HOME), Invitation("multikueue", HOME, namespaces=("lab",))
-    first = await grant(world.client, everywhere, world.clock)
+    first = await put_account(world.client, everywhere, world.clock)
     for invitation, expected in ((confined, [False, True]), (everywhere, [True, True])):
-        assert await grant(world.client, invitation, world.clock) == first
+        assert await put_account(world.client, invitation, world.clock) == first
         client = manager(world)
         assert [await may_run(client, namespace) for namespace in ("default", "lab")] == expected
         await client.list(WORKLOAD)
@@ -106,9 +106,9 @@ async def test_another_invitation_of_that_name_changes_what_it_may_and_keeps_the
 @invited
 async def test_a_manager_trusts_what_is_printed(world):
     invitation = Invitation("multikueue", HOME)
-    token, authority = await grant(world.client, invitation, world.clock)
+    token, authority = await put_account(world.client, invitation, world.clock)
     for server, url in (("", "https://box:6443"), ("https://10.0.0.5:7/", "https://10.0.0.5:7")):
         reached = await how_reached(world.client, OWN, server)
-        printed = text(connection(invitation, reached, token, authority), invitation.name)
-        found = trusted(printed.encode(), "stdin")
+        printed = write_kubeconfig(make_connection(invitation, reached, token, authority), invitation.name)
+        found = read_trusted(printed.encode(), "stdin")
         assert (found.cluster.server, found.cluster.certificate_authority, found.user.token) == (url, PEM, token)

@@ -14,7 +14,7 @@ from muster.api.ours.decisions import PATH, Decision, Other
 from muster.api.server.rbac import ROLE, ROLE_BINDING
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
-from muster.cluster.embedded import begun
+from muster.cluster.embedded import start_control_plane
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.serving import _keep_records
 from muster.cluster.store import SqliteJournal
@@ -58,7 +58,7 @@ class Host:
 @asynccontextmanager
 async def host(home, configuration=EMBEDDED):
     home.mkdir(exist_ok=True)
-    async with begun(
+    async with start_control_plane(
         SqliteJournal(home),
         home / "nodes",
         (NodeSpec("simulated", resources={"cpu": "4"}),),

@@ -16,7 +16,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.defaultqueue import MARKER, QUEUE, create_default_queue
-from muster.cluster.embedded import begun, cluster
+from muster.cluster.embedded import run_cluster, start_control_plane
 from muster.cluster.nodespec import parse
 from muster.cluster.store import MemoryJournal
 from muster.runtime.client import Client
@@ -203,7 +203,7 @@ def test_a_start_that_is_killed_between_any_two_writes_is_made_up_for(writes):
 def test_a_server_is_ready_once_it_is_there(tmp_path):
     async def body():
         nodes = (parse("simulated:3,cpu=8,memory=32Gi"),)
-        async with begun(MemoryJournal(), tmp_path, nodes, adopt=False) as running:
+        async with start_control_plane(MemoryJournal(), tmp_path, nodes, adopt=False) as running:
             api, client = Api(running.plane), running.plane.client()
             assert b"[-]start failed: it goes on" in (await api.get("/readyz", accept="*/*")).body
             starting = asyncio.create_task(running.started(default_queue=True))
@@ -218,7 +218,7 @@ def test_a_server_is_ready_once_it_is_there(tmp_path):
 def test_a_cluster_has_it_from_its_first_moment_if_it_is_to_have_one(tmp_path):
     async def queues(wanted):
         nodes = (parse("simulated:3,cpu=8,memory=32Gi"),)
-        async with cluster(MemoryJournal(), tmp_path, nodes, adopt=False, default_queue=wanted) as running:
+        async with run_cluster(MemoryJournal(), tmp_path, nodes, adopt=False, default_queue=wanted) as running:
             client = running.plane.client()
             queues = (await client.list(CLUSTER_QUEUE)).items
             return [quota for queue in queues for quota in queue.spec.resource_groups[0].flavors[0].resources]

@@ -29,7 +29,7 @@ from muster.api.core import NODE
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.status import ApiError
-from muster.cli.actions.queues.newqueue import NewQueue, documents
+from muster.cli.actions.queues.newqueue import NewQueue, make_documents
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.defaultqueue import QUEUE, create_default_queue
 from muster.insight.forecasts.forecast import Outlook
@@ -116,7 +116,7 @@ class Story:
         lending = {"cpu": "0"} if cohort and self.chance.random() < 0.3 else {}
         about = NewQueue(name, {"cpu": cpus}, flavor=division.flavor, cohort=cohort, lending=lending, part_of=QUEUE)
         kinds: dict[str, Kind[Any]] = {CLUSTER_QUEUE.kind: CLUSTER_QUEUE, LOCAL_QUEUE.kind: LOCAL_QUEUE}
-        writes = [None, *(one for one in documents(about) if one["kind"] in kinds)]
+        writes = [None, *(one for one in make_documents(about) if one["kind"] in kinds)]
         self.chance.shuffle(writes)
         for document in writes[: self.chance.choice((1, 2, 3, 3, 3))]:
             self.say(f"create {document['kind'] if document else 'cohort'} {name} {cpus} in {cohort}")
@@ -197,7 +197,7 @@ def test_nothing_is_promised_twice(seed):
 async def _team(session: Session, cpus: str, *, cohort: str) -> None:
     quotas = {"cpu": cpus, "pods": "50"}
     queue = NewQueue("vision", quotas, flavor="muster-nodes", cohort=cohort, part_of=QUEUE)
-    for document in documents(queue)[1:]:
+    for document in make_documents(queue)[1:]:
         kind = CLUSTER_QUEUE if document["kind"] == CLUSTER_QUEUE.kind else LOCAL_QUEUE
         await session.client.create(kind.seen_as(dict), document, document["metadata"].get("namespace", ""))
 
@@ -280,11 +280,11 @@ async def test_quota_that_is_divided_is_not_edited_beside_its_parts(world: World
 async def test_a_queue_that_exists_is_named(world: World) -> None:
     session = await cluster(world)
     await _team(session, "2", cohort="")
-    made = documents(NewQueue("vision", {"cpu": "1"}, flavor="muster-nodes"))
+    made = make_documents(NewQueue("vision", {"cpu": "1"}, flavor="muster-nodes"))
     with pytest.raises(UserError, match="there is a ClusterQueue vision already: change it"):
         await create_all(session.client, made)
     names = {one.metadata.name for one in (await session.client.list(LOCAL_QUEUE, "default")).items}
     [local] = names - {"vision"}
-    made = documents(NewQueue(local, {"cpu": "1"}, flavor="muster-nodes"))
+    made = make_documents(NewQueue(local, {"cpu": "1"}, flavor="muster-nodes"))
     with pytest.raises(UserError, match=f"there is a LocalQueue {local} already: choose another name"):
         await create_all(session.client, made)

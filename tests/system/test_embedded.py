@@ -15,7 +15,7 @@ from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.api.server.admissionregistration import VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.server.rbac import ROLE
 from muster.api.status import ApiError
-from muster.cluster.embedded import begun, cluster
+from muster.cluster.embedded import run_cluster, start_control_plane
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.serving import Options, serve
@@ -48,7 +48,7 @@ def the_disk_fails(running):
 @pytest.mark.parametrize("trouble", [a_part_fails, the_disk_fails])
 def test_a_cluster_in_trouble_leaves_its_containers_for_the_next(tmp_path, trouble):
     async def body():
-        async with cluster(MemoryJournal(), tmp_path, (NodeSpec(),), adopt=True) as running:
+        async with run_cluster(MemoryJournal(), tmp_path, (NodeSpec(),), adopt=True) as running:
             client = running.plane.client()
             await start_pod(client)
             trouble(running)
@@ -67,7 +67,7 @@ def test_a_cluster_whose_home_is_removed_ends_its_containers(tmp_path):
     output = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
 
     async def body():
-        async with cluster(SqliteJournal(home), home / NODES, (NodeSpec(),), adopt=True) as running:
+        async with run_cluster(SqliteJournal(home), home / NODES, (NodeSpec(),), adopt=True) as running:
             await start_pod(running.plane.client(), ("sh", "-c", f"echo begun > {fifo}; exec sleep 1000 > {fifo}"))
             while True:
                 with suppress(BlockingIOError):
@@ -89,7 +89,7 @@ def test_a_cluster_whose_home_is_removed_ends_its_containers(tmp_path):
 @pytest.mark.parametrize("adopt", [True, False])
 def test_a_cluster_that_is_stopped_ends_them(tmp_path, adopt):
     async def body():
-        async with cluster(MemoryJournal(), tmp_path, (NodeSpec(),), adopt=adopt) as running:
+        async with run_cluster(MemoryJournal(), tmp_path, (NodeSpec(),), adopt=adopt) as running:
             await start_pod(running.plane.client())
         return await end_everything(tmp_path)
 
@@ -113,10 +113,10 @@ def test_a_webhook_that_refuses_everything_can_be_removed_after_a_restart(tmp_pa
     nodes, before = (NodeSpec(kind="simulated"),), (NodeSpec(kind="simulated", count=2),)
 
     async def body():
-        async with cluster(SqliteJournal(tmp_path), tmp_path, before, adopt=True) as running:
+        async with run_cluster(SqliteJournal(tmp_path), tmp_path, before, adopt=True) as running:
             await running.plane.client().delete(ROLE, "extension-apiserver-authentication-reader", "kube-system")
             await running.plane.client().create(kind, refusing_everything())
-        async with begun(SqliteJournal(tmp_path), tmp_path, nodes, adopt=True) as running:
+        async with start_control_plane(SqliteJournal(tmp_path), tmp_path, nodes, adopt=True) as running:
             async with asyncio.timeout(20):
                 await running.plane.manager.ready.wait()
                 await running.plane.client().delete(kind, "all")
@@ -127,7 +127,7 @@ def test_a_webhook_that_refuses_everything_can_be_removed_after_a_restart(tmp_pa
 
 def test_a_cluster_is_stopped_while_it_starts(tmp_path):
     async def body():
-        async with asyncio.timeout(20), begun(MemoryJournal(), tmp_path, (NodeSpec(),), adopt=True):
+        async with asyncio.timeout(20), start_control_plane(MemoryJournal(), tmp_path, (NodeSpec(),), adopt=True):
             pass
 
     asyncio.run(body())
@@ -139,7 +139,7 @@ def test_a_server_is_stopped_though_its_nodes_cannot_register(tmp_path):
 
     async def body():
         nodes, more = (NodeSpec(kind="simulated"),), (NodeSpec(kind="simulated", count=2),)
-        async with cluster(SqliteJournal(tmp_path), tmp_path / NODES, nodes, adopt=True) as running:
+        async with run_cluster(SqliteJournal(tmp_path), tmp_path / NODES, nodes, adopt=True) as running:
             await running.plane.client().create(kind, refusing_everything())
         serving = asyncio.create_task(serve(Options(tmp_path, 0, more), lambda *told: urls.extend(told)))
         async with asyncio.timeout(30):
@@ -155,7 +155,7 @@ def test_a_server_is_stopped_though_its_nodes_cannot_register(tmp_path):
 def test_a_server_takes_no_name_that_a_machine_has_joined_by(tmp_path):
     async def body(count):
         journal = SqliteJournal(tmp_path / "home")
-        async with cluster(journal, tmp_path / "home" / NODES, (NodeSpec(count=count),), adopt=True) as running:
+        async with run_cluster(journal, tmp_path / "home" / NODES, (NodeSpec(count=count),), adopt=True) as running:
             labels, annotations = {NODE_KIND_LABEL: PROCESS}, {NODE_IDENTITY: "a-guest"}
             meta = ObjectMeta(name="node-1", labels=labels, annotations=annotations)
             await running.plane.client().create(NODE, Node(metadata=meta))

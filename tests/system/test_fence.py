@@ -16,7 +16,7 @@ from tests.system.test_nodelifecycle import bound_pod
 
 from muster.api.core import NODE, POD, Pod
 from muster.api.nodes import has_taint
-from muster.cluster.controllers.nodehealth import patience
+from muster.cluster.controllers.nodehealth import compute_patience
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.fence import can_take_pods, is_to_end, patience_of
 from muster.cluster.nodes.gpus.holding import Gpus
@@ -139,4 +139,4 @@ def test_a_pod_that_comes_to_an_agent_that_wakes_up_has_its_whole_time(tmp_path:
 def test_the_servers_patience_is_greater_than_any_lease() -> None:
     for lease in range(1, 3601, 7):
         made = node_object.lease("n", "u", datetime(2026, 1, 1, tzinfo=UTC), seconds=lease)
-        assert patience(1.0, made) >= lease * 1.25
+        assert compute_patience(1.0, made) >= lease * 1.25

@@ -13,7 +13,7 @@ from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import NODE, POD
 from muster.api.ours.interruptions import PREEMPTED_ANNOTATION
 from muster.api.pods import is_active
-from muster.controllers.gangs import held_members
+from muster.controllers.gangs import read_recorded_size
 from muster.gang.order.reservation import MOST_OVERTAKINGS
 from muster.insight.reader.job import investigate
 from muster.insight.why import describe_levels
@@ -102,7 +102,7 @@ async def test_a_member_that_came_with_a_growth_is_a_member_like_the_others(worl
     await world.settle(1)
     await resize(world, "j", 4)
     await world.settle(1)
-    assert held_members((await world.client.get(JOB, "j", "default")).metadata) == 4
+    assert read_recorded_size((await world.client.get(JOB, "j", "default")).metadata) == 4
     await resize(world, "j", 6)
     await lose(world, "j", 3)
     await world.elapse(30)
@@ -158,7 +158,7 @@ async def test_a_gang_that_shrank_grows_again_like_any_other(world):
     await resize(world, "grows", 2)
     await world.settle(1)
     await bury(world)
-    assert held_members((await world.client.get(JOB, "grows", "default")).metadata) == 2
+    assert read_recorded_size((await world.client.get(JOB, "grows", "default")).metadata) == 2
     await world.job("head", 6)
     await world.settle(1)
     await resize(world, "grows", 4)

@@ -124,7 +124,7 @@ def test_a_name_that_has_become_another_machines_is_left_to_it(
 
 def test_one_that_stops_takes_no_more_pods_however_long_that_lasts(tmp_path: Path) -> None:
     async def story(s: Site) -> None:
-        await s.heartbeat.retire()
+        await s.heartbeat.report_shutdown()
         stopping = (await s.node()).status.conditions
         await s.clock.sleep(REPORT_SECONDS / 2)
         assert (await s.node()).status.conditions == stopping
@@ -170,9 +170,9 @@ def test_an_agent_that_another_has_replaced_no_longer_counts_as_heard(
     async def story(s: Site) -> None:
         taken = {"spec": {"holderIdentity": "another", "leaseTransitions": 9}}
         await s.client.patch(LEASE, NAME, taken, LEASE_NAMESPACE)
-        renewed = s.heartbeat.renewed
+        renewed = s.heartbeat.last_renewal
         await s.clock.sleep(5 * RENEW_SECONDS)
-        assert s.heartbeat.renewed == renewed
+        assert s.heartbeat.last_renewal == renewed
         assert (await s.client.get(LEASE, NAME, LEASE_NAMESPACE)).spec.holder_identity == "another"
 
     beating(tmp_path, story)
@@ -210,16 +210,16 @@ def test_the_first_renewal_after_the_lease_has_run_out_does_not_count(tmp_path: 
         meta = ObjectMeta(name=NAME, labels={NODE_KIND_LABEL: PROCESS}, annotations={NODE_IDENTITY: "another"})
         await s.client.create(NODE, Node(metadata=meta))  # it is not reached for as long as its name is another's
         await s.client.delete(LEASE, NAME, LEASE_NAMESPACE)
-        renewed = s.heartbeat.renewed
+        renewed = s.heartbeat.last_renewal
         await s.clock.sleep(LEASE_SECONDS + 2 * RENEW_SECONDS)
-        assert s.heartbeat.renewed == renewed
+        assert s.heartbeat.last_renewal == renewed
         await s.client.delete(NODE, NAME)
         while (await s.client.find(LEASE, NAME, LEASE_NAMESPACE)) is None:
             await s.clock.sleep(0.1)
         first = s.clock.monotonic()
-        assert s.heartbeat.renewed == renewed
+        assert s.heartbeat.last_renewal == renewed
         await s.clock.sleep(RENEW_SECONDS / 2)
-        assert s.heartbeat.renewed.monotonic > first
+        assert s.heartbeat.last_renewal.monotonic > first
 
     beating(tmp_path, story)
 
@@ -233,11 +233,11 @@ def test_the_first_renewal_after_the_machine_has_slept_does_not_count(
         nonlocal slept
         slept = (LEASE_SECONDS + 1) * NANOSECONDS
         assert s.heartbeat.silent_seconds() > LEASE_SECONDS
-        renewed = s.heartbeat.renewed
+        renewed = s.heartbeat.last_renewal
         await s.clock.sleep(RENEW_SECONDS)
-        assert s.heartbeat.renewed == renewed
+        assert s.heartbeat.last_renewal == renewed
         await s.clock.sleep(RENEW_SECONDS / 2)
-        assert s.heartbeat.renewed != renewed
+        assert s.heartbeat.last_renewal != renewed
 
     monkeypatch.setattr("muster.cluster.nodes.heartbeat.boot_nanoseconds", lambda: slept)
     beating(tmp_path, story)

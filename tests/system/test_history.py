@@ -19,15 +19,15 @@ from muster.api.server.rbac import ROLE, ROLE_BINDING
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.cluster.controllers import recorder
-from muster.cluster.embedded import begun
-from muster.cluster.history import recording
+from muster.cluster.embedded import start_control_plane
+from muster.cluster.history import record_history
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
 from muster.cluster.store.history import FILE, HistoryError
 from muster.cluster.store.historyworker import History
 from muster.insight.history.runs import PATH, RunQuery
 from muster.insight.jobs.state import Ending
-from muster.insight.reader.history import history
+from muster.insight.reader.history import read_history
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
 from muster.runtime.clock import RealClock
@@ -69,7 +69,7 @@ class Host:
         )
 
     async def runs(self, wanted=EVERYTHING, limit=0):
-        found, _ = await history(self.client, wanted, limit, print)
+        found, _ = await read_history(self.client, wanted, limit, print)
         return found
 
 
@@ -77,8 +77,8 @@ class Host:
 async def host(home, configuration=EMBEDDED):
     home.mkdir(exist_ok=True)
     journal = SqliteJournal(home)
-    async with begun(
-        journal, home / "nodes", (NodeSpec(),), configuration, adopt=True, beside=partial(recording, home=home)
+    async with start_control_plane(
+        journal, home / "nodes", (NodeSpec(),), configuration, adopt=True, beside=partial(record_history, home=home)
     ) as running:
         await running.started(default_queue=True)
         yield Host(running)
@@ -259,14 +259,14 @@ def test_users_see_what_ran_where_they_may_list_jobs(tmp_path):
             await h.ended("j")
             theirs = h.plane.client(eve)
             with pytest.raises(ApiError, match='cannot list resource "jobs"'):
-                await history(theirs, RunQuery(namespace="default"), 0, print)
+                await read_history(theirs, RunQuery(namespace="default"), 0, print)
             rule = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}
             await h.client.create(ROLE.seen_as(dict), {"metadata": {"name": "r"}, "rules": [rule]}, "default")
             reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
             subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "eve"}
             binding = {"metadata": {"name": "b"}, "subjects": [subject], "roleRef": reference}
             await h.client.create(ROLE_BINDING.seen_as(dict), binding, "default")
-            found, _ = await history(theirs, RunQuery(namespace="default"), 0, print)
+            found, _ = await read_history(theirs, RunQuery(namespace="default"), 0, print)
             assert [run.name for run in found] == ["j"]
             for query in ({}, {"namespace": "kube-system"}):
                 with pytest.raises(ApiError, match="forbidden"):
@@ -304,7 +304,9 @@ def test_a_history_that_is_damaged_stops_no_cluster(tmp_path):
 
 def test_a_cluster_without_a_history_tells_of_what_is_still_there(tmp_path, capsys):
     async def story():
-        async with begun(SqliteJournal(tmp_path / "h"), tmp_path / "n", (NodeSpec(),), adopt=False) as running:
+        async with start_control_plane(
+            SqliteJournal(tmp_path / "h"), tmp_path / "n", (NodeSpec(),), adopt=False
+        ) as running:
             await running.started(default_queue=True)
             h = Host(running)
             for name in ("stays", "goes"):

@@ -27,7 +27,7 @@ from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.identity.users import MASTERS, User
 from muster.cluster.controlplane import control_plane
-from muster.cluster.exposure import LOOPBACK, url
+from muster.cluster.exposure import LOOPBACK, make_url
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.disk import leftovers
 from muster.cluster.nodes.disk.storage import Storage
@@ -106,7 +106,7 @@ async def site(state: Path) -> AsyncIterator[Site]:
             return front, await front.start(LOOPBACK, port)
 
         port = free_port()
-        credentials.write_kubeconfig(state / "kubeconfig", url(LOOPBACK, port))
+        credentials.write_kubeconfig(state / "kubeconfig", make_url(LOOPBACK, port))
         site = Site(World(plane, state), load({}, path=str(state / "kubeconfig")), state, serve)
         site.port = port
         await site.open()

@@ -16,7 +16,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL, QUEUE_NAME_LABEL
 from muster.controllers.integrations.table import INTEGRATIONS
-from muster.multicluster.dispatch.clone import clone
+from muster.multicluster.dispatch.clone import make_clone
 from muster.multicluster.mirrors.table import mirror_of
 from muster.queueing.workload.eviction import evict
 
@@ -67,7 +67,7 @@ class Manager:
         podsets = msgspec.to_builtins(integration.podsets(self.kind.typed(self.job)))
         metadata = {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/job-uid": "0000-1111"}}
         given = {"metadata": metadata, "spec": {"queueName": "cq", "podSets": podsets, **spec}}
-        made = await self.q.client.create(WORKLOAD, msgspec.convert(clone(given, ORIGIN), Workload))
+        made = await self.q.client.create(WORKLOAD, msgspec.convert(make_clone(given, ORIGIN), Workload))
         await self.q.world.settle()
         return made
 

@@ -24,7 +24,7 @@ from muster.api.kueue import (
     LocalQueue,
     WorkloadPriorityClass,
 )
-from muster.api.managed.dispatch import barred
+from muster.api.managed.dispatch import describe_barred
 from muster.api.ours.simulated import RUN_TIME
 from muster.cluster.store import Key, Put
 from muster.runtime.transport import Request, Response, Transport
@@ -120,7 +120,7 @@ async def test_a_workload_of_another_maker_keeps_the_job_out_of_a_cluster_until_
     f.lines["a"].spoil = count
     await f.begin()
     await f.settle(100)
-    assert (await f.check(), asked) == (f"Pending: {barred(['a'])}", 1)
+    assert (await f.check(), asked) == (f"Pending: {describe_barred(['a'])}", 1)
     await f.workers["a"].client.delete(WORKLOAD, name, "default")
     await f.settle(100)
     assert await f.where() == {"a": 2}

@@ -374,7 +374,7 @@ def test_a_private_cluster_leaves_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     async def go():
-        async with embedded.ephemeral() as running:
+        async with embedded.run_ephemeral_cluster() as running:
             [home] = tmp_path.iterdir()
             deep(home / "nodes/node-0/pods/deep", 1200)
             deep(home / "nodes/node-0/removed/deep", 10, 10)
@@ -398,7 +398,7 @@ def test_a_private_cluster_removes_what_killed_ones_have_left(monkeypatch, tmp_p
     held = DataDirectory(running)
 
     async def go():
-        async with embedded.ephemeral():
+        async with embedded.run_ephemeral_cluster():
             assert killed.exists()
 
     asyncio.run(go())
@@ -413,7 +413,7 @@ def test_a_private_cluster_leaves_the_collector_of_its_process_as_it_is(monkeypa
 
     async def go():
         thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
-        async with embedded.ephemeral():
+        async with embedded.run_ephemeral_cluster():
             assert gc.get_threshold() == thresholds
             assert gc.get_freeze_count() <= frozen  # of those some end
 

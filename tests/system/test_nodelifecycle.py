@@ -17,7 +17,7 @@ from muster.api.groups.coordination import LEASE, micro_time
 from muster.api.ours.embedded import FENCED_ANNOTATION
 from muster.api.pods import find_condition
 from muster.cluster.controllers import tainteviction
-from muster.cluster.controllers.eviction import Departure, departure
+from muster.cluster.controllers.eviction import Departure, plan_departure
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.node_object import LEASE_NAMESPACE, RENEW_SECONDS
 from muster.cluster.nodes.simulated.nodes import SimulatedConnection
@@ -403,9 +403,9 @@ def test_a_pod_on_a_tainted_node_makes_nobody_look_at_the_pods_of_others(monkeyp
 
     def counting(pod: Pod, *args: Any, **kwargs: Any) -> Departure | None:
         looked_at.append(pod.metadata.name)
-        return departure(pod, *args, **kwargs)
+        return plan_departure(pod, *args, **kwargs)
 
-    monkeypatch.setattr(tainteviction, "departure", counting)
+    monkeypatch.setattr(tainteviction, "plan_departure", counting)
     own, taint = "example.com/own", {"key": "example.com/own", "effect": "NoExecute"}
 
     async def body() -> None:

@@ -12,7 +12,7 @@ from muster.actions.submission.submitting import submit
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset import JOB_SET
-from muster.api.ours.notify import Event, Wishes
+from muster.api.ours.notify import Event, NoticeSettings
 from muster.api.status import ApiError
 from muster.insight.reader.job import investigate
 from muster.insight.why.answer import render_lines
@@ -174,8 +174,8 @@ async def test_a_notice_outlives_its_job_until_it_has_been_sent(world: World) ->
 @virtual
 async def test_a_jobset_tells_of_its_start_and_its_end(world: World) -> None:
     await world.node("n", cpu="8")
-    wishes = Wishes(("tell",), frozenset(Event))
-    await submit(world.client, Gang("train", ["x"], workers=2, cpus="1", notify=wishes), pytest.fail)
+    settings = NoticeSettings(("tell",), frozenset(Event))
+    await submit(world.client, Gang("train", ["x"], workers=2, cpus="1", notify=settings), pytest.fail)
     await world.settle(10)
     for pod in await world.pods():
         await world.finish(pod)

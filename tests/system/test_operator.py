@@ -19,8 +19,8 @@ from muster.api.meta import ObjectMeta
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.operator.leaderlabel import LABEL, RETRY_SECONDS, VALUE
-from muster.operator.precedence import identity
-from muster.operator.replica import OtherManagerError, Replica, fenced
+from muster.operator.precedence import make_identity
+from muster.operator.replica import OtherManagerError, Replica, fence_reach
 from muster.operator.scrapers import ANSWER_SECONDS, Scrapers
 from muster.runtime.client import Client
 from muster.runtime.control.leases import Election, LeadershipLostError
@@ -100,7 +100,7 @@ async def test_one_that_is_stopped_lets_the_other_lead_at_once(s: Site) -> None:
     await first.stop()
     await s.ended("first")
     await s.world.settle(5)  # well within the time of the Lease
-    assert await s.holder() == identity("second", "uid")
+    assert await s.holder() == make_identity("second", "uid")
     await s.queued.job("a", suspend=True)
     await s.world.settle()
     assert not await s.is_suspended("a")
@@ -112,7 +112,7 @@ async def test_one_that_stands_by_ends_when_it_is_told_to(s: Site) -> None:
     second = await s.start("second")
     await second.stop()
     await s.ended("second")
-    assert await s.holder() == identity("first", "uid")
+    assert await s.holder() == make_identity("first", "uid")
 
 
 @site
@@ -125,7 +125,7 @@ async def test_who_lost_the_server_writes_nothing_more_and_the_other_leads_withi
     before = s.cables["first"].writes
     s.cables["first"].cut = False
     await s.world.settle(15 + 3)
-    assert await s.holder() == identity("second", "uid")
+    assert await s.holder() == make_identity("second", "uid")
     await s.queued.job("a", suspend=True)
     await s.world.settle()
     assert not await s.is_suspended("a")
@@ -169,10 +169,15 @@ async def test_who_lost_the_lease_writes_nothing_more_in_worker_clusters(s: Site
     plane, cable = s.world.plane, Cable(InProcessTransport(s.world.plane.server))
     inputs = plane.inputs
     election = Election(
-        Client(cable), inputs.clock, inputs.random, namespace=KUEUE, name=LEASE_NAME, identity=identity("first", "uid")
+        Client(cable),
+        inputs.clock,
+        inputs.random,
+        namespace=KUEUE,
+        name=LEASE_NAME,
+        identity=make_identity("first", "uid"),
     )
     worker = Cable(InProcessTransport(plane.server))
-    way = fenced(lambda *_: worker, election.fence)(
+    way = fence_reach(lambda *_: worker, election.fence)(
         ConnectionConfig(ClusterConfig("https://w")), inputs.clock, inputs.random
     )
 
@@ -193,7 +198,7 @@ async def test_who_lost_the_lease_writes_nothing_more_in_worker_clusters(s: Site
 @site
 async def test_the_lease_is_renewed_however_many_writes_wait_for_their_turn(s: Site) -> None:
     slow = replace(DEFAULT, client_connection=ClientConnection(qps=0.2, burst=10))
-    replica = Replica(InProcessTransport(s.world.plane.server), s.world.plane.inputs, slow, identity("a", "uid"))
+    replica = Replica(InProcessTransport(s.world.plane.server), s.world.plane.inputs, slow, make_identity("a", "uid"))
     run = asyncio.create_task(replica.run())
     await s.world.settle(600)
     assert replica.unready() == ""
@@ -202,7 +207,7 @@ async def test_the_lease_is_renewed_however_many_writes_wait_for_their_turn(s: S
     await s.world.settle(60)
     assert len(await s.queued.workloads()) < 20, "not all have been written yet"
     assert not run.done()
-    assert await s.holder() == identity("a", "uid")
+    assert await s.holder() == make_identity("a", "uid")
     await replica.stop()
     await run
 
@@ -213,7 +218,7 @@ async def test_one_that_needs_no_lease_does_not_work_beside_kueue_either(s: Site
     transport = InProcessTransport(s.world.plane.server)
     async with renewed(s.client, s.world.clock, "kueue-controller-manager-7d9_uid"):
         with pytest.raises(OtherManagerError):
-            await Replica(transport, s.world.plane.inputs, alone, identity("alone", "uid")).run()
+            await Replica(transport, s.world.plane.inputs, alone, make_identity("alone", "uid")).run()
 
 
 @pytest.mark.parametrize("ago", [-3600, 0, 3600], ids=["ahead", "equal", "behind"])
@@ -241,7 +246,7 @@ def test_where_kueue_was_killed_it_starts_once_the_leases_time_is_over_whatever_
         assert await s.holder() == "kueue-controller-manager-7d9_uid"
         await s.world.settle(2 * 15)
         assert s.replicas["first"].began.is_set()
-        assert await s.holder() == identity("first", "uid")
+        assert await s.holder() == make_identity("first", "uid")
 
     story()
 
@@ -274,7 +279,7 @@ async def test_what_is_not_installed_is_said(s: Site) -> None:
         async def close(self) -> None:
             await cable.close()
 
-    replica = Replica(Bare(), s.world.plane.inputs, DEFAULT, identity("bare", "uid"))
+    replica = Replica(Bare(), s.world.plane.inputs, DEFAULT, make_identity("bare", "uid"))
     run = asyncio.create_task(replica.run())
     await s.world.settle(30)
     assert replica.unready().startswith("waiting for admissionchecks.kueue.x-k8s.io, clusterqueues.kueue.x-k8s.io")

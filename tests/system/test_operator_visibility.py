@@ -23,16 +23,16 @@ from muster.operator import visibility
 from muster.operator.frontproxy import CONFIG_MAP_NAME
 from muster.operator.host import serve_when_alone
 from muster.operator.leaderlabel import LABEL
-from muster.operator.precedence import identity
+from muster.operator.precedence import make_identity
 from muster.operator.replica import Replica
-from muster.operator.serving import certificates
-from muster.runtime.certificates import made_authority
+from muster.operator.serving import make_certificates
+from muster.runtime.certificates import make_authority
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.tasks import cancel, together
+from muster.runtime.tasks import cancel, run_together
 
 KUEUE = "kueue-system"
 
@@ -43,7 +43,7 @@ def proxy_told(authority: str) -> ConfigMap:
 
 
 def authority() -> str:
-    return made_authority("front-proxy-ca", datetime.now(UTC), timedelta(days=1)).certificate_pem.decode()
+    return make_authority("front-proxy-ca", datetime.now(UTC), timedelta(days=1)).certificate_pem.decode()
 
 
 class Site:
@@ -75,11 +75,11 @@ async def site(authority: str, port: int = 0) -> AsyncIterator[Site]:
         server = replace(DEFAULT.visibility_server, bind_address="127.0.0.1", bind_port=port)
         settings = replace(DEFAULT, visibility_server=server)
         transport = InProcessTransport(plane.server)
-        replica = Replica(transport, inputs, settings, identity("a", "uid"), pod="a")
+        replica = Replica(transport, inputs, settings, make_identity("a", "uid"), pod="a")
         keeping, shown = (Manager(Client(transport), inputs.clock, inputs.random) for _ in range(2))
-        kept = certificates(keeping, settings)
-        serving = visibility.visibility(shown, kept, settings, replica, s.said.put_nowait)
-        run = asyncio.create_task(together(replica.run(), serve_when_alone(replica, keeping, None, serving)))
+        kept = make_certificates(keeping, settings)
+        serving = visibility.serve_visibility(shown, kept, settings, replica, s.said.put_nowait)
+        run = asyncio.create_task(run_together(replica.run(), serve_when_alone(replica, keeping, None, serving)))
         try:
             yield s
             await replica.stop()

@@ -23,15 +23,15 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.operator.admission import Webhooks
 from muster.operator.host import serve_when_alone
-from muster.operator.precedence import identity
+from muster.operator.precedence import make_identity
 from muster.operator.replica import OtherManagerError, Replica
-from muster.operator.serving import certificates
+from muster.operator.serving import make_certificates
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
-from muster.runtime.tasks import together
+from muster.runtime.tasks import run_together
 from muster.runtime.transport import Request, Response, Transport
 from muster.webhooks.configurations import webhook_configurations
 
@@ -64,9 +64,9 @@ class Site:
         self.client, self.cable = plane.client(), Unconverted(InProcessTransport(plane.server))
         self.said: asyncio.Queue[str] = asyncio.Queue()
         settings = replace(DEFAULT, webhook=replace(DEFAULT.webhook, host="127.0.0.1", port=port))
-        self.replica = Replica(self.cable, inputs, settings, identity("a", "uid"))
+        self.replica = Replica(self.cable, inputs, settings, make_identity("a", "uid"))
         keeping, following = (Manager(Client(self.cable), inputs.clock, inputs.random) for _ in range(2))
-        kept = certificates(keeping, settings)
+        kept = make_certificates(keeping, settings)
         self.webhooks = Webhooks(keeping, following, kept, settings, self.replica, self.said.put_nowait)
         self._keeping = keeping
 
@@ -74,7 +74,7 @@ class Site:
         await serve_when_alone(self.replica, self._keeping, self.webhooks, nullcontext())
 
     async def run(self) -> None:
-        await together(self.replica.run(), self.serve())
+        await run_together(self.replica.run(), self.serve())
 
     async def posted(self, port: str, path: str) -> int:
         """Of a server that knows the authority."""

@@ -27,8 +27,8 @@ from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
-from muster.controllers.gangs import held_members
-from muster.controllers.integrations.table import chosen
+from muster.controllers.gangs import read_recorded_size
+from muster.controllers.integrations.table import list_enabled
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
 from muster.runtime.externalinputs import ExternalInputs
@@ -271,7 +271,7 @@ def test_in_the_table_its_pods_are_a_gang(in_the_table: Any) -> None:
         await world.node("other", cpu="2")
         await world.settle()
         assert "" not in await world.nodes_of("")
-        assert held_members((await see(world, "wide")).metadata) == 3
+        assert read_recorded_size((await see(world, "wide")).metadata) == 3
         assert "Scheduled" in await told()
 
     in_the_table(scenario)
@@ -354,7 +354,7 @@ def test_in_the_table_it_is_followed_again_when_its_definition_comes_back() -> N
 
 def test_a_kind_in_the_table_twice_is_refused() -> None:
     with pytest.raises(ValueError, match=r"two integrations of sweeps\.example\.com: example\.com/sweep"):
-        chosen((*CODE.WITH_SWEEPS, CODE.SweepIntegration()), ON)
+        list_enabled((*CODE.WITH_SWEEPS, CODE.SweepIntegration()), ON)
 
 
 def test_the_example_is_short() -> None:

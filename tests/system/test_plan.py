@@ -23,7 +23,7 @@ from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLO
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups.kep import POD_GROUP
 from muster.api.values.durations import SECOND
-from muster.cli.actions.queues.newqueue import NewQueue, documents
+from muster.cli.actions.queues.newqueue import NewQueue, make_documents
 from muster.insight.reader.plan import plan
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -97,7 +97,7 @@ async def runs(world, *objects):
 
 
 async def queue(world, name, cpu, **about):
-    for document in documents(NewQueue(name, {"cpu": cpu}, **about)):
+    for document in make_documents(NewQueue(name, {"cpu": cpu}, **about)):
         if document["kind"] in QUEUE_KINDS:
             kind = QUEUE_KINDS[document["kind"]].seen_as(dict)
             await world.client.create(kind, document, document["metadata"].get("namespace", ""))

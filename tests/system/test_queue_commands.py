@@ -22,7 +22,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
 from muster.api.ours.embedded import NODES_FLAVOR
 from muster.cli.actions.holding import hold_or_release
-from muster.cli.actions.queues.newqueue import NewQueue, documents
+from muster.cli.actions.queues.newqueue import NewQueue, make_documents
 from muster.cluster.defaultqueue import create_default_queue
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
@@ -43,7 +43,7 @@ async def cluster(world: World) -> Session:
 
 
 async def queue(world: World, name: str, amount: str, resource: str = "cpu", **about: Any) -> None:
-    for document in documents(NewQueue(name, {resource: amount}, flavor=NODES_FLAVOR, **about)):
+    for document in make_documents(NewQueue(name, {resource: amount}, flavor=NODES_FLAVOR, **about)):
         if document["kind"] in KINDS:
             kind = KINDS[document["kind"]].seen_as(dict)
             await world.client.create(kind, document, document["metadata"].get("namespace", ""))

@@ -19,7 +19,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
-from muster.controllers.integrations.setup import reconcilers
+from muster.controllers.integrations.setup import make_reconcilers
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -44,7 +44,7 @@ class Reconcilers:
         self.wire.writes_left = writes
         inputs = plane.inputs
         self._manager = Manager(Client(self.wire), inputs.clock, inputs.random)
-        for part in reconcilers(self._manager, plane.events.recorder("kueue-job-controller"), configuration):
+        for part in make_reconcilers(self._manager, plane.events.recorder("kueue-job-controller"), configuration):
             self._manager.add(part)
         self._run = asyncio.create_task(self._manager.run())
 

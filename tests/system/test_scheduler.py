@@ -10,7 +10,7 @@ from tests.system.plane import looks, virtual
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NAMESPACE, NODE, POD, Pod
 from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
-from muster.controllers.gangs import held_members
+from muster.controllers.gangs import read_recorded_size
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
@@ -340,7 +340,7 @@ def test_a_half_bound_gang_whose_rest_no_longer_fits_is_taken_back(bindings):
         bound = sum(map(bool, await world.nodes_of("j")))
         assert bound in (0, 4), "half a gang holds nodes"
         job = await world.client.get(JOB, "j", "default")
-        assert held_members(job.metadata) == 4
+        assert read_recorded_size(job.metadata) == 4
         assert not any(c.type == "Failed" and c.status == "True" for c in job.status.conditions)
 
     scenario()

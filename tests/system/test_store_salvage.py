@@ -14,7 +14,7 @@ from muster.cluster.store.integrity.archive import BEYOND, Backup, install
 from muster.cluster.store.integrity.inspection import Damage
 from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.integrity.pages import pages_of
-from muster.cluster.store.integrity.salvage import Findings, living, salvage
+from muster.cluster.store.integrity.salvage import Findings, list_living, salvage
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def found(directory: Path) -> Findings:
 def test_of_a_whole_store_everything_is_found(store: Path) -> None:
     contents = whole(store)
     findings = found(store)
-    expected = Findings(living(contents.history.records), [], 0, False, True, contents.mark.revision)
+    expected = Findings(list_living(contents.history.records), [], 0, False, True, contents.mark.revision)
     assert findings == expected
 
 
@@ -53,7 +53,7 @@ def test_a_flipped_bit_costs_what_it_hits_and_that_is_said(store: Path, name: st
     if not (store / name).exists():
         pytest.skip("a store that was closed has no log")
     contents = whole(store)
-    expected = {record.key: record for record in living(contents.history.records)}
+    expected = {record.key: record for record in list_living(contents.history.records)}
     written = {record.revision: record for record in contents.history.records}
     for bit in chosen_bits(store / name, long)[:: 1 if long else 5]:
         flip(store / name, bit)
@@ -72,7 +72,7 @@ def test_a_flipped_bit_costs_what_it_hits_and_that_is_said(store: Path, name: st
 def test_what_follows_a_damaged_frame_of_the_log_is_found(made: Path, tmp_path: Path, frame: int) -> None:
     """SQLite drops it."""
     store = Path(shutil.copytree(made / "killed", tmp_path / "store"))
-    expected = living(whole(store).history.records)
+    expected = list_living(whole(store).history.records)
     flip(store / LOG, 8 * (32 + frame * (24 + 8192) + 24 + 8000))
     assert read(store) is None
     missing = {record.key.name for record in expected} - {record.key.name for record in found(store).living}

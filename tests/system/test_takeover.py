@@ -46,10 +46,10 @@ from muster.insight.takeover import report
 from muster.insight.why import describe_levels
 from muster.install.deployment import deployment
 from muster.install.engines import SeveralError, configuration_text
-from muster.install.engines import running as engine_pods
+from muster.install.engines import list_running_engines as engine_pods
 from muster.install.options import SELECTED, Options, plain
 from muster.operator.handback import StillWorksError, hand_back, hand_back_alone
-from muster.operator.takeover import kinds, survey_cluster
+from muster.operator.takeover import sort_kinds, survey_cluster
 from muster.queueing.jobframework.names import workload_name
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, Response
@@ -414,7 +414,7 @@ async def test_what_muster_does_not_act_on_is_read_from_the_cluster(s: Site) -> 
         await s.client.create(VALIDATING_WEBHOOK_CONFIGURATION.seen_as(dict), document)
     said: list[str] = []
     async with renewed(s.client, s.world.clock, "kueue-1_x"):
-        found = report(await survey_cluster(s.client, DEFAULT, s.world.clock, said.append), *kinds(DEFAULT))
+        found = report(await survey_cluster(s.client, DEFAULT, s.world.clock, said.append), *sort_kinds(DEFAULT))
     assert said == [
         "kueue-1_x holds the Lease kueue-system/c1f6bfd2.kueue.x-k8s.io: whether it still works is seen within 15 s"
     ]
@@ -426,7 +426,7 @@ async def test_what_muster_does_not_act_on_is_read_from_the_cluster(s: Site) -> 
         ),
         "workloads of RayCluster.ray.io, which the settings do not name": ("default/raycluster-r-12345",),
     }
-    named = report(await survey_cluster(s.client, SETTINGS, s.world.clock, said.append), *kinds(SETTINGS))
+    named = report(await survey_cluster(s.client, SETTINGS, s.world.clock, said.append), *sort_kinds(SETTINGS))
     assert {row.kind: row.handled for row in named.rows} == {
         "Job.batch": True, "JobSet.jobset.x-k8s.io": True, "RayCluster.ray.io": False,
     }  # fmt: skip
@@ -435,7 +435,7 @@ async def test_what_muster_does_not_act_on_is_read_from_the_cluster(s: Site) -> 
 @takeover
 async def test_pods_behind_kueues_gates_are_counted_and_why_names_the_gates(s: Site) -> None:
     await left_by(s, half_open_group)
-    found = report(await survey_cluster(s.client, SETTINGS, s.world.clock, list[str]().append), *kinds(SETTINGS))
+    found = report(await survey_cluster(s.client, SETTINGS, s.world.clock, list[str]().append), *sort_kinds(SETTINGS))
     assert [(gate.name, gate.pods) for gate in found.gates] == [(GATES[1], 2)]
     facts = await investigate(s.client, "default", "w", s.world.clock.now())
     assert facts is not None
@@ -447,7 +447,7 @@ async def test_pods_behind_kueues_gates_are_counted_and_why_names_the_gates(s: S
 def test_a_kind_that_the_settings_name_is_known_as_named() -> None:
     """Kueue's default Configuration names StatefulSets, say."""
     frameworks = ("batch/job", "statefulset", "ray.io/rayservice")
-    handled, _, named = kinds(replace(DEFAULT, integrations=replace(DEFAULT.integrations, frameworks=frameworks)))
+    handled, _, named = sort_kinds(replace(DEFAULT, integrations=replace(DEFAULT.integrations, frameworks=frameworks)))
     assert ("batch", "Job") in handled
     assert {("batch", "Job"), ("apps", "StatefulSet"), ("ray.io", "RayService")} <= named
 

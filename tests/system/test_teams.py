@@ -26,7 +26,7 @@ from muster.api.ours.teams import FOLLOWS_NODES, read_users
 from muster.api.ours.unixusers import UNIX_USER
 from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
 from muster.api.server.rbac import ROLE_BINDING
-from muster.cli.actions.queues.newqueue import NewQueue, documents
+from muster.cli.actions.queues.newqueue import NewQueue, make_documents
 from muster.cluster.defaultqueue import QUEUE
 
 GPU = "nvidia.com/gpu"
@@ -49,7 +49,7 @@ async def add_team(
     quotas = dict.fromkeys(division.left, "0") | quotas
     flavor, cohort = division.flavor, division.cohort
     queue = NewQueue(name, quotas, flavor=flavor, cohort=cohort, users=users, part_of=QUEUE)
-    await create_all(session.client, documents(queue))
+    await create_all(session.client, make_documents(queue))
     await open_cohort(session.client, division)
 
 

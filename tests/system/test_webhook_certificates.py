@@ -104,8 +104,8 @@ def test_what_is_weaker_without_webhooks_is_said_by_who_leads(
 
 async def make(plane: ControlPlane, age: timedelta) -> Secret:
     """The Secret as it was made so long ago."""
-    made = certificates.renewed(certificates.Held(), HOSTS, plane.inputs.clock.now() - age)
-    secret = Secret(metadata=ObjectMeta(name=NAME, namespace=KUEUE), data=certificates.written(made))
+    made = certificates.renew_what_is_due(certificates.Held(), HOSTS, plane.inputs.clock.now() - age)
+    secret = Secret(metadata=ObjectMeta(name=NAME, namespace=KUEUE), data=certificates.make_secret_data(made))
     return await plane.client().create(SECRET, secret)
 
 
@@ -156,7 +156,7 @@ def test_an_authority_with_the_serial_number_0_is_replaced_and_said_in_one_line(
     async def body() -> None:
         async with installed() as plane:
             now = await take(plane, left_by_kueue(numbered_0(AUTHORITY)))
-            assert certificates.due(certificates.read(now), HOSTS, plane.inputs.clock.now()) == Due()
+            assert certificates.find_due(certificates.read(now), HOSTS, plane.inputs.clock.now()) == Due()
 
     run_virtual(body())
     (said,) = [record.message for record in caplog.records if "does not count" in record.message]
@@ -218,7 +218,7 @@ def test_a_secret_of_rubbish_is_no_end_of_serving(key: bytes) -> None:
             await plane.client().patch(SECRET, NAME, patch, KUEUE)
             await plane.inputs.clock.sleep(60)
             found = await stored(plane)
-            assert certificates.due(certificates.read(found.data), HOSTS, plane.inputs.clock.now()) == Due()
+            assert certificates.find_due(certificates.read(found.data), HOSTS, plane.inputs.clock.now()) == Due()
             assert found.metadata.labels == {"of": "another"}
 
     run_virtual(body())

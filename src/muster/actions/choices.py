@@ -122,7 +122,7 @@ async def check_own_queue(client: Client, namespace: str, name: str) -> None:
 def _name_submitter(caller: UserInfo) -> str:
     """Return the short name by which the server knows the submitter of the caller's jobs.
 
-    The server takes an administrator's word for it, and `submitting.signed` names the account of the machine.
+    The server takes an administrator's word for it, and `submitting.sign_manifest` names the account of the machine.
     """
     account = find_account_name() if _ADMINISTRATORS in caller.groups else ""
     return account or short_user(caller.username)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from muster.actions.errors import UserError
-from muster.api.ours.notify import NotifyError, TargetKind, Wishes, address_of, check_target, find_kind
+from muster.api.ours.notify import NoticeSettings, NotifyError, TargetKind, address_of, check_target, find_kind
 from muster.runtime.realclock import Clock
 
 # Directories of sendmail that are often not on a user's PATH.
@@ -98,7 +98,7 @@ def find_sendmail(path: str) -> str:
     return shutil.which("sendmail", path=f"{path}:{SENDMAIL_PATH}") or ""
 
 
-def explain_unsent(wishes: Wishes, path: str, *, embedded: bool) -> str:
+def explain_unsent(settings: NoticeSettings, path: str, *, embedded: bool) -> str:
     """Return why the notices of a job would not be sent; "" if they will be.
 
     embedded: whether the cluster is that of `muster up`.
@@ -106,7 +106,7 @@ def explain_unsent(wishes: Wishes, path: str, *, embedded: bool) -> str:
     """
     if not embedded:
         return "only a server sends notices; start one with: muster up --detach"
-    if any(find_kind(target) is TargetKind.MAIL for target in wishes.targets) and not find_sendmail(path):
+    if any(find_kind(target) is TargetKind.MAIL for target in settings.targets) and not find_sendmail(path):
         return "this machine has no sendmail, which hands on mail"
     return ""
 

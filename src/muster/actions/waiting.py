@@ -10,7 +10,7 @@ T = TypeVar("T")
 _PAUSE_SECONDS = 0.25
 
 
-async def until(look: Callable[[], Awaitable[T | None]], clock: Clock, seconds: float) -> T | None:
+async def wait_for_result(look: Callable[[], Awaitable[T | None]], clock: Clock, seconds: float) -> T | None:
     """Return the first result of `look` that is not None; None after this many seconds."""
     end = clock.monotonic() + seconds
     while (result := await look()) is None and clock.monotonic() < end:

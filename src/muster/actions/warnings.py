@@ -24,7 +24,7 @@ class Warnings:
         """Return the response of the inner transport."""
         response = await self._transport.request(request)
         if request.method != "GET":  # warnings about reads concern the programmer, not the user
-            for text in warnings(response.headers.get("warning", "")):
+            for text in parse_warnings(response.headers.get("warning", "")):
                 self._tell(text)
         return response
 
@@ -42,6 +42,6 @@ class Warnings:
             self._say(f"Warning: {escape_controls(text)}")
 
 
-def warnings(header: str) -> Iterator[str]:
+def parse_warnings(header: str) -> Iterator[str]:
     """Yield the sentences in a Warning header."""
     return (_ESCAPED.sub(r"\1", quoted) for quoted in _WARNING.findall(header))

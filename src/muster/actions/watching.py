@@ -12,7 +12,7 @@ from muster.runtime.client import Client
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.realclock import Clock
-from muster.runtime.tasks import together
+from muster.runtime.tasks import run_together
 from muster.runtime.transport import TransportError
 
 # The pause between two refreshes: at least this many seconds, and this many times the duration of a refresh. So users
@@ -42,7 +42,7 @@ class Watch:
 
     async def run(self, look: Callable[[], Awaitable[None]]) -> None:
         """Call `look` now and after every change, until cancelled. Raises what `look` raises."""
-        await together(self._keep_looking(look), *(self._make_informer(kind).run() for kind in self.kinds))
+        await run_together(self._keep_looking(look), *(self._make_informer(kind).run() for kind in self.kinds))
 
     def _make_informer(self, kind: Kind[Any]) -> Informer[Object]:
         namespace = self.namespace if kind.namespaced else ""

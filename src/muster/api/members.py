@@ -5,11 +5,11 @@ from typing import Any
 Json = dict[str, Any]
 
 
-def without(document: Json, *names: str) -> Json:
+def remove_members(document: Json, *names: str) -> Json:
     """Return the object without these members."""
     return {name: value for name, value in document.items() if name not in names}
 
 
-def renamed(document: Json, old: str, new: str) -> Json:
+def rename_member(document: Json, old: str, new: str) -> Json:
     """Return the object with one member renamed at its position."""
     return {new if name == old else name: value for name, value in document.items()}

@@ -4,9 +4,9 @@ The schemas of Kubernetes' own kinds are those that Kubernetes publishes (`muste
 other kinds, and of the metadata, come from their Structs. The types determine what a field is, the markers
 (`muster.api.markers`) how it is encoded and merged, and the docstrings its description. There are three forms:
 
-- `components`, named as in upstream (`io.k8s.api.core.v1.Pod`) and linked by `$ref`, for clients;
-- `inlined`, one schema without references, for pruning and strategic merge on the server;
-- `structural`, one schema without references and with all its rules, as in a CRD.
+- `list_components`, named as in upstream (`io.k8s.api.core.v1.Pod`) and linked by `$ref`, for clients;
+- `make_inlined_schema`, one schema without references, for pruning and strategic merge on the server;
+- `make_structural_schema`, one schema without references and with all its rules, as in a CRD.
 
 Only the first and the third form have `required` and `enum`. `muster.api.validation` checks these rules of built-in
 kinds, in the API server's words. The structural schema checks the kinds that are CRDs upstream.
@@ -139,7 +139,7 @@ def schema_of(component: Component) -> Schema:
     return published.schema_of(name) or _object(type_, _reference, documented=True)
 
 
-def components(roots: Iterable[Component]) -> dict[str, Schema]:
+def list_components(roots: Iterable[Component]) -> dict[str, Schema]:
     """Return the schemas of components, and of all components to which they refer, by name."""
     schemas: dict[str, Schema] = {}
     waiting = list(roots)
@@ -155,7 +155,7 @@ def components(roots: Iterable[Component]) -> dict[str, Schema]:
 def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
     """Return the components of kinds, which have apiVersion, kind and `x-kubernetes-group-version-kind`."""
     kinds = list(kinds)
-    schemas = components(_root(kind) for kind in kinds)
+    schemas = list_components(_root(kind) for kind in kinds)
     for kind in kinds:
         schema = schemas[component_of_kind(kind)]
         schema["properties"] = dict(sorted((TYPE_META | schema["properties"]).items()))
@@ -164,12 +164,12 @@ def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
 
 
 def inline_with_names(kind: Kind[Any]) -> Schema:
-    """Return the schema as `inlined` does, in which each object also names its component."""
+    """Return the schema as `make_inlined_schema` does, in which each object also names its component."""
     schema = _named(_root(kind))
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
 
-def inlined(kind: Kind[Any]) -> Schema:
+def make_inlined_schema(kind: Kind[Any]) -> Schema:
     """Return one schema of the whole kind, apiVersion and kind included.
 
     The schema has no references, descriptions, `required` and `enum`. The occurrences of a type share one object, so
@@ -179,7 +179,7 @@ def inlined(kind: Kind[Any]) -> Schema:
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
 
-def structural(kind: Kind[Any]) -> Schema:
+def make_structural_schema(kind: Kind[Any]) -> Schema:
     """Return one schema of the whole kind with all its rules, as in a CRD.
 
     The schema leaves `metadata` to the API server. The occurrences of a type share one object, so callers must not
@@ -272,7 +272,7 @@ def _reference(type_: type) -> Schema:
 def _object(type_: type, other: Callable[[type], Schema], *, documented: bool) -> Schema:
     fields = _fields(type_)
     hints = _hints(type_)
-    summary, docs = documentation(type_)
+    summary, docs = read_documentation(type_)
     properties = {}
     required = []
     for field in fields:
@@ -406,7 +406,7 @@ def _names_in(schema: Any) -> Iterator[str]:
 
 
 @cache
-def documentation(type_: type) -> tuple[str, Mapping[str, str]]:
+def read_documentation(type_: type) -> tuple[str, Mapping[str, str]]:
     """Return the descriptions of a type and of its fields by Python name, from the docstrings of it and its bases."""
     docs: dict[str, str] = {}
     for base in reversed(type_.__mro__):

@@ -220,16 +220,16 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> A
     causes = tuple(StatusCause(reason=CAUSE_REASONS[e.type], message=e.body, field=e.path) for e in errors)
     full = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
-    return _failure(422, "Invalid", f'{full} "{name}" is invalid: {together(errors)}', details)
+    return _failure(422, "Invalid", f'{full} "{name}" is invalid: {join_errors(errors)}', details)
 
 
 def denied(kind: str, errors: Sequence[FieldError]) -> ApiError:
     """Return the error 403 in the words of Kueue's validating webhook of a kind (`Job`)."""
-    text = f'admission webhook "v{kind.lower()}.kb.io" denied the request: {together(errors)}'
+    text = f'admission webhook "v{kind.lower()}.kb.io" denied the request: {join_errors(errors)}'
     return _failure(403, "Forbidden", text)
 
 
-def together(errors: Sequence[FieldError]) -> str:
+def join_errors(errors: Sequence[FieldError]) -> str:
     """Return one sentence with all errors, as upstream aggregates them."""
     sentences = list(dict.fromkeys(str(e) for e in errors))
     return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from muster.charts.markup import Markup, element
+from muster.charts.markup import Markup, make_element
 from muster.charts.plot import WIDTH, write_path
 from muster.charts.scales import Tick
 
@@ -46,46 +46,48 @@ def draw_gantt(rows: Sequence[str], bars: Sequence[Bar], seconds: float, ticks: 
     shapes = []
     for number in range(1, len(rows)):
         y = number * row_height - 0.5
-        shapes.append(element("path", {"class": "rule", "d": write_path([(0, y), (WIDTH, y)])}))
+        shapes.append(make_element("path", {"class": "rule", "d": write_path([(0, y), (WIDTH, y)])}))
     for one in placed:
         x, end = (time / seconds * WIDTH for time in (one.bar.start, one.bar.end))
         y = one.bar.row * row_height + one.lane * lane_height
         place = {"x": x, "y": y, "width": max(end - x, 0.3), "height": max(lane_height - 0.5, 0.5)}
         name = one.bar.name if one.count == 1 else f"{one.count} jobs"
         names = {"data-n": name, "data-s": round(one.bar.start), "data-e": round(one.bar.end)}
-        shapes.append(element("rect", {"class": f"a{one.bar.color}", **place, **names}))
-    return element(
+        shapes.append(make_element("rect", {"class": f"a{one.bar.color}", **place, **names}))
+    return make_element(
         "div",
         {"class": "gantt", "tabindex": "0", "role": "group", "aria-label": label, "data-seconds": seconds},
         _draw_names(rows, row_height, height),
-        element(
+        make_element(
             "div",
             {"class": "bars"},
-            element(
+            make_element(
                 "svg",
                 {"width": "100%", "height": height, "viewBox": f"0 0 {WIDTH} {int(height)}", "role": "img"}
                 | {"preserveAspectRatio": "none", "class": "shapes", "aria-label": label},
                 *shapes,
             ),
-            element("svg", {"class": "plot times", "width": "100%", "height": 22}, *map(_draw_tick, ticks)),
+            make_element("svg", {"class": "plot times", "width": "100%", "height": 22}, *map(_draw_tick, ticks)),
         ),
     )
 
 
 def _draw_names(rows: Sequence[str], row_height: float, height: float) -> Markup:
     texts = (
-        element(
+        make_element(
             "text", {"class": "tick", "x": "100%", "y": (number + 0.5) * row_height + 4, "text-anchor": "end"}, name
         )
         for number, name in enumerate(rows)
     )
-    return element("svg", {"class": "names", "height": height, "aria-hidden": "true"}, *texts)
+    return make_element("svg", {"class": "names", "height": height, "aria-hidden": "true"}, *texts)
 
 
 def _draw_tick(tick: Tick) -> Markup:
     anchor = "start" if tick.at < 0.04 else "end" if tick.at > 0.96 else "middle"
     classes = "tick minor" if tick.minor else "tick"
-    return element("text", {"class": classes, "x": f"{tick.at * 100:.2f}%", "y": 14, "text-anchor": anchor}, tick.label)
+    return make_element(
+        "text", {"class": classes, "x": f"{tick.at * 100:.2f}%", "y": 14, "text-anchor": anchor}, tick.label
+    )
 
 
 def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> list[tuple[Bar, int]]:

@@ -5,8 +5,8 @@ from math import ceil
 
 from msgspec import Struct
 
-from muster.charts.markup import Markup, element
-from muster.charts.plot import HEIGHT, WIDTH, frame, write_path
+from muster.charts.markup import Markup, make_element
+from muster.charts.plot import HEIGHT, WIDTH, draw_frame, write_path
 from muster.charts.scales import Tick, find_time_step, list_value_ticks
 
 # How far the mark of a middle reaches above and below its line.
@@ -42,20 +42,24 @@ def draw_intervals(
         return (value - first) / (last - first)
 
     shapes = [
-        element("path", {"class": "rule", "d": write_path([(place(0.0) * WIDTH, 0), (place(0.0) * WIDTH, HEIGHT)])})
+        make_element(
+            "path", {"class": "rule", "d": write_path([(place(0.0) * WIDTH, 0), (place(0.0) * WIDTH, HEIGHT)])}
+        )
     ]
     names = []
     height = HEIGHT / len(intervals)
     for number, one in enumerate(intervals):
         y = (number + 0.7) * height
         low, middle, high = (place(value) * WIDTH for value in (one.low, one.middle, one.high))
-        title = element("title", {}, f"{one.name}: {write(one.middle)}, from {write(one.low)} to {write(one.high)}")
-        shapes.append(element("path", {"class": f"l{one.color}", "d": write_path([(low, y), (high, y)])}, title))
+        title = make_element(
+            "title", {}, f"{one.name}: {write(one.middle)}, from {write(one.low)} to {write(one.high)}"
+        )
+        shapes.append(make_element("path", {"class": f"l{one.color}", "d": write_path([(low, y), (high, y)])}, title))
         mark = write_path([(middle, y - _MARK), (middle, y + _MARK)])
-        shapes.append(element("path", {"class": f"l{one.color}", "d": mark}))
+        shapes.append(make_element("path", {"class": f"l{one.color}", "d": mark}))
         names.append(Tick(1 - number / len(intervals), f"{one.name}: {write(one.middle)}"))
     ticks = [Tick(place(value), write(value), minor=bool(number % 2)) for number, value in enumerate(values)]
-    return frame(shapes, ticks, names, label, raised=-12)
+    return draw_frame(shapes, ticks, names, label, raised=-12)
 
 
 def list_signed_ticks(least: float, most: float, step: float) -> list[float]:

@@ -25,7 +25,7 @@ def escape_text(text: str) -> Markup:
     return Markup(escape(text.translate(_FORBIDDEN)))
 
 
-def element(tag: str, attributes: Mapping[str, object] | None = None, *children: Child) -> Markup:
+def make_element(tag: str, attributes: Mapping[str, object] | None = None, *children: Child) -> Markup:
     """Return an element. Attributes that are None or False are left out; True stands for an empty value."""
     pairs = "".join(_write_attribute(name, value) for name, value in (attributes or {}).items())
     return Markup(f"<{tag}{pairs}>{join(children)}</{tag}>")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from muster.charts.markup import Markup, element, format_number
+from muster.charts.markup import Markup, format_number, make_element
 
 _HEIGHT = 10
 
@@ -20,16 +20,16 @@ class Part(Struct, frozen=True):
 def draw_meter(parts: Iterable[Part], total: float, label: str, mark: float | None = None) -> Markup:
     """Draw a bar. total: what its whole width stands for. label: what it says. mark: where a line crosses it."""
     whole = total if total > 0 else 1.0
-    shapes = [element("rect", {"class": "ground", "width": "100%", "height": _HEIGHT, "rx": 2})]
+    shapes = [make_element("rect", {"class": "ground", "width": "100%", "height": _HEIGHT, "rx": 2})]
     for part in parts:
         if part.amount > 0:
             place = {"x": _percent(part.start / whole), "width": _percent(min(part.amount, whole) / whole)}
-            shapes.append(element("rect", {"class": part.color, **place, "height": _HEIGHT}))
+            shapes.append(make_element("rect", {"class": part.color, **place, "height": _HEIGHT}))
     if mark is not None and 0 < mark < whole:
         at = _percent(mark / whole)
-        shapes.append(element("line", {"class": "mark", "x1": at, "x2": at, "y1": -2, "y2": _HEIGHT + 2}))
+        shapes.append(make_element("line", {"class": "mark", "x1": at, "x2": at, "y1": -2, "y2": _HEIGHT + 2}))
     size = {"width": "100%", "height": _HEIGHT, "role": "img", "aria-label": label}
-    return element("svg", {"class": "meter", **size}, *shapes, element("title", {}, label))
+    return make_element("svg", {"class": "meter", **size}, *shapes, make_element("title", {}, label))
 
 
 def _percent(share: float) -> str:

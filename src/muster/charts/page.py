@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-from muster.charts.markup import Markup, element
+from muster.charts.markup import Markup, make_element
 
 
 class Figure(Struct, frozen=True):
@@ -49,36 +49,41 @@ def render_page(title: str, lead: Iterable[Markup], tiles: Iterable[Tile], secti
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         Markup('<meta name="color-scheme" content="light dark">'),
-        element("title", {}, title),
-        element("style", {}, Markup(style)),
+        make_element("title", {}, title),
+        make_element("style", {}, Markup(style)),
     )
-    links = (element("li", {}, element("a", {"href": f"#{one.id}"}, one.title)) for one in sections)
+    links = (make_element("li", {}, make_element("a", {"href": f"#{one.id}"}, one.title)) for one in sections)
     body = (
-        element("header", {}, element("h1", {}, title), *lead),
-        element("nav", {"aria-label": "Sections"}, element("ul", {}, *links)),
-        element(
-            "main", {}, element("dl", {"class": "tiles"}, *map(_render_tile, tiles)), *map(_render_section, sections)
+        make_element("header", {}, make_element("h1", {}, title), *lead),
+        make_element("nav", {"aria-label": "Sections"}, make_element("ul", {}, *links)),
+        make_element(
+            "main",
+            {},
+            make_element("dl", {"class": "tiles"}, *map(_render_tile, tiles)),
+            *map(_render_section, sections),
         ),
-        element("output", {"id": "tip", "hidden": True}),
-        element("script", {}, Markup(script)),
+        make_element("output", {"id": "tip", "hidden": True}),
+        make_element("script", {}, Markup(script)),
     )
-    page = element("html", {"lang": "en"}, element("head", {}, *head), element("body", {}, *body))
+    page = make_element("html", {"lang": "en"}, make_element("head", {}, *head), make_element("body", {}, *body))
     return f"<!DOCTYPE html>\n{page}\n"
 
 
 def _render_tile(tile: Tile) -> Markup:
-    note = element("dd", {"class": "note"}, tile.note) if tile.note else Markup()
-    return element("div", {}, element("dt", {}, tile.name), element("dd", {}, tile.value), note)
+    note = make_element("dd", {"class": "note"}, tile.note) if tile.note else Markup()
+    return make_element("div", {}, make_element("dt", {}, tile.name), make_element("dd", {}, tile.value), note)
 
 
 def _render_section(section: Section) -> Markup:
-    figures = element("div", {"class": "figures"}, map(_render_figure, section.figures))
-    return element("section", {"id": section.id}, element("h2", {}, section.title), figures)
+    figures = make_element("div", {"class": "figures"}, map(_render_figure, section.figures))
+    return make_element("section", {"id": section.id}, make_element("h2", {}, section.title), figures)
 
 
 def _render_figure(figure: Figure) -> Markup:
-    caption = element("figcaption", {}, element("h3", {}, figure.title), element("p", {}, figure.reading))
-    return element("figure", {"class": "wide" if figure.wide else None}, caption, figure.legend, figure.body)
+    caption = make_element(
+        "figcaption", {}, make_element("h3", {}, figure.title), make_element("p", {}, figure.reading)
+    )
+    return make_element("figure", {"class": "wide" if figure.wide else None}, caption, figure.legend, figure.body)
 
 
 def _read_part(name: str) -> str:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from muster.charts.markup import Markup, element, format_number
+from muster.charts.markup import Markup, format_number, make_element
 from muster.charts.scales import Tick, format_value, list_value_ticks
 
 # The size of the stretched drawing in its own units.
@@ -62,7 +62,7 @@ def draw_stack(
         for layer, below, above in zip(layers, levels, levels[1:], strict=False)
     ]
     shapes += [_draw_line(_list_step_points(places, line.values, top), line.name, line.color) for line in lines]
-    return frame(shapes, ticks, _name_values(values, unit), label)
+    return draw_frame(shapes, ticks, _name_values(values, unit), label)
 
 
 def draw_lines(lines: Sequence[Marked], ticks: Sequence[Tick], most: float, label: str, unit: str = "") -> Markup:
@@ -72,7 +72,7 @@ def draw_lines(lines: Sequence[Marked], ticks: Sequence[Tick], most: float, labe
         _draw_line([(at * WIDTH, _height(value, values[-1])) for at, value in line.points], line.name, line.color)
         for line in lines
     ]
-    return frame(shapes, ticks, _name_values(values, unit), label)
+    return draw_frame(shapes, ticks, _name_values(values, unit), label)
 
 
 def draw_cells(
@@ -93,9 +93,9 @@ def draw_cells(
                 strength = min(_STEPS - 1, int((value / most) ** 0.4 * _STEPS))
                 y = total - (number + 1) * height + above
                 place = {"x": column * width, "y": y, "width": width, "height": height - above}
-                title = element("title", {}, f"{format_value(value)}")
-                shapes.append(element("rect", {"class": f"m{strength}", **place}, title))
-    return frame(shapes, ticks, names, label, raised=-14, height=total)
+                title = make_element("title", {}, f"{format_value(value)}")
+                shapes.append(make_element("rect", {"class": f"m{strength}", **place}, title))
+    return draw_frame(shapes, ticks, names, label, raised=-14, height=total)
 
 
 def sum_layers(layers: Sequence[Sequence[float]], length: int) -> list[list[float]]:
@@ -107,7 +107,7 @@ def sum_layers(layers: Sequence[Sequence[float]], length: int) -> list[list[floa
     )
 
 
-def frame(
+def draw_frame(
     shapes: Iterable[Markup],
     ticks: Sequence[Tick],
     values: Sequence[Tick],
@@ -123,26 +123,26 @@ def frame(
     parts = []
     for tick in values:
         y = _TOP + height * (1 - tick.at)
-        parts.append(element("line", {"class": "grid", "x1": "0", "x2": "100%", "y1": y, "y2": y}))
+        parts.append(make_element("line", {"class": "grid", "x1": "0", "x2": "100%", "y1": y, "y2": y}))
     drawing = {"x": "0", "y": _TOP, "width": "100%", "height": height, "preserveAspectRatio": "none"}
-    parts.append(element("svg", {**drawing, "viewBox": f"0 0 {WIDTH} {height}", "class": "shapes"}, *shapes))
+    parts.append(make_element("svg", {**drawing, "viewBox": f"0 0 {WIDTH} {height}", "class": "shapes"}, *shapes))
     for tick in values:
         if not tick.label:
             continue
         y = _TOP + height * (1 - tick.at)
-        parts.append(element("text", {"class": "value", "x": "0", "y": y - raised}, tick.label))
+        parts.append(make_element("text", {"class": "value", "x": "0", "y": y - raised}, tick.label))
     for tick in ticks:
         anchor = "start" if tick.at < 0.04 else "end" if tick.at > 0.96 else "middle"
         place = {"x": f"{format_number(tick.at * 100)}%", "y": _TOP + height + 16, "text-anchor": anchor}
-        parts.append(element("text", {"class": "tick minor" if tick.minor else "tick", **place}, tick.label))
+        parts.append(make_element("text", {"class": "tick minor" if tick.minor else "tick", **place}, tick.label))
     size = {"width": "100%", "height": _TOP + height + _BOTTOM, "role": "img", "aria-label": label}
-    return element("svg", {"class": "plot", **size}, *parts)
+    return make_element("svg", {"class": "plot", **size}, *parts)
 
 
 def draw_legend(series: Iterable[tuple[str, str]]) -> Markup:
     """Return the names of colours. series: names and colours."""
-    items = (element("li", {}, element("i", {"class": f"key k{color}"}), name) for name, color in series)
-    return element("ul", {"class": "legend"}, *items)
+    items = (make_element("li", {}, make_element("i", {"class": f"key k{color}"}), name) for name, color in series)
+    return make_element("ul", {"class": "legend"}, *items)
 
 
 def _name_values(values: Sequence[float], unit: str) -> list[Tick]:
@@ -162,7 +162,7 @@ def _draw_area(
     upper = list_steps(places, [_height(value, top) for value in above])
     lower = list_steps(places, [_height(value, top) for value in below])
     path = f"{write_path([*upper, *lower[::-1]])}Z"
-    return element("path", {"class": f"a{layer.color}", "d": path}, element("title", {}, layer.name))
+    return make_element("path", {"class": f"a{layer.color}", "d": path}, make_element("title", {}, layer.name))
 
 
 def _list_step_points(places: Sequence[float], values: Sequence[float], top: float) -> list[tuple[float, float]]:
@@ -185,8 +185,8 @@ def list_steps(places: Sequence[float], heights: Sequence[float]) -> list[tuple[
 def _draw_line(points: Sequence[tuple[float, float]], name: str, color: str) -> Markup:
     if not points:
         return Markup()
-    title = element("title", {}, name)
-    return element("path", {"class": f"l{color}", "d": write_path(points)}, title)
+    title = make_element("title", {}, name)
+    return make_element("path", {"class": f"l{color}", "d": write_path(points)}, title)
 
 
 def write_path(points: Iterable[tuple[float, float]]) -> str:
@@ -211,10 +211,12 @@ def _tenth(value: float) -> str:
 
 def draw_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     """Return a table whose first column names its rows."""
-    head = element("tr", {}, *(element("th", {"scope": "col"}, name) for name in header))
+    head = make_element("tr", {}, *(make_element("th", {"scope": "col"}, name) for name in header))
     body = (
-        element("tr", {}, element("th", {"scope": "row"}, row[0]), *(element("td", {}, cell) for cell in row[1:]))
+        make_element(
+            "tr", {}, make_element("th", {"scope": "row"}, row[0]), *(make_element("td", {}, cell) for cell in row[1:])
+        )
         for row in rows
     )
-    table = element("table", {}, element("thead", {}, head), element("tbody", {}, *body))
-    return element("div", {"class": "scroll", "tabindex": "0", "role": "group", "aria-label": "Table"}, table)
+    table = make_element("table", {}, make_element("thead", {}, head), make_element("tbody", {}, *body))
+    return make_element("div", {"class": "scroll", "tabindex": "0", "role": "group", "aria-label": "Table"}, table)

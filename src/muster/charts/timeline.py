@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from muster.charts.markup import Markup, element
+from muster.charts.markup import Markup, make_element
 from muster.charts.scales import Tick
 
 _HEIGHT = 26
@@ -27,7 +27,7 @@ def draw_timeline(spans: Sequence[Span], ticks: Sequence[Tick], label: str) -> M
     shapes = [_draw_span(span) for span in spans]
     names = [_draw_tick(tick) for tick in ticks]
     attributes = {"class": "timeline", "width": "100%", "height": _HEIGHT + _TICKS, "role": "img", "aria-label": label}
-    return element("svg", attributes, *shapes, *names)
+    return make_element("svg", attributes, *shapes, *names)
 
 
 def _draw_span(span: Span) -> Markup:
@@ -35,11 +35,11 @@ def _draw_span(span: Span) -> Markup:
     place = {
         "x": f"{start * 100:.2f}%", "y": 0, "width": f"{max(end - start, _LEAST) * 100:.2f}%", "height": _HEIGHT,
     }  # fmt: skip
-    return element("rect", {"class": f"span {span.color}", **place}, element("title", {}, span.title))
+    return make_element("rect", {"class": f"span {span.color}", **place}, make_element("title", {}, span.title))
 
 
 def _draw_tick(tick: Tick) -> Markup:
     anchor = "start" if tick.at < 0.04 else "end" if tick.at > 0.96 else "middle"
     classes = "tick minor" if tick.minor else "tick"
     place = {"x": f"{tick.at * 100:.2f}%", "y": _HEIGHT + 15, "text-anchor": anchor}
-    return element("text", {"class": classes, **place}, tick.label)
+    return make_element("text", {"class": classes, **place}, tick.label)

@@ -111,7 +111,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. An expected failure prints one line on stderr and sets a non-zero exit code."""
     gc.set_threshold(_COLLECTION_THRESHOLD)
-    streams.protect()
+    streams.replace_streams()
     try:
         code = _run(arguments)
         sys.stdout.flush()

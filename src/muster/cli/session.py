@@ -89,7 +89,7 @@ def ask(main: Coroutine[Any, Any, T]) -> T:
         streams.give_up_output()  # a blocked write would wait for a reader that may never read
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, leave) for number in unignored() - {signal.SIGINT}}
+    before = {number: signal.signal(number, leave) for number in list_heeded_signals() - {signal.SIGINT}}
     try:
         with _expected_failures():
             return drive(main)
@@ -112,7 +112,7 @@ def _expected_failures() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-def unignored() -> set[signal.Signals]:
+def list_heeded_signals() -> set[signal.Signals]:
     """Return the signals that ask a command to end and that are not ignored.
 
     `nohup` makes the process ignore SIGHUP.
@@ -139,7 +139,7 @@ async def _run_until_signal(main: Coroutine[Any, Any, T]) -> T:
             streams.give_up_output()  # a blocked write would wait for a reader that may never read
             loop.call_soon_threadsafe(body.cancel)
 
-    before = {number: signal.signal(number, leave) for number in unignored() - {signal.SIGINT}}
+    before = {number: signal.signal(number, leave) for number in list_heeded_signals() - {signal.SIGINT}}
     try:
         return await main
     finally:

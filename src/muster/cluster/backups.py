@@ -23,7 +23,7 @@ from muster.cluster.store.integrity.acceptance import LOG, admit, read_mark
 from muster.cluster.store.integrity.archive import BEYOND, Backup
 from muster.cluster.store.integrity.inspection import Damage
 from muster.cluster.store.integrity.pages import pages_of
-from muster.cluster.store.integrity.salvage import Findings, living, salvage
+from muster.cluster.store.integrity.salvage import Findings, list_living, salvage
 from muster.cluster.store.journal import Record
 from muster.runtime.process.privatefiles import write_private
 
@@ -96,7 +96,7 @@ def read(home: Path) -> tuple[list[Record], int]:
             raise DataDirectoryError(f"the store in {home} is damaged: {damage}; see muster up --salvage") from damage
     if contents is None:
         raise DataDirectoryError(f"{home / FILE} is of an older release: start the server once to upgrade it")
-    return [record._replace(previous=None) for record in living(contents.history.records)], contents.mark.revision
+    return [record._replace(previous=None) for record in list_living(contents.history.records)], contents.mark.revision
 
 
 def history_of(home: Path, now: datetime) -> bytes:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from muster.api.config import EMBEDDED, Configuration
-from muster.api.config.configz import CONFIGZ, configz
+from muster.api.config.configz import CONFIGZ, make_configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission.chain import PLUGINS, Admission, default_tolerations
 from muster.cluster.apiserver.admission.definitions import definition_of_our_own, require_definitions_kept
@@ -83,7 +83,7 @@ from muster.controllers.decisionlog import DecisionLog
 from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.surroundings import settings_of
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
+from muster.controllers.integrations.table import INTEGRATIONS, list_enabled, pod_groups
 from muster.controllers.notices import NoticeController
 from muster.controllers.trimming import ObjectSharer
 from muster.controllers.volcano import VolcanoJobController
@@ -207,7 +207,7 @@ async def control_plane(
         own = as_stored(make_definitions())
         registry = Registry(with_own_definitions(builtin(configuration.muster.elastic, configuration.muster.apis), own))
         groups = pod_groups(configuration)
-        queued = [one.kind.resource for one in chosen(integrations, configuration)]
+        queued = [one.kind.resource for one in list_enabled(integrations, configuration)]
         ledger, calls, shared = QuotaLedger(store), HttpCalls(partial(address_of, store)), SharedObjects()
         admission = Admission(
             changing=(
@@ -238,7 +238,11 @@ async def control_plane(
                 *([limit_user_writes(access.rbac.require)] if find_account is not None else []),
                 *access.judging,
             ),
-            last=(WaitingLimits(chosen(integrations, configuration)), QuotaAdmission(ledger), NameSettlement(clock)),
+            last=(
+                WaitingLimits(list_enabled(integrations, configuration)),
+                QuotaAdmission(ledger),
+                NameSettlement(clock),
+            ),
             remarks=(
                 queue_of_nobody(configuration, integrations),
                 queue_of_a_part(configuration, integrations),
@@ -267,7 +271,7 @@ async def control_plane(
         server.actions |= access.actions
         server.endpoints.documents |= access.documents
         server.endpoints.ready_checks["storage"] = lambda: store.trouble or None
-        server.endpoints.documents[CONFIGZ] = static_answer(configz(configuration))
+        server.endpoints.documents[CONFIGZ] = static_answer(make_configz(configuration))
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         transport = InProcessTransport(server, system)
         await create_first_objects(Client(transport))

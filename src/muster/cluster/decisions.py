@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def keeping(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
+async def keep_decisions(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
     """Keep the decisions of a cluster in its home within the context. Enter it before the manager runs.
 
     Raises:

@@ -1,8 +1,8 @@
 """Runs the embedded cluster: a control plane and its nodes in one process.
 
-`ephemeral` is the cluster inside `muster run`: its containers end with the process, however that ends, and nothing on
-disk outlives it. The next one removes what a killed one leaves. The durable cluster that is reached over HTTPS is in
-`serving`.
+`run_ephemeral_cluster` is the cluster inside `muster run`: its containers end with the process, however that ends, and
+nothing on disk outlives it. The next one removes what a killed one leaves. The durable cluster that is reached over
+HTTPS is in `serving`.
 """
 
 import asyncio
@@ -111,12 +111,14 @@ class Running:
 
 
 @asynccontextmanager
-async def ephemeral() -> AsyncIterator[Running]:
+async def run_ephemeral_cluster() -> AsyncIterator[Running]:
     """Run a cluster with one process node for as long as the context lasts."""
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
     locked = DataDirectory(home)
     try:
-        async with cluster(MemoryJournal(), home / NODES, (NodeSpec(),), adopt=False, default_queue=True) as running:
+        async with run_cluster(
+            MemoryJournal(), home / NODES, (NodeSpec(),), adopt=False, default_queue=True
+        ) as running:
             yield running
     finally:
         locked.release()
@@ -136,14 +138,14 @@ async def _remove_abandoned(directory: Path) -> None:
 def _is_abandoned(home: Path) -> bool:
     """Return whether a directory belongs to this user, and is the home of a cluster that has ended."""
     try:
-        with plainfiles.opened(home / "lock") as lock:
+        with plainfiles.open_plain_file(home / "lock") as lock:
             return home.lstat().st_uid == os.getuid() and not filelock.is_taken(lock)
     except (FileNotFoundError, plainfiles.OddFileError):
         return False
 
 
 @asynccontextmanager
-async def cluster(
+async def run_cluster(
     journal: Journal,
     state: Path,
     nodes: Sequence[NodeSpec],
@@ -153,8 +155,8 @@ async def cluster(
     default_queue: bool = False,
     entrance: "Entrance | None" = None,
 ) -> AsyncIterator[Running]:
-    """Run a control plane whose controllers and nodes have started; as `begun`, with a queue on request."""
-    async with begun(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
+    """Run a control plane as `start_control_plane` does, once its controllers and nodes have started."""
+    async with start_control_plane(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
         await running.started(default_queue=default_queue)
         yield running
 
@@ -172,7 +174,7 @@ def _nothing_beside(plane: ControlPlane) -> AbstractAsyncContextManager[None]:  
 
 
 @asynccontextmanager
-async def begun(
+async def start_control_plane(
     journal: Journal,
     state: Path,
     nodes: Sequence[NodeSpec],

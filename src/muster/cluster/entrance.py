@@ -20,7 +20,7 @@ from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.front.connectionlimit import FindPeer
 from muster.cluster.apiserver.front.flow import Flow
 from muster.cluster.apiserver.front.https import LIMITS, HttpsFront
-from muster.cluster.apiserver.front.listener import AddressUnusable, bound
+from muster.cluster.apiserver.front.listener import AddressUnusable, bind_socket
 from muster.cluster.apiserver.front.pages import Pages
 from muster.cluster.apiserver.front.seated import SeatedTransport
 from muster.cluster.apiserver.identity.credentials import Credentials
@@ -28,7 +28,7 @@ from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, User
 from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
-from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, url, variables
+from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, make_url, variables
 from muster.cluster.localsocket import FOR_ALL, FOR_OWNER, AddressForeign, LocalSocket
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.client import Client
@@ -92,13 +92,13 @@ class Entrance:
         Raises `AddressUnusable`.
         """
         host, _ = self._exposure.inside(self._port)
-        inside = bound(host, self._port)
+        inside = bind_socket(host, self._port)
         self._port = _port_of(inside)  # addresses without a port of their own get this one
         self._listeners[host, self._port] = inside
         for host, number in self._exposure.outside(self._port):
             if (host, number) not in self._listeners:
                 _require_reachable(host)
-                self._listeners[host, number] = bound(host, number)
+                self._listeners[host, number] = bind_socket(host, number)
         if self._local is not None:
             self._local_socket = LocalSocket.bind(self._local, FOR_ALL)
         self._home_socket = bind_in_home(self._home)
@@ -132,7 +132,7 @@ class Entrance:
     @property
     def url(self) -> str:
         """The URL of the server for programs of this machine."""
-        return url(LOOPBACK, self._port)
+        return make_url(LOOPBACK, self._port)
 
     @property
     def outside(self) -> str:
@@ -140,7 +140,7 @@ class Entrance:
         if not self._exposure.addresses:
             return ""
         first = self._listeners[self._exposure.outside(self._port)[0]]
-        return url(self._exposure.certified[0], _port_of(first))
+        return make_url(self._exposure.certified[0], _port_of(first))
 
     def close(self) -> None:
         """Close the sockets, if the server did not get as far as listening there, and remove the local ones."""
@@ -196,7 +196,7 @@ async def find_free_port(home: Path, exposure: Exposure, clock: Clock) -> int:
         with suppress(AddressUnusable):
             for host, port in {exposure.inside(last), *exposure.outside(last)}:
                 if port == last:
-                    bound(host, port).close()
+                    bind_socket(host, port).close()
             return last
         await clock.sleep(_LAST_PORT_SECONDS)
     return 0

@@ -75,7 +75,7 @@ def parse(listen: Sequence[str], also: Sequence[str] = ()) -> Exposure:
     return exposure
 
 
-def url(host: str, port: int) -> str:
+def make_url(host: str, port: int) -> str:
     """Return `https://host:port`."""
     return f"https://{f'[{host}]' if ':' in host else host}:{port}"
 

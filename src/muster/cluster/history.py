@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def recording(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
+async def record_history(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
     """Record the history of a cluster in its home within the context. Enter it before the manager runs.
 
     Raises:
@@ -75,7 +75,7 @@ class _Inquiries:
         question = question_of(request.query)
         try:
             await self._catch_up()
-            return Response(200, encoded(await self._history.ask(question)), JSON)
+            return Response(200, encode_runs(await self._history.ask(question)), JSON)
         except HistoryError as error:
             raise unavailable(str(error)) from error
 
@@ -112,7 +112,7 @@ def question_of(query: Mapping[str, str]) -> Question:
     )
 
 
-def encoded(page: Found) -> bytes:
+def encode_runs(page: Found) -> bytes:
     """Return the answer as JSON: `Runs`."""
     more = f"{page.more[0]}/{page.more[1]}" if page.more is not None else ""
     return b'{"items":[%b],"more":"%b"}' % (b",".join(page.bodies), more.encode())

@@ -14,7 +14,7 @@ from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.controlplane import ControlPlane, MakeDefinitions
-from muster.cluster.embedded import Running, begun
+from muster.cluster.embedded import Running, start_control_plane
 from muster.cluster.entrance import PKI, Entrance, MakePages, find_free_port
 from muster.cluster.exposure import UNEXPOSED, Exposure
 from muster.cluster.memory import give_back
@@ -73,7 +73,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
         state, other_state = other_state, state
     with closing(await _make_entrance(options)) as entrance:
         beside = partial(_keep_records, home=options.home)
-        async with begun(
+        async with start_control_plane(
             journal,
             state,
             options.nodes,
@@ -109,7 +109,7 @@ async def _make_entrance(options: Options) -> Entrance:
 @asynccontextmanager
 async def _keep_records(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
     """Keep the history of jobs and the decisions of the engine within the context."""
-    async with history.recording(plane, home), decisions.keeping(plane, home):
+    async with history.record_history(plane, home), decisions.keep_decisions(plane, home):
         yield
 
 

@@ -22,7 +22,15 @@ from muster.api.kinds import Kind
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.managed.surroundings import Settings
 from muster.api.ours.deferral import MET_ANNOTATION, is_deferred, parse_deferral, parse_met
-from muster.jobs.deferral import GRACE, NEVER_SATISFIED, DeferralPlan, Standing, decide, find_circle, make_release
+from muster.jobs.deferral import (
+    GRACE,
+    NEVER_SATISFIED,
+    DeferralPlan,
+    DependencyState,
+    decide,
+    find_circle,
+    make_release,
+)
 from muster.jobs.ending import make_job_failure, make_jobset_failure
 from muster.jobs.job.conditions import COMPLETE, Verdict, find_announced_end
 from muster.jobs.job.conditions import finish as job_finish
@@ -33,8 +41,8 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.objects import key_of, reference
-from muster.runtime.tasks import together
+from muster.runtime.objects import key_of, make_reference
+from muster.runtime.tasks import run_together
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 WORKERS = 4
@@ -72,7 +80,7 @@ class DeferralController(Reconciler):
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
-        await together(super().run(), follow_jumps(self._clock, self._reconcile_all))
+        await run_together(super().run(), follow_jumps(self._clock, self._reconcile_all))
 
     def _reconcile_all(self) -> None:
         for job in chain.from_iterable(informer.all() for informer in self._informers.values()):
@@ -126,17 +134,17 @@ class DeferralController(Reconciler):
             return DeferralPlan(verdict=Verdict(False, NEVER_SATISFIED, str(error)))
         met, created = parse_met(meta.annotations), meta.creation_timestamp or now
         names = [one.name for one in deferral.after if one.name not in met]
-        standings = {name: self._find_standing(f"{meta.namespace}/{name}") for name in names}
+        states = {name: self._find_state_of(f"{meta.namespace}/{name}") for name in names}
         if now >= created + GRACE:
-            for name in (name for name, standing in standings.items() if standing is Standing.ABSENT):
-                standings[name] = await self._ask_for_standing(name, meta.namespace)  # the cache may be stale
+            for name in (name for name, state in states.items() if state is DependencyState.ABSENT):
+                states[name] = await self._ask_for_state(name, meta.namespace)  # the cache may be stale
         circle = find_circle(meta.name, lambda name: self._list_older_waiting(f"{meta.namespace}/{name}", created))
-        return decide(deferral, met, standings, circle, created=created, now=now)
+        return decide(deferral, met, states, circle, created=created, now=now)
 
-    def _find_standing(self, key: str) -> Standing:
+    def _find_state_of(self, key: str) -> DependencyState:
         return _find_state(job for informer in self._informers.values() if (job := informer.get(key)) is not None)
 
-    async def _ask_for_standing(self, name: str, namespace: str) -> Standing:
+    async def _ask_for_state(self, name: str, namespace: str) -> DependencyState:
         jobs = [await self._client.find(kind, name, namespace) for kind in self._informers]
         return _find_state(job for job in jobs if job is not None)
 
@@ -150,7 +158,9 @@ class DeferralController(Reconciler):
         """Let the job start, and resume it if no queue does."""
         patch = make_release(job.metadata, queues=self._queues(job))
         await self._client.patch_object(kind, job, patch)
-        self._recorder.event(reference(kind, job), "Normal", "Released", "All that the job waited for has happened")
+        self._recorder.event(
+            make_reference(kind, job), "Normal", "Released", "All that the job waited for has happened"
+        )
 
     def _queues(self, job: Job | JobSet) -> bool:
         """Return whether a queue resumes the job.
@@ -172,15 +182,15 @@ class DeferralController(Reconciler):
             await self._client.patch_object(JOB, job, patch, type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
-def _find_state(jobs: Iterable[Job | JobSet]) -> Standing:
+def _find_state(jobs: Iterable[Job | JobSet]) -> DependencyState:
     """Return the state of the jobs with one name. Usually there is one; the first one counts."""
     job = next(iter(jobs), None)
     if job is None:
-        return Standing.ABSENT
+        return DependencyState.ABSENT
     end = _find_end(job)
     if end is None:
-        return Standing.UNFINISHED
-    return Standing.COMPLETED if end in (COMPLETE, jobset_names.COMPLETED) else Standing.FAILED
+        return DependencyState.UNFINISHED
+    return DependencyState.COMPLETED if end in (COMPLETE, jobset_names.COMPLETED) else DependencyState.FAILED
 
 
 def _find_end(job: Job | JobSet) -> str | None:

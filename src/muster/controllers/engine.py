@@ -16,9 +16,9 @@ from muster.controllers.deferral import DEFERRABLE, DeferralController
 from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration
-from muster.controllers.integrations.setup import reconcilers
+from muster.controllers.integrations.setup import make_reconcilers
 from muster.controllers.integrations.surroundings import settings_of
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, gang_sources, pod_groups
+from muster.controllers.integrations.table import INTEGRATIONS, gang_sources, list_enabled, pod_groups
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
 from muster.controllers.jobset import JobSetController
@@ -49,8 +49,8 @@ from muster.gang.nodes.devices import Matcher, match_nothing
 from muster.multicluster.checks import CheckController
 from muster.multicluster.garbage import GarbageCollector
 from muster.multicluster.links.clusters import ClusterController, Fleet
-from muster.multicluster.links.reach import Reach, Surroundings, over_https, paced, ping_seconds
-from muster.multicluster.mirrors.table import mirrors
+from muster.multicluster.links.reach import Reach, Surroundings, over_https, pace_reach, ping_seconds
+from muster.multicluster.mirrors.table import list_mirrors
 from muster.multicluster.quota.quotacontroller import ManagerQuotaController
 from muster.multicluster.workloads import DispatchController
 from muster.runtime.control.manager import Manager
@@ -121,8 +121,8 @@ def _add_multicluster(
     manager: Manager, events: EventSink, configuration: Configuration, reach: Reach, decisions: DecisionLog
 ) -> Fleet:
     settings = configuration.multi_kueue
-    kinds = mirrors(configuration)
-    reach = paced(reach, configuration.client_connection)
+    kinds = list_mirrors(configuration)
+    reach = pace_reach(reach, configuration.client_connection)
     pings = ping_seconds(settings.worker_lost_timeout / SECOND)
     around = Surroundings(
         settings.origin, tuple(each.kind for each in kinds), manager.clock, manager.random, reach, pings
@@ -204,9 +204,9 @@ def _add_queueing(
         manager.add(VariantController(manager, events.recorder("concurrent-admission-controller")))
     recorder = events.recorder("kueue-workload-controller")
     manager.add(WorkloadController(manager, recorder, configuration, decisions))
-    queued = [one.kind for one in chosen(integrations, configuration)]
+    queued = [one.kind for one in list_enabled(integrations, configuration)]
     kinds = [kind for kind in DEFERRABLE if kind in queued]
     manager.add(DeferralController(manager, events.recorder("deferral"), kinds, settings=settings_of(configuration)))
-    for part in reconcilers(manager, events.recorder("kueue-job-controller"), configuration, integrations):
+    for part in make_reconcilers(manager, events.recorder("kueue-job-controller"), configuration, integrations):
         manager.add(part)
     return Visibility(cache)

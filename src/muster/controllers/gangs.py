@@ -207,7 +207,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 
         bound: its running pods. gated: its pods with scheduling gates.
         """
-        wanted, recorded = self.wanted(carrier), held_members(meta_of(carrier))
+        wanted, recorded = self.wanted(carrier), read_recorded_size(meta_of(carrier))
         return Size(wanted, len(bound), max(len(bound), wanted if recorded is None else recorded))
 
     def place(self, carrier: T) -> Callable[[Pod], int] | None:  # noqa: ARG002  (some have none)
@@ -341,7 +341,7 @@ def starts_together(meta: ObjectMeta) -> bool:
     return meta.annotations.get(GANG_ANNOTATION) != "false"
 
 
-def created(meta: ObjectMeta) -> datetime:
+def read_creation_time(meta: ObjectMeta) -> datetime:
     """Return when the server created the object."""
     assert meta.creation_timestamp is not None, "the server stamps every object"
     return meta.creation_timestamp
@@ -349,15 +349,15 @@ def created(meta: ObjectMeta) -> datetime:
 
 def by_age(pods: Iterable[Pod]) -> list[Pod]:
     """Return the pods, the oldest first."""
-    return sorted(pods, key=lambda pod: (created(pod.metadata), pod.metadata.name))
+    return sorted(pods, key=lambda pod: (read_creation_time(pod.metadata), pod.metadata.name))
 
 
 def made_by(pod: Pod, moment: datetime) -> bool:
     """Return whether the pod existed at that time. Creation times have whole seconds."""
-    return created(pod.metadata) <= moment
+    return read_creation_time(pod.metadata) <= moment
 
 
-def held_members(carrier: ObjectMeta) -> int | None:
+def read_recorded_size(carrier: ObjectMeta) -> int | None:
     """Return the size that Muster recorded when a gang last started or grew; None if there is no record."""
     text, slash, uid = carrier.annotations.get(HELD_ANNOTATION, "").partition("/")
     # Muster 0.1.0 wrote the number alone.
@@ -366,7 +366,7 @@ def held_members(carrier: ObjectMeta) -> int | None:
 
 
 def note_held_members(carrier: ObjectMeta, held: int) -> dict[str, str]:
-    """Return the annotation that `held_members` reads."""
+    """Return the annotation that `read_recorded_size` reads."""
     return {HELD_ANNOTATION: f"{held}/{carrier.uid}"}
 
 
@@ -375,14 +375,14 @@ def shrunk_to(source: GangSource[T], carrier: T) -> int | None:
 
     source: the kind of the gang.
     """
-    recorded = held_members(meta_of(carrier))
+    recorded = read_recorded_size(meta_of(carrier))
     most = source.most(carrier) if recorded is not None else None
     return most if most is not None and recorded is not None and most < recorded else None
 
 
 def is_counted(carrier: ObjectMeta) -> bool:
     """Return whether to record the size of a gang even if the gang has one member, because its size may change."""
-    return is_elastic(carrier.annotations) or held_members(carrier) is not None
+    return is_elastic(carrier.annotations) or read_recorded_size(carrier) is not None
 
 
 def is_preempted(pod: Pod) -> bool:

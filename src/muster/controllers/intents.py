@@ -14,7 +14,7 @@ from msgspec import Struct
 from muster.api.core import Pod
 from muster.api.meta import ObjectMeta
 from muster.api.ours.elastic import BINDING_ANNOTATION
-from muster.controllers.gangs import created
+from muster.controllers.gangs import read_creation_time
 
 # The suffix of the UID if pods are left behind.
 _LEAVES = "/leaves"
@@ -55,7 +55,7 @@ def find_unfinished_start(carrier: ObjectMeta | None, bound: Iterable[Pod], unbo
     An unbound member belongs to the first start whose `since` is not before its creation. A member that is younger than
     every start replaces a lost member, or is of a later stage.
     """
-    oldest = min((created(pod.metadata) for pod in unbound), default=None)
+    oldest = min((read_creation_time(pod.metadata) for pod in unbound), default=None)
     if oldest is None:
         return []
     under_way = read_intent(carrier) if carrier is not None else None

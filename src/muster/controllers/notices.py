@@ -23,8 +23,8 @@ from muster.api.ours.notify import (
     NOTIFY_FAILURE_ANNOTATION,
     Event,
     NotifyError,
+    read_notice_settings,
     read_notified,
-    read_wishes,
 )
 from muster.api.pods import is_deleting, is_finished
 from muster.api.status import ApiError
@@ -35,7 +35,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.objects import key_of, reference
+from muster.runtime.objects import key_of, make_reference
 from muster.runtime.refusals import ignoring, is_refusal
 
 WORKERS = 4
@@ -93,20 +93,20 @@ class NoticeController(Reconciler):
         if NOTIFY_ANNOTATION not in meta.annotations or MULTI_KUEUE_ORIGIN_LABEL in meta.labels:
             return  # for a job from MultiKueue, the manager's cluster sends notices
         try:
-            wishes = read_wishes(meta.annotations)
+            settings = read_notice_settings(meta.annotations)
         except NotifyError as error:
-            self._recorder.event(reference(kind, job), "Warning", "InvalidNotify", str(error), series=True)
+            self._recorder.event(make_reference(kind, job), "Warning", "InvalidNotify", str(error), series=True)
             return
-        if not wishes:
+        if not settings:
             return
         recorded = self._read_recorded(job)
-        for notice in find_notices(job, wishes.events):
+        for notice in find_notices(job, settings.events):
             pod = self._pods.get(f"{meta.namespace}/{name_notice(job, notice.event)}")
             if notice.event in recorded:
                 if pod is not None and pod.status.phase == "Succeeded":
                     await self._delete(pod)
             elif pod is None:
-                await self._send(kind, job, notice, wishes.targets)
+                await self._send(kind, job, notice, settings.targets)
             elif is_finished(pod) and not is_deleting(pod):
                 await self._conclude(kind, job, notice.event, pod)
 
@@ -140,7 +140,7 @@ class NoticeController(Reconciler):
         await self._client.patch_object(kind, job, {"metadata": {"annotations": annotations}})
         self._recorded.setdefault(key_of(job), set()).add((job.metadata.uid, event))
         if failure:
-            self._recorder.event(reference(kind, job), "Warning", "NoticeFailed", failure)
+            self._recorder.event(make_reference(kind, job), "Warning", "NoticeFailed", failure)
 
     def _read_recorded(self, job: Job | JobSet) -> frozenset[str]:
         """Return the events whose notice was sent.

@@ -9,6 +9,6 @@ QUEUE_LABELS = ("cluster_queue",)
 LOCAL_LABELS = ("name", "namespace")
 
 
-def named(name: str) -> str:
+def name_metric(name: str) -> str:
     """Return the full name of a metric."""
     return _PREFIX + name

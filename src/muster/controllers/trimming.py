@@ -17,7 +17,7 @@ from muster.api.core import Container, ContainerStatus, Pod, PodStatus
 from muster.api.kueue import Workload
 from muster.api.managed.pods import WORDS
 from muster.gang.shapes import binds
-from muster.runtime.objects import lean
+from muster.runtime.objects import remove_managed_fields
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class ObjectSharer:
 
     def __call__(self, obj: T) -> T:
         """Return the object as the engine stores it."""
-        reduced: Any = lean(obj)
+        reduced: Any = remove_managed_fields(obj)
         if isinstance(reduced, Pod | Workload):
             meta = reduced.metadata
             meta = replace(

@@ -13,8 +13,8 @@ from muster.api.kueue.names import ADMITTED
 from muster.api.managed.podgroup import group_name
 from muster.api.meta import ObjectMeta
 from muster.controllers.customlabels import CustomLabels
-from muster.controllers.series import QUEUE_LABELS, ROLE, ROLE_LABEL, named
-from muster.queueing.elastic.growth import grew
+from muster.controllers.series import QUEUE_LABELS, ROLE, ROLE_LABEL, name_metric
+from muster.queueing.elastic.growth import has_grown
 from muster.runtime.control.manager import Manager
 from muster.runtime.metrics import Registry
 from muster.runtime.tallies import Series, Spread
@@ -50,7 +50,7 @@ class GateWaits:
         self._seconds.labels(gate, admission.cluster_queue, is_group, *ROLE, *labels).observe(seconds)
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
-        if old is not None and new is not None and grew(old, new):
+        if old is not None and new is not None and has_grown(old, new):
             self._grown[new.metadata.uid] = self._clock.now()
         elif old is not None and (new is None or find_true(new.status.conditions, ADMITTED) is None):
             self._grown.pop(old.metadata.uid, None)
@@ -67,7 +67,7 @@ class CreationWaits:
         self._custom = custom
         self._seconds = (
             registry.histogram(
-                named("workload_creation_latency_seconds"),
+                name_metric("workload_creation_latency_seconds"),
                 "From the creation of a job that was not changed since to that of its Workload",
                 ("job_kind", *ROLE_LABEL, *custom.names("LocalQueue")),
                 _CREATION_BUCKETS,
@@ -89,7 +89,7 @@ class CreationWaits:
 def gate_seconds(registry: Registry, custom: CustomLabels) -> Series[Spread]:
     """Return the histogram into which `GateWaits` counts."""
     return registry.histogram(
-        named("pod_scheduling_gate_removal_seconds"),
+        name_metric("pod_scheduling_gate_removal_seconds"),
         "From the admission of a workload until a scheduling gate of one of its pods is removed",
         ("name", *QUEUE_LABELS, "is_group", *ROLE_LABEL, *custom.names("ClusterQueue")),
         _GATE_BUCKETS,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from muster.charts.markup import Markup, element
+from muster.charts.markup import Markup, make_element
 from muster.charts.plot import COLORS
 from muster.dashboard.visits import address
 from muster.insight.gpus import GpuRow
@@ -42,7 +42,7 @@ def draw_group(group: NodeGroup, coloring: Coloring) -> Markup:
 
 def _draw_cell(row: NodeRow, coloring: Coloring) -> Markup:
     attributes = {"class": _choose_class(row, coloring), "href": address("nodes", row.name), "tabindex": "-1"}
-    return element("a", {**attributes, "title": describe_cell(row, coloring.by)}, _choose_sign(row))
+    return make_element("a", {**attributes, "title": describe_cell(row, coloring.by)}, _choose_sign(row))
 
 
 def _choose_class(row: NodeRow, coloring: Coloring) -> str:
@@ -85,10 +85,12 @@ def draw_gpus(gpus: Sequence[GpuRow]) -> Markup:
     states = Counter(gpu.state for gpu in gpus)
     label = ", ".join(f"{count} {state.lower()}" for state, count in states.items())
     cells = (
-        element("i", {"class": f"gpu {gpu.state.lower()}", "title": describe_gpu(gpu)}, _GPU_SIGNS.get(gpu.state, ""))
+        make_element(
+            "i", {"class": f"gpu {gpu.state.lower()}", "title": describe_gpu(gpu)}, _GPU_SIGNS.get(gpu.state, "")
+        )
         for gpu in gpus
     )
-    return element("span", {"class": "gpus", "role": "img", "aria-label": f"GPUs: {label}"}, *cells)
+    return make_element("span", {"class": "gpus", "role": "img", "aria-label": f"GPUs: {label}"}, *cells)
 
 
 _GPU_SIGNS = {"Ill": "×", "Used": "▪"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from muster.charts.markup import Markup, element
+from muster.charts.markup import Markup, make_element
 from muster.dashboard.statics import url_of_static
 from muster.dashboard.visits import address
 from muster.insight.text import format_age, format_duration, format_owner, make_sentence
@@ -66,7 +66,7 @@ def _render_time(kind: str, moment: datetime, text: str) -> Markup:
     """Return a time as an element. Its title is the moment, which the page puts into the viewer's time zone."""
     at = moment.astimezone(UTC)
     since, title = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return element("time", {"class": kind, "datetime": since, "title": title}, text)
+    return make_element("time", {"class": kind, "datetime": since, "title": title}, text)
 
 
 def render_duration(seconds: float | None) -> str:

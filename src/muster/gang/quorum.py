@@ -36,11 +36,11 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
         return Chosen(tuple(pods), outcome)
     if not quorums or any(quorum.least == len(pods) for quorum in quorums):
         return outcome
-    first = fewest(pods, quorums)
+    first = find_fewest(pods, quorums)
     least = place(_count_shapes(pods, first))
     shapes = list(dict.fromkeys(pods.values()))
     by_size = sorted(shapes, key=lambda shape: shape.requests)
-    smallest = fewest(sorted(pods, key=lambda uid: pods[uid].requests), quorums)
+    smallest = find_fewest(sorted(pods, key=lambda uid: pods[uid].requests), quorums)
     attempts = (
         [(first, shapes)]
         if isinstance(least, Placement)
@@ -53,7 +53,7 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
     return least if isinstance(least, Refusal) else outcome
 
 
-def fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str]:
+def find_fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str]:
     """Return the first pods that meet every quorum.
 
     Small quorums are met first, and their pods count for large quorums.

@@ -19,7 +19,7 @@ from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.nodes.domains import Level, summed
+from muster.gang.nodes.domains import Level, sum_by_number
 from muster.gang.placement import Placement, Refusal, place, room_of
 from muster.gang.shapes import Shape
 
@@ -215,7 +215,9 @@ def _find_fewest(search: _Search, level: Level, mask: Mask) -> tuple[Mask, Place
     The fewest domains with room for each shape alone are tried first; if the gang does not fit there, more are added.
     """
     size = len(level.names)
-    totals = {shape: summed(level.of_node, np.where(mask, room, 0), size) for shape, room in search.rooms.items()}
+    totals = {
+        shape: sum_by_number(level.of_node, np.where(mask, room, 0), size) for shape, room in search.rooms.items()
+    }
     share = np.min([total / max(search.gang[shape], 1) for shape, total in totals.items()], axis=0)
     order = np.lexsort((np.arange(size), -share))
     sums = {shape: np.cumsum(total[order]) for shape, total in totals.items()}

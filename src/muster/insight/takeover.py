@@ -116,7 +116,7 @@ def _owned_by_jobs(seen: Survey) -> list[Workload]:
     return [one for one in seen.workloads if not (seen.variants and is_variant(one))]
 
 
-def restarting(seen: Survey) -> tuple[str, ...]:
+def list_restarting(seen: Survey) -> tuple[str, ...]:
     """Return the names of the running Jobs that Muster would restart."""
     return tuple(sorted(map(_name, _restarting(seen))))
 
@@ -125,13 +125,13 @@ def _restarting(seen: Survey) -> list[Job]:
     return [one for one in seen.jobs if POD_SET_LABEL not in one.spec.template.metadata.labels]
 
 
-def document(report: Report) -> dict[str, Any]:
+def make_document(report: Report) -> dict[str, Any]:
     """Return the report as the document of `-o json`."""
     document: dict[str, Any] = to_builtins(report)
     return {"workloads": document["rows"], "gates": document["gates"], "findings": document["findings"]}
 
 
-def sentence(finding: Finding) -> str:
+def format_finding(finding: Finding) -> str:
     """Format a finding as two lines."""
     named, more = ", ".join(finding.objects[:NAMED]), len(finding.objects) - NAMED
     return f"{finding.what}: {named}{f' and {more} more' if more > 0 else ''}\n  {finding.advice}"

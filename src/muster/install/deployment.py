@@ -11,7 +11,7 @@ from typing import Final
 from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
 from muster.api.server.apiregistration import API_SERVICE
 from muster.install.options import NAME, PART_OF, SELECTED, Json, Options, metadata, most_replicas
-from muster.operator.addresses import OFF, address
+from muster.operator.addresses import OFF, parse_address
 from muster.operator.leaderlabel import LABEL, VALUE
 from muster.runtime.control.manager import STOP_LIMIT_SECONDS
 from muster.webhooks.endpoints import VISIBILITY_SERVICE
@@ -187,4 +187,4 @@ def _service(name: str, options: Options, port: Json, selected: Mapping[str, str
 
 def _port(where: str) -> int:
     """Return the port of an address; 0 if it is off. Raises `BadAddressError`."""
-    return 0 if where == OFF else address(where)[1]
+    return 0 if where == OFF else parse_address(where)[1]

@@ -41,7 +41,7 @@ async def configuration_text(
     return None
 
 
-async def running(client: Client, namespace: str) -> Sequence[str]:
+async def list_running_engines(client: Client, namespace: str) -> Sequence[str]:
     """Return the pods of Muster's engine in the namespace that have not ended. Raises `ApiError`."""
     labels = ",".join(f"{key}={value}" for key, value in SELECTED.items())
     return [

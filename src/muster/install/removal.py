@@ -49,7 +49,7 @@ _OPTIONAL: Final = re.compile(r"^# @if (.+)\n((?:.*\n)*?)# @end\n", re.MULTILINE
 _PLACE: Final = re.compile(r"@([A-Z_]+)@")
 
 
-def removal(options: Options) -> str:
+def make_removal_script(options: Options) -> str:
     """Return the script. options.kinds: the kinds whose definitions are removed, with all their objects.
 
     Raises `BadAddressError`.

@@ -53,11 +53,11 @@ from muster.api.server.authentication import TOKEN_REVIEW
 from muster.api.server.authorization import SUBJECT_ACCESS_REVIEW
 from muster.controllers.engine import Part
 from muster.controllers.integrations.serving.kinds import DEPLOYMENT, kinds_of, select_serving
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
+from muster.controllers.integrations.table import INTEGRATIONS, list_enabled, pod_groups
 from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE
 from muster.install.options import Json, Options
 from muster.install.roles import READ, binding, cluster_binding, cluster_role, role, rule, rules
-from muster.multicluster.mirrors.table import mirrors
+from muster.multicluster.mirrors.table import list_mirrors
 from muster.operator import frontproxy
 from muster.operator.addresses import OFF
 from muster.operator.replica import PARTS
@@ -149,7 +149,7 @@ def _front_proxys(options: Options) -> list[Json]:
 
 def _queueing(settings: Configuration) -> list[Json]:
     jobs, serve = _jobs(settings), kinds_of(select_serving(settings))
-    parts = [part.kind for one in chosen(INTEGRATIONS, settings) for part in one.parts]
+    parts = [part.kind for one in list_enabled(INTEGRATIONS, settings) for part in one.parts]
     read = dict.fromkeys((*jobs, *parts, *(kind for kind in serve if kind != DEPLOYMENT.kind)))
     quota = (CLUSTER_QUEUE, RESOURCE_FLAVOR, ADMISSION_CHECK, TOPOLOGY)
     pods = (POD, NODE, NAMESPACE, LIMIT_RANGE, RUNTIME_CLASS, PRIORITY_CLASS)
@@ -203,7 +203,7 @@ def _scheduling(settings: Configuration) -> list[Json]:
 
 
 def _multicluster(settings: Configuration) -> list[Json]:
-    kinds = [mirror.kind for mirror in mirrors(settings)]
+    kinds = [mirror.kind for mirror in list_mirrors(settings)]
     groups = pod_groups(settings).kinds
     checks = (ADMISSION_CHECK, MULTI_KUEUE_CLUSTER, MULTI_KUEUE_CONFIG)
     return [
@@ -216,7 +216,7 @@ def _multicluster(settings: Configuration) -> list[Json]:
 
 def _jobs(settings: Configuration) -> list[Kind[Any]]:
     """Return the kinds of the engine that queue, except pods, which have rules of their own."""
-    return [one.kind for one in chosen(INTEGRATIONS, settings)]
+    return [one.kind for one in list_enabled(INTEGRATIONS, settings)]
 
 
 def _own_rules(*kinds: Kind[Any]) -> list[Json]:

@@ -23,7 +23,7 @@ NEVER_SATISFIED: Final = "DependencyNeverSatisfied"
 GRACE: Final = timedelta(minutes=1)
 
 
-class Standing(Enum):
+class DependencyState(Enum):
     """The state of a job on which other jobs depend."""
 
     ABSENT = "absent"
@@ -33,11 +33,15 @@ class Standing(Enum):
 
 
 _MEETS = {
-    Outcome.OK: (Standing.COMPLETED,),
-    Outcome.FAIL: (Standing.FAILED,),
-    Outcome.ANY: (Standing.COMPLETED, Standing.FAILED, Standing.ABSENT),
+    Outcome.OK: (DependencyState.COMPLETED,),
+    Outcome.FAIL: (DependencyState.FAILED,),
+    Outcome.ANY: (DependencyState.COMPLETED, DependencyState.FAILED, DependencyState.ABSENT),
 }
-_WORDS = {Standing.COMPLETED: "{0} completed", Standing.FAILED: "{0} failed", Standing.ABSENT: "there is no job {0}"}
+_WORDS = {
+    DependencyState.COMPLETED: "{0} completed",
+    DependencyState.FAILED: "{0} failed",
+    DependencyState.ABSENT: "there is no job {0}",
+}
 
 
 class DeferralPlan(Struct, frozen=True):
@@ -58,7 +62,7 @@ class DeferralPlan(Struct, frozen=True):
 def decide(
     deferral: Deferral,
     met: frozenset[str],
-    standings: Mapping[str, Standing],
+    states: Mapping[str, DependencyState],
     circle: Sequence[str],
     *,
     created: datetime,
@@ -67,7 +71,7 @@ def decide(
     """Return the work to do for a waiting job.
 
     met: the names of dependencies that were met before.
-    standings: the states of all other dependencies.
+    states: the states of all other dependencies.
     circle: the names of jobs that wait for each other, from this job to itself; empty if there is no circle.
     """
     if circle:
@@ -75,13 +79,13 @@ def decide(
         return DeferralPlan(verdict=Verdict(False, NEVER_SATISFIED, sentence), met=met)
     open_ones = [one for one in deferral.after if one.name not in met]
     counts = now >= created + GRACE
-    ended = [one for one in open_ones if _has_ended(standings[one.name], missing_counts=counts)]
-    failing = next((one for one in ended if standings[one.name] not in _MEETS[one.outcome]), None)
+    ended = [one for one in open_ones if _has_ended(states[one.name], missing_counts=counts)]
+    failing = next((one for one in ended if states[one.name] not in _MEETS[one.outcome]), None)
     if failing is not None:
-        return DeferralPlan(verdict=_explain_never(failing, standings[failing.name]), met=met)
+        return DeferralPlan(verdict=_explain_never(failing, states[failing.name]), met=met)
     met |= {one.name for one in ended}
     if len(ended) < len(open_ones):
-        missing = any(standings[one.name] is Standing.ABSENT for one in open_ones)
+        missing = any(states[one.name] is DependencyState.ABSENT for one in open_ones)
         return DeferralPlan(met=met, wake_at=created + GRACE if missing and not counts else None)
     if deferral.begin_at is not None and now < deferral.begin_at:
         return DeferralPlan(met=met, wake_at=deferral.begin_at)
@@ -97,12 +101,12 @@ def make_release(meta: ObjectMeta, *, queues: bool) -> dict[str, Any]:
     return {"metadata": {"annotations": remove_gate(meta.annotations)}} | resumption
 
 
-def _has_ended(standing: Standing, *, missing_counts: bool) -> bool:
-    return standing is not Standing.UNFINISHED and (missing_counts or standing is not Standing.ABSENT)
+def _has_ended(state: DependencyState, *, missing_counts: bool) -> bool:
+    return state is not DependencyState.UNFINISHED and (missing_counts or state is not DependencyState.ABSENT)
 
 
-def _explain_never(dependency: Dependency, standing: Standing) -> Verdict:
-    outcome = _WORDS[standing].format(dependency.name)
+def _explain_never(dependency: Dependency, state: DependencyState) -> Verdict:
+    outcome = _WORDS[state].format(dependency.name)
     return Verdict(False, NEVER_SATISFIED, f"it waits for {dependency.wish}, and {outcome}")
 
 

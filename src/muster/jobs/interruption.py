@@ -17,7 +17,7 @@ All code that counts failures asks this module:
 - `jobs/volcano`: policies and `maxRetry` of Volcano's Jobs;
 - `insight`: the output of `why` and `history`, and the report of a job's end.
 
-A pod that the engine deletes to restart its gang (`withdrawal`) is neither an interruption nor a failure.
+A pod that the engine deletes to restart its gang (`make_withdrawal_patch`) is neither an interruption nor a failure.
 
 The exit codes of an interrupted pod's containers say nothing about its job, because the containers were stopped.
 """
@@ -197,7 +197,7 @@ def is_interrupted(pod: Pod) -> bool:
     return interruption_of(pod) is not None
 
 
-def withdrawal(pod: Pod) -> dict[str, Any]:
+def make_withdrawal_patch(pod: Pod) -> dict[str, Any]:
     """Return the strategic merge patch to apply to a pod before the pod is deleted to restart its gang.
 
     The patch marks the pod, which tells Muster's Job controller not to count it, and removes the tracking finalizer.

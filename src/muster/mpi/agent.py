@@ -27,7 +27,7 @@ from muster.mpi.frames import (
     STDOUT,
     Request,
     StrangeRequestError,
-    frame,
+    encode_frame,
     read_request,
 )
 from muster.runtime.clock import Clock
@@ -82,7 +82,7 @@ class Agent:
         if self._held is None or self._signalled:
             self._end(128 + number)
         else:
-            self._held.write(frame(ENDING))
+            self._held.write(encode_frame(ENDING))
         self._signalled = number
 
     def _end(self, code: int) -> None:
@@ -101,7 +101,7 @@ class Agent:
                 await self._run(request, reader, writer)
             else:
                 self._held = writer
-                writer.write(frame(HERE))
+                writer.write(encode_frame(HERE))
                 await self._hold(reader)
         except ConnectionError:
             pass  # rank 0 closed it or is gone: the held connection tells which
@@ -140,8 +140,8 @@ class Agent:
                 start_new_session=True,
             )
         except OSError as error:  # such as a command that is longer than Linux allows
-            writer.write(frame(STDERR, f"muster: the command cannot begin: {error.strerror}\n".encode()))
-            writer.write(frame(ENDED, str(_NOT_EXECUTABLE).encode()))
+            writer.write(encode_frame(STDERR, f"muster: the command cannot begin: {error.strerror}\n".encode()))
+            writer.write(encode_frame(ENDED, str(_NOT_EXECUTABLE).encode()))
             await writer.drain()
             return
         assert process.stdout is not None
@@ -160,7 +160,7 @@ class Agent:
                 await self._end_command(process.pid, ended)
             await asyncio.wait(pumps, timeout=_DRAIN_SECONDS)
             code = process.returncode or 0
-            writer.write(frame(ENDED, str(code if code >= 0 else 128 - code).encode()))
+            writer.write(encode_frame(ENDED, str(code if code >= 0 else 128 - code).encode()))
             await writer.drain()
         finally:
             await cancel([gone, ended, *pumps])
@@ -189,7 +189,7 @@ async def _pass_signals(reader: asyncio.StreamReader, pid: int) -> None:
 async def _pump(reader: asyncio.StreamReader, channel: int, writer: asyncio.StreamWriter) -> None:
     with suppress(ConnectionError):  # `_run` ends the command for that
         while data := await reader.read(_READ_BYTES):
-            writer.write(frame(channel, data))
+            writer.write(encode_frame(channel, data))
             await writer.drain()
 
 

@@ -31,12 +31,12 @@ class StrangeRequestError(Exception):
     """The other end sent a message that is no request."""
 
 
-def frame(channel: int, data: bytes = b"") -> bytes:
+def encode_frame(channel: int, data: bytes = b"") -> bytes:
     """Return a frame: the channel, the length of the data, and the data."""
     return bytes((channel,)) + len(data).to_bytes(_LENGTH_BYTES) + data
 
 
-async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
+async def read_frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
     """Yield channels and data, until the other end closes the connection."""
     while True:
         try:

@@ -7,7 +7,7 @@ import ssl
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from muster.runtime.certificates import made_authority
+from muster.runtime.certificates import make_authority
 
 # The identity is made when the job is, and clocks of nodes may be behind.
 _LIFE, _SKEW = timedelta(days=3650), timedelta(days=1)
@@ -15,7 +15,7 @@ _LIFE, _SKEW = timedelta(days=3650), timedelta(days=1)
 
 def make_identity(now: datetime) -> bytes:
     """Return a new certificate and its key, as PEM."""
-    authority = made_authority("muster-mpi", now - _SKEW, _LIFE + _SKEW)
+    authority = make_authority("muster-mpi", now - _SKEW, _LIFE + _SKEW)
     return authority.certificate_pem + authority.key_pem
 
 

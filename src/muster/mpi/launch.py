@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from muster.mpi import remote_shell
-from muster.mpi.frames import ENDING, FAREWELL, HERE, Request, frames, request_line
+from muster.mpi.frames import ENDING, FAREWELL, HERE, Request, read_frames, request_line
 from muster.mpi.hosts import Hosts, hydra_hosts, open_mpi_hosts
 from muster.mpi.variables import launcher_variables
 from muster.runtime.clock import Clock
@@ -54,7 +54,7 @@ def write_files(directory: Path, hosts: Hosts, identity: bytes) -> None:
     shell.chmod(0o700)
 
 
-def variables(directory: Path, hosts: Hosts, interface: str) -> dict[str, str]:
+def make_variables(directory: Path, hosts: Hosts, interface: str) -> dict[str, str]:
     """Return the environment variables that make `mpirun` use the files in the directory, and this interface.
 
     interface: the network interface of the pod, or "" if it is not known.
@@ -121,7 +121,7 @@ class Launch:
                 host, port = self._hosts.name(rank), self._hosts.port
                 reader, writer = await asyncio.open_connection(host, port, ssl=self._context)
                 writer.write(request_line(Request()))
-                answers = frames(reader)
+                answers = read_frames(reader)
                 if await anext(answers, None) == (HERE, b""):
                     self._agents[rank] = writer
                     self._watches.add(asyncio.create_task(self._watch(rank, answers), name=f"watch {rank}"))

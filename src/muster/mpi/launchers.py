@@ -16,11 +16,11 @@ def is_launcher(command: Sequence[str]) -> bool:
     return program in _PROGRAMS and (not dot or flavor in _FLAVORS)
 
 
-def slots(cpus: str, gpus: int) -> int:
+def count_slots(cpus: str, gpus: int) -> int:
     """Return how many MPI processes belong on a worker: one for each GPU, else one for each whole CPU, at least one."""
     return gpus or max(quantity.milli(cpus) // 1000 if cpus else 0, 1)
 
 
-def threads(cpus: str, gpus: int) -> int:
+def count_threads(cpus: str, gpus: int) -> int:
     """Return for how many threads each MPI process of a worker has CPUs, at least one."""
-    return max((quantity.milli(cpus) // 1000 if cpus else 0) // slots(cpus, gpus), 1)
+    return max((quantity.milli(cpus) // 1000 if cpus else 0) // count_slots(cpus, gpus), 1)

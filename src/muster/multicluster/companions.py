@@ -66,7 +66,7 @@ def copy(kind: Kind[Any], document: Json, origin: str, owner: OwnerReference) ->
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": document.get("spec") or {}}
 
 
-async def bring(
+async def bring_pod_group(
     here: Client, there: Client, group: Reference, namespace: str, origin: str, owner: OwnerReference
 ) -> None:
     """Create the PodGroup in the worker, owned by `owner`, unless it exists.

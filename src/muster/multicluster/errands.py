@@ -41,7 +41,7 @@ class Errand:
     run: Callable[[], Awaitable[Result]]
 
 
-async def together(steps: Iterable[Awaitable[Result]]) -> Result:
+async def await_all_steps(steps: Iterable[Awaitable[Result]]) -> Result:
     """Await all steps concurrently, each to its end; return the earliest next decision. Raises the first failure."""
     ends = await asyncio.gather(*steps, return_exceptions=True)
     waits: list[float] = []

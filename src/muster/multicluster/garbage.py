@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError
-from muster.multicluster.errands import together
+from muster.multicluster.errands import await_all_steps
 from muster.multicluster.links.clusters import Fleet
 from muster.multicluster.links.connection import RemoteCluster
 from muster.multicluster.links.sanitizing import in_one_line
@@ -43,7 +43,7 @@ class GarbageCollector(Reconciler):
             return None  # the cluster is checked once it is connected
         left = iter(sorted(cluster.keys()))
         try:
-            again = await together(self._collect(cluster, left) for _ in range(MOST_AT_ONCE))
+            again = await await_all_steps(self._collect(cluster, left) for _ in range(MOST_AT_ONCE))
         except (ApiError, TransportError) as error:
             raise in_one_line(error) from None
         return self._interval if again is None else min(again, self._interval)

@@ -23,9 +23,9 @@ from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_sta
 from muster.multicluster.dispatch.lead import HEAD_START, WITH_HEAD_STARTS, end, is_silent, renew
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Lead, Remote
 from muster.multicluster.links.clusters import Fleet
-from muster.queueing.conditions import since
+from muster.queueing.conditions import find_last_change
 from muster.queueing.scheduling import runtimes
-from muster.queueing.scheduling.estimate import RunTime, remaining
+from muster.queueing.scheduling.estimate import RunTime, estimate_rest
 from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
@@ -128,12 +128,12 @@ class Prospects:
         """Watch the queues of a cluster that is connected."""
         there = self._fleet.get(cluster)
         if there is not None:
-            there.queues()
+            there.follow_queues()
 
     def _find_queue(self, workload: Workload, cluster: str) -> ClusterQueue | None:
         """Return the worker's ClusterQueue that the workload would wait in."""
         there = self._fleet.get(cluster)
-        queues = there.queues() if there is not None and there.lost_since is None else None
+        queues = there.follow_queues() if there is not None and there.lost_since is None else None
         if queues is None or not queues.known or queues.refusal:
             return None
         return next(iter(queues.behind([f"{workload.metadata.namespace}/{workload.spec.queue_name}"])), None)
@@ -165,7 +165,7 @@ class Prospects:
             return
         self._counted.add(one)
         holds = home_of(workload.metadata) == cluster
-        ran = now - since(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
+        ran = now - find_last_change(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
         try:
             ahead = Ahead(size(workload), self._remaining_seconds(workload, ran), holds)
         except QuantityError:
@@ -179,7 +179,7 @@ class Prospects:
             return UNKNOWN_SECONDS
         limit = runtimes.limit(workload)
         run = RunTime(limit, self._past.find(runtimes.find_traits(workload), limit))
-        rest = remaining(run, max(ran, timedelta()))
+        rest = estimate_rest(run, max(ran, timedelta()))
         return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload
-from muster.multicluster.errands import together
+from muster.multicluster.errands import await_all_steps
 from muster.multicluster.mirrors.table import mirror_of
 from muster.runtime.client import Client
 from muster.runtime.objects import meta_of
@@ -22,7 +22,7 @@ async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: W
     `TransportError`.
     """
     remaining = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
-    await together(remove_job(client, kind, job) for kind, job in remaining)
+    await await_all_steps(remove_job(client, kind, job) for kind, job in remaining)
     if not remaining and clone is not None:
         await remove_clone(client, clone)
     return not remaining

@@ -18,15 +18,15 @@ from muster.api.kueue.names import FINISHED, MULTI_KUEUE_ORIGIN_UID
 from muster.api.managed.dispatch import Refusal, home_of
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.status import ApiError
-from muster.multicluster.dispatch.clone import grows
+from muster.multicluster.dispatch.clone import needs_growth
 from muster.multicluster.dispatched import Dispatched
-from muster.multicluster.errands import together
+from muster.multicluster.errands import await_all_steps
 from muster.multicluster.links.connection import RemoteCluster
 from muster.multicluster.links.sanitizing import one_line
 from muster.multicluster.metrics import DispatchMetrics
 from muster.multicluster.removal import remove_job
 from muster.multicluster.worker import BarredError, Worker
-from muster.queueing.elastic.growth import afforded
+from muster.queueing.elastic.growth import list_granted_podsets
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.control.controller import Result
@@ -142,9 +142,9 @@ class Steps:
         if (clone := worker.there.workload(one.key)) is None:
             return None
         clone = await worker.promote(one.workload, clone)
-        if grows(one.workload, clone):
+        if needs_growth(one.workload, clone):
             await self._ask_for_growth(worker, one.workload, clone)
-        copies, podsets = worker.list_copies(one).own, afforded(one.workload)
+        copies, podsets = worker.list_copies(one).own, list_granted_podsets(one.workload)
         for job in one.jobs:
             copy = copies.get(meta_of(job).name)
             if one.mirror is not None and copy is not None and (edits := one.mirror.resized(job, copy, podsets)):
@@ -202,7 +202,7 @@ class Steps:
             steps.append(self._start_all(worker, one, starting))
         others = [*((mirror.kind, copy) for copy in copies.own.values()), *copies.strays]
         steps += (self._remove_stale(worker, one, kind, copy) for kind, copy in others)
-        return await together(steps)
+        return await await_all_steps(steps)
 
     async def _start_all(self, worker: Worker, one: Dispatched, jobs: Iterable[Any]) -> Result:
         """Create the PodGroups that the pods name, then the jobs."""
@@ -214,7 +214,7 @@ class Steps:
                 await worker.accompany(one, group)
         except BarredError:
             return self._note_barred(worker, one)
-        return await together(self._start_job(worker, one, job) for job in jobs)
+        return await await_all_steps(self._start_job(worker, one, job) for job in jobs)
 
     async def _show_status(self, one: Dispatched, job: Any, copy: Any, patch: dict[str, Any] | None) -> Result:
         """Write a copy's status on the local job; defer if the patch is None.

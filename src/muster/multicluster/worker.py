@@ -28,13 +28,13 @@ from muster.api.status import ApiError
 from muster.api.validation import names
 from muster.jobs.podgroup.reference import Reference
 from muster.multicluster import companions
-from muster.multicluster.dispatch.clone import clone, is_ours, promoted, resized
+from muster.multicluster.dispatch.clone import is_ours, make_clone, make_priority_patch, make_resize_patch
 from muster.multicluster.dispatch.views import Remote
 from muster.multicluster.dispatched import Copies, Dispatched, is_group
 from muster.multicluster.links.connection import RemoteCluster
 from muster.multicluster.removal import remove
 from muster.queueing.conditions import put
-from muster.queueing.elastic.growth import afforded
+from muster.queueing.elastic.growth import list_granted_podsets
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.objects import meta_of
@@ -59,7 +59,7 @@ class Worker:
         meta, kind = one.workload.metadata, WORKLOAD.seen_as(dict)
         document = await self.here.get(kind, meta.name, meta.namespace)
         try:
-            await self.there.client.create(kind, clone(document, self.origin), meta.namespace)
+            await self.there.client.create(kind, make_clone(document, self.origin), meta.namespace)
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise
@@ -70,12 +70,12 @@ class Worker:
 
     async def promote(self, workload: Workload, clone: Workload) -> Workload:
         """Give the clone the workload's priority."""
-        edits = promoted(workload.spec, clone.spec)
+        edits = make_priority_patch(workload.spec, clone.spec)
         return await self.there.client.edit_object(WORKLOAD, clone, edits) if edits else clone
 
     async def resize(self, workload: Workload, clone: Workload, *, dry_run: bool = False) -> None:
         """Give the clone the workload's size."""
-        if edits := resized(workload, clone):
+        if edits := make_resize_patch(workload, clone):
             await self.there.client.edit_object(WORKLOAD, clone, edits, dry_run=dry_run)
 
     async def evict(self, clone: Workload) -> None:
@@ -120,7 +120,7 @@ class Worker:
         meta = clone.metadata
         owner = WORKLOAD.refer_to_owner(meta)
         try:
-            await companions.bring(self.here, self.there.client, group, one.namespace, self.origin, owner)
+            await companions.bring_pod_group(self.here, self.there.client, group, one.namespace, self.origin, owner)
         except companions.StrangerError:
             raise BarredError from None
 
@@ -138,7 +138,7 @@ class Worker:
         document = await self.here.get(kind, name, one.namespace)
         if meta_of(document).uid != meta_of(job).uid:
             return False
-        copy = mirror.copy(document, meta.name, self.origin, afforded(now))
+        copy = mirror.copy(document, meta.name, self.origin, list_granted_podsets(now))
         try:
             await self.there.client.create(kind, copy, one.namespace)
         except ApiError as error:

@@ -21,10 +21,10 @@ from muster.multicluster.dispatch.decide import EVENT, decide, has_ended_for_goo
 from muster.multicluster.dispatch.decisions import describe_dispatch
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchView, Remote, dispatch_settings
 from muster.multicluster.dispatched import Dispatched, is_group, owners_of
-from muster.multicluster.errands import Errand, Errands, together
+from muster.multicluster.errands import Errand, Errands, await_all_steps
 from muster.multicluster.links.clusters import Fleet
 from muster.multicluster.links.connection import RemoteCluster
-from muster.multicluster.links.sanitizing import one_line, zoned
+from muster.multicluster.links.sanitizing import add_time_zone, one_line
 from muster.multicluster.metrics import DispatchMetrics
 from muster.multicluster.mirrors.framework import Mirror
 from muster.multicluster.prospects import Prospects
@@ -36,7 +36,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.ownwrites import MutationCache
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, merge_patch, meta_of, reference
+from muster.runtime.objects import key_of, make_reference, merge_patch, meta_of
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16
@@ -217,7 +217,7 @@ class DispatchController(Reconciler):
         chosen_for = chosen_for and (one.mirror is None or there.serves(one.mirror.kind))
         copies = self._steps.worker(there).list_copies(one)
         barred = len(copies.own) < len(one.job_names) and cluster in self._steps.barred(one.key)
-        clone, job, is_tried = zoned(there.workload(one.key)), one.summarize(copies), there.activity is not None
+        clone, job, is_tried = add_time_zone(there.workload(one.key)), one.summarize(copies), there.activity is not None
         return Remote(cluster, chosen_for, there.lost_since, clone, job, is_barred=barred, is_tried=is_tried)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
@@ -278,7 +278,7 @@ class DispatchController(Reconciler):
         if (wait := self._steps.unsettled_seconds(one)) > 0:
             return wait
         clear = is_clear(one.workload, await worker.look(one))
-        if not (clear and await worker.there.is_itself()):  # otherwise another cluster may have answered
+        if not (clear and await worker.there.is_same_cluster()):  # otherwise another cluster may have answered
             return GOING_SECONDS
         await self._store_home(one, home)
         self._record(records)
@@ -336,7 +336,7 @@ class DispatchController(Reconciler):
         if there is None:
             return None
         worker = self._steps.worker(there)
-        return await together(step(worker, one) for step in steps)
+        return await await_all_steps(step(worker, one) for step in steps)
 
     def _log_failure(self, key: str, cluster: str, error: Exception) -> None:
         if self._prospects.end_head_start(key, cluster):
@@ -346,7 +346,7 @@ class DispatchController(Reconciler):
             self._record_event(workload, Note("Warning", EVENT, f'Worker cluster "{cluster}": {one_line(str(error))}'))
 
     def _record_event(self, workload: Workload, note: Note) -> None:
-        self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
+        self._recorder.event(make_reference(WORKLOAD, workload), note.type, note.reason, note.message)
 
 
 def _subject(one: Dispatched) -> Subject:

@@ -7,7 +7,7 @@ class BadAddressError(ValueError):
     """A text is not a bind address; the message names it."""
 
 
-def address(text: str) -> tuple[str, int]:
+def parse_address(text: str) -> tuple[str, int]:
     """Parse a listen address: `:8081`, `127.0.0.1:8081` or `[::1]:8081`. Raises `BadAddressError`.
 
     Return the host ("" for all) and the port.

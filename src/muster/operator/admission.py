@@ -12,11 +12,11 @@ from muster.api.config import Configuration
 from muster.operator.endpoints import serving
 from muster.operator.replica import Replica
 from muster.runtime.control.manager import Manager
-from muster.runtime.tasks import together
+from muster.runtime.tasks import run_together
 from muster.webhooks.bundles import WEBHOOKS, Bundles
 from muster.webhooks.decisions import Decisions
 from muster.webhooks.keeping import Certificates
-from muster.webhooks.serving import Reader, handlers
+from muster.webhooks.serving import Reader, make_handlers
 
 
 class Webhooks:
@@ -39,7 +39,7 @@ class Webhooks:
         """
         self._keeping, self._following, self._certificates = keeping, following, certificates
         keeping.add(Bundles(keeping, certificates, replica.began, WEBHOOKS))
-        self._answers = handlers(Decisions(settings), Reader(following).read)
+        self._answers = make_handlers(Decisions(settings), Reader(following).read)
         self._where = f"{settings.webhook.host}:{settings.webhook.port}"
         self._report = report
         self._serves = False
@@ -50,7 +50,7 @@ class Webhooks:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises `BadAddressError`, `OSError`, or the error of a failed part."""
-        await together(self._serve(), self._following.run())
+        await run_together(self._serve(), self._following.run())
 
     async def _serve(self) -> None:
         await self._certificates.ready.wait()

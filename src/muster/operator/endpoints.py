@@ -9,7 +9,7 @@ from muster.api.config.types import Health
 from muster.api.status import ApiError
 from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.front.listener import Listener
-from muster.operator.addresses import OFF, address
+from muster.operator.addresses import OFF, parse_address
 from muster.operator.routes import Handler, Routes, text_answer
 from muster.runtime.metrics import CONTENT_TYPE, Registry
 from muster.runtime.transport import Response, TransportError
@@ -22,7 +22,9 @@ _LAST_ANSWERS_SECONDS = 60.0  # for answers still being sent when the server sto
 log = logging.getLogger(__name__)
 
 
-def probes(settings: Health, unready: Callable[[], str], lacks: Callable[[], str] = str) -> dict[str, Handler]:
+def make_probe_handlers(
+    settings: Health, unready: Callable[[], str], lacks: Callable[[], str] = str
+) -> dict[str, Handler]:
     """Return the handlers of `/healthz`, which always answers ok, and of `/readyz`, which says why it is not ready.
 
     unready: returns why the replica is not ready; "" if it is.
@@ -40,7 +42,7 @@ def probes(settings: Health, unready: Callable[[], str], lacks: Callable[[], str
     return {f"/{live_path.strip('/')}": live, f"/{ready_path.strip('/')}": ready}
 
 
-def metrics(registry: Registry, judge: Judge | None) -> dict[str, Handler]:
+def make_metrics_handler(registry: Registry, judge: Judge | None) -> dict[str, Handler]:
     """Return the handler of `/metrics`; without a judge, any caller may read it."""
 
     async def scrape(request: InboundRequest) -> Response:
@@ -71,7 +73,7 @@ async def serving(
         yield 0
         return
     listener = Listener(Routes(handlers, method), context)
-    port = await listener.start(*address(where))
+    port = await listener.start(*parse_address(where))
     try:
         yield port
     finally:

@@ -56,7 +56,7 @@ def read(data: Mapping[str, str]) -> FrontProxy | None:
     )
 
 
-def user(proxy: FrontProxy, caller: User | None, headers: Sequence[tuple[str, str]]) -> User:
+def find_user(proxy: FrontProxy, caller: User | None, headers: Sequence[tuple[str, str]]) -> User:
     """Return the user of a request. Raises `ApiError` (401).
 
     caller: the user of the connection's verified certificate.

@@ -15,10 +15,10 @@ from muster.api.core import SECRET
 from muster.api.kueue import VERSION, WORKLOAD, Workload
 from muster.api.kueue.fields import GROUP
 from muster.api.meta import ObjectMeta
-from muster.operator.holders import LOOK_SECONDS, working
+from muster.operator.holders import LOOK_SECONDS, find_working_holder
 from muster.operator.precedence import place
 from muster.operator.replica import FIELD_MANAGER
-from muster.queueing.elastic.growth import afforded
+from muster.queueing.elastic.growth import list_granted_podsets
 from muster.runtime.client import Client
 from muster.runtime.control.leases import Election
 from muster.runtime.externalinputs import ExternalInputs
@@ -62,7 +62,7 @@ async def hand_back_alone(
 
     async def another() -> str:
         """Return the identity of the engine that took the Lease instead, such as a standby."""
-        while not (engine := await working(client, inputs.clock, settings, report, but=identity)):
+        while not (engine := await find_working_holder(client, inputs.clock, settings, report, but=identity)):
             await inputs.clock.sleep(LOOK_SECONDS)
         return engine
 
@@ -115,11 +115,11 @@ async def hand_back(client: Client) -> int:
     """Hand back all Workloads and return their number. Raises `ApiError` (Conflict if another client writes them)."""
     count = 0
     for workload in (await client.list(_WORKLOAD)).items:
-        entries, sizes = handed_back(workload.metadata.managed_fields), granted_sizes(workload)
+        entries, sizes = hand_back_fields(workload.metadata.managed_fields), granted_sizes(workload)
         with ignoring("NotFound"):
             if sizes:
                 workload = await client.edit_object(_WORKLOAD, workload, sizes)
-                entries = handed_back(workload.metadata.managed_fields)
+                entries = hand_back_fields(workload.metadata.managed_fields)
             if entries is not None:
                 await client.patch_object(_WORKLOAD, workload, {"metadata": {"managedFields": entries}})
         count += entries is not None or bool(sizes)
@@ -133,12 +133,14 @@ def granted_sizes(workload: Workload) -> list[dict[str, Any]]:
     """
     return [
         {"op": "replace", "path": f"/spec/podSets/{position}/count", "value": granted.count}
-        for position, (wanted, granted) in enumerate(zip(workload.spec.pod_sets, afforded(workload), strict=True))
+        for position, (wanted, granted) in enumerate(
+            zip(workload.spec.pod_sets, list_granted_podsets(workload), strict=True)
+        )
         if granted.count < wanted.count
     ]
 
 
-def handed_back(entries: Sequence[Entry]) -> list[Entry] | None:
+def hand_back_fields(entries: Sequence[Entry]) -> list[Entry] | None:
     """Return the managed fields in which Kueue owns all fields that Muster owned; None if Muster owned none.
 
     Managed fields are the server's record of who owns which field of an object.

@@ -27,20 +27,22 @@ async def other_manager(client: Client, clock: Clock, configuration: Configurati
     lease: Lease | None = await client.find(LEASE, name, namespace)
     if lease is None or is_ours(lease.spec.holder_identity or ""):
         return ""
-    engine = await working(client, clock, configuration, report)
+    engine = await find_working_holder(client, clock, configuration, report)
     return "" if is_ours(engine) else engine
 
 
-async def working(client: Client, clock: Clock, configuration: Configuration, report: Report, but: str = "") -> str:
+async def find_working_holder(
+    client: Client, clock: Clock, configuration: Configuration, report: Report, but: str = ""
+) -> str:
     """Return the identity of the manager that holds and renews the Lease of engines; "" if none renews it in time.
 
     report: called with the reason of a wait, if there is one.
     but: an identity that does not count.
     """
-    return await renewer(client, clock, *place(configuration), report, but)
+    return await find_renewer(client, clock, *place(configuration), report, but)
 
 
-async def renewer(client: Client, clock: Clock, namespace: str, name: str, report: Report, but: str = "") -> str:
+async def find_renewer(client: Client, clock: Clock, namespace: str, name: str, report: Report, but: str = "") -> str:
     """Return the holder of a Lease if it renews the Lease within the Lease's duration; otherwise "".
 
     report: called with the reason of a wait, if there is one.

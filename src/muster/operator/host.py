@@ -14,14 +14,14 @@ from muster.api.config import Configuration
 from muster.controllers.engine import Part
 from muster.insight.reader.queues import is_embedded
 from muster.operator.admission import Webhooks
-from muster.operator.endpoints import metrics, probes, serving
-from muster.operator.precedence import identity
+from muster.operator.endpoints import make_metrics_handler, make_probe_handlers, serving
+from muster.operator.precedence import make_identity
 from muster.operator.replica import FIELD_MANAGER, PARTS, OtherManagerError, Replica
 from muster.operator.scrapers import Scrapers
-from muster.operator.serving import certificates
+from muster.operator.serving import make_certificates
 from muster.operator.signals import stop_on
-from muster.operator.visibility import visibility
-from muster.runtime.certificates import issued, made_authority, subject_of
+from muster.operator.visibility import serve_visibility
+from muster.runtime.certificates import issue_certificate, make_authority, subject_of
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.control.manager import Manager
@@ -31,7 +31,7 @@ from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.tls import load_pair, server_context
 from muster.runtime.process.garbage import settle
-from muster.runtime.tasks import together
+from muster.runtime.tasks import run_together
 
 # The life of the certificate for metrics; no process runs as long.
 _METRICS_LIFE = timedelta(days=365)
@@ -61,7 +61,7 @@ async def operate(options: Options, signals: Iterable[signal.Signals], report: C
     """
     clock, random, ids, settings = RealClock(), Random(), Ids(), options.configuration
     transport = HttpsTransport(options.connection, clock, random)
-    name = identity(options.host, ids.uid())
+    name = make_identity(options.host, ids.uid())
     pod = options.host if settings.features.enabled("VisibilityOnDemand") else ""
     replica = Replica(transport, ExternalInputs(clock, ids, random), settings, name, options.parts, pod=pod)
 
@@ -71,9 +71,9 @@ async def operate(options: Options, signals: Iterable[signal.Signals], report: C
 
     # Each part has its own manager, so that no part waits for kinds that another part may not read.
     keeping, shows = manager(), settings.features.enabled("VisibilityOnDemand")
-    kept = certificates(keeping, settings)
+    kept = make_certificates(keeping, settings)
     webhooks = Webhooks(keeping, manager(), kept, settings, replica, report) if options.webhooks else None
-    shown = visibility(manager(), kept, settings, replica, report) if shows else nullcontext()
+    shown = serve_visibility(manager(), kept, settings, replica, report) if shows else nullcontext()
     stop_on(signals, replica.stop)
     judge = context = None
     if not options.plain_metrics:
@@ -87,15 +87,15 @@ async def operate(options: Options, signals: Iterable[signal.Signals], report: C
         # A replica that serves webhooks is ready whatever it waits for, because the API server may need its webhooks
         # for that.
         ready = (webhooks.unready, replica.unready) if webhooks is not None else (replica.unready,)
-        port = await stack.enter_async_context(serving(health, probes(settings.health, *ready)))
+        port = await stack.enter_async_context(serving(health, make_probe_handlers(settings.health, *ready)))
         report(f"probes at port {port}" if port else "no probes")
-        exposed = metrics(replica.registry, judge)
+        exposed = make_metrics_handler(replica.registry, judge)
         port = await stack.enter_async_context(serving(settings.metrics.bind_address, exposed, context))
         report(f"metrics at port {port}" if port else "no metrics")
         settling = asyncio.create_task(_freeze_after_start(replica))
         stack.callback(settling.cancel)
         serves = webhooks is not None or shows
-        await together(replica.run(), *([serve_when_alone(replica, keeping, webhooks, shown)] if serves else []))
+        await run_together(replica.run(), *([serve_when_alone(replica, keeping, webhooks, shown)] if serves else []))
 
 
 async def serve_when_alone(
@@ -109,7 +109,7 @@ async def serve_when_alone(
     """
     await replica.alone.wait()
     async with shown:
-        await together(keeping.run(), *([webhooks.run()] if webhooks is not None else []))
+        await run_together(keeping.run(), *([webhooks.run()] if webhooks is not None else []))
 
 
 async def _freeze_after_start(replica: Replica) -> None:
@@ -126,9 +126,11 @@ def _make_metrics_context(now: datetime, host: str) -> ssl.SSLContext:
 
     Scrapers of controller-runtime's metrics expect such a certificate.
     """
-    authority = made_authority("muster-metrics-ca", now, _METRICS_LIFE)
+    authority = make_authority("muster-metrics-ca", now, _METRICS_LIFE)
     names = (host, "localhost")
-    own = issued(authority, subject_of("muster-metrics"), ExtendedKeyUsageOID.SERVER_AUTH, now, _METRICS_LIFE, names)
+    own = issue_certificate(
+        authority, subject_of("muster-metrics"), ExtendedKeyUsageOID.SERVER_AUTH, now, _METRICS_LIFE, names
+    )
     context = server_context()
     load_pair(context, own.certificate_pem, own.key_pem)
     return context

@@ -91,7 +91,7 @@ class Identity:
 
 
 @contextmanager
-def held(home: Path, ids: Ids) -> Iterator[Identity]:
+def hold_directory(home: Path, ids: Ids) -> Iterator[Identity]:
     """Lock a node's directory until the end of the context; yield the identity of this agent.
 
     The directory keeps the node's id. It also keeps the agent's new id, which the next agent reads as `former`. Raises
@@ -199,7 +199,7 @@ def add(manager: Manager, ids: Ids, joining: Joining, identity: Identity, server
 
 
 @asynccontextmanager
-async def answering(
+async def serve_logs(
     client: Client, node: ProcessNode, joining: Joining, server: str, now: datetime
 ) -> AsyncIterator[None]:
     """Serve the logs of the node's pods until the end of the context, if any callers are allowed. Raises `OSError`."""
@@ -207,8 +207,8 @@ async def answering(
         yield
         return
     address = _find_own_address(server)
-    tls = nodelogs.context(joining.home / "pki", now, (address, joining.name), joining.callers)
-    handlers = {nodelogs.PATH: nodelogs.handler(client, node.node_name, node.pods, node.connection)}
+    tls = nodelogs.make_tls_context(joining.home / "pki", now, (address, joining.name), joining.callers)
+    handlers = {nodelogs.PATH: nodelogs.make_log_handler(client, node.node_name, node.pods, node.connection)}
     async with serving(f"[{address}]:{joining.port}", handlers, tls):
         yield
 

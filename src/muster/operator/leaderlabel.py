@@ -15,7 +15,7 @@ from muster.api.meta import Object
 from muster.api.status import ApiError
 from muster.runtime.control.manager import Manager
 from muster.runtime.refusals import ignoring
-from muster.runtime.tasks import first
+from muster.runtime.tasks import run_until_first
 from muster.runtime.transport import TransportError
 
 LABEL: Final = "muster.dev/leader"
@@ -62,7 +62,7 @@ class LeaderLabel:
                 await self._update_labels()
             except (ApiError, TransportError) as error:
                 log.warning("the leader's pod could not be labelled: %s", error)
-                await first(self._clock.sleep(RETRY_SECONDS), self._stopping.wait())
+                await run_until_first(self._clock.sleep(RETRY_SECONDS), self._stopping.wait())
                 self._changed.set()
 
     async def stop(self) -> None:

@@ -21,7 +21,7 @@ from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.front.inbound import InboundRequest
 from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.users import User
-from muster.cluster.apiserver.pods.logs import TEXT, container_of, log_options, started
+from muster.cluster.apiserver.pods.logs import TEXT, await_first_piece, container_of, log_options
 from muster.cluster.nodeconnection import LogSource
 from muster.operator.routes import Handler, text_answer
 from muster.runtime.client import Client
@@ -34,7 +34,7 @@ PATH = "/containerLogs/"  # then namespace, pod and container
 log = logging.getLogger(__name__)
 
 
-def context(home: Path, now: datetime, names: tuple[str, ...], callers: bytes) -> ssl.SSLContext:
+def make_tls_context(home: Path, now: datetime, names: tuple[str, ...], callers: bytes) -> ssl.SSLContext:
     """Return a TLS context with the node's own certificate. callers: the authority (PEM) of the callers' certificates.
 
     Raises `OSError`.
@@ -47,7 +47,7 @@ def context(home: Path, now: datetime, names: tuple[str, ...], callers: bytes) -
     return made
 
 
-def handler(client: Client, node: str, pods: Informer[Pod], source: LogSource) -> Handler:
+def make_log_handler(client: Client, node: str, pods: Informer[Pod], source: LogSource) -> Handler:
     """Return the handler of requests below `PATH` for the logs of a container. pods: those of the node."""
 
     async def answer(request: InboundRequest) -> Response | Stream:
@@ -59,7 +59,7 @@ def handler(client: Client, node: str, pods: Informer[Pod], source: LogSource) -
             if pod is None:
                 raise not_found("pods", name[:100])
             options = log_options(name, container_of(pod, container), request.query)
-            return Stream(await started(source.logs(pod, options)), TEXT, is_endless=True)
+            return Stream(await await_first_piece(source.logs(pod, options)), TEXT, is_endless=True)
         except TransportError as error:
             log.warning("%s: logs: whether they may be read could not be asked: %s", node, error)
             return text_answer(503, f"{error}\n")

@@ -52,17 +52,17 @@ async def play(
         manager = Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
         # An unreachable server is most often a mistake of the user, so it is reported at once.
         version = server_version(await manager.client.raw(Request("GET", "/version")))
-        await joining.refuse_servers_own(manager.client, {name for _, names in named(specs) for name in names})
+        await joining.refuse_servers_own(manager.client, {name for _, names in name_nodes(specs) for name in names})
         played = add(manager, specs, version)
         joined: list[ProcessNode] = []
         if machine is not None:
             allow_descriptors()
-            identity = stack.enter_context(joining.held(machine.home, ids))
+            identity = stack.enter_context(joining.hold_directory(machine.home, ids))
             await joining.claim(manager.client, machine.name, identity.node)
             await joining.await_lease(manager.client, clock, machine.name, identity)
             server = connection.cluster.server
             node = joining.add(manager, ids, machine, identity, server)
-            await stack.enter_async_context(joining.answering(manager.client, node, machine, server, clock.now()))
+            await stack.enter_async_context(joining.serve_logs(manager.client, node, machine, server, clock.now()))
             joined.append(node)
         stop_on(signals, partial(_stop, manager, joined))
         count = sum(spec.count for spec in specs) + len(joined)
@@ -82,7 +82,7 @@ def server_version(answer: Response) -> str:
 def add(manager: Manager, specs: Sequence[NodeSpec], version: str = GIT_VERSION) -> list[SimulatedNodes]:
     """Add simulated nodes to a manager that does not run yet. version: the server's version."""
     played: list[SimulatedNodes] = []
-    for spec, names in named(specs):
+    for spec, names in name_nodes(specs):
         nodes = SimulatedNodes(manager, names, resources=spec.resources, version=version, devices=spec.devices)
         manager.add(nodes)
         manager.add(SimulatedLeases(manager, names))
@@ -90,7 +90,7 @@ def add(manager: Manager, specs: Sequence[NodeSpec], version: str = GIT_VERSION)
     return played
 
 
-def named(specs: Sequence[NodeSpec]) -> Iterator[tuple[NodeSpec, list[str]]]:
+def name_nodes(specs: Sequence[NodeSpec]) -> Iterator[tuple[NodeSpec, list[str]]]:
     """Yield each specification with the names of the nodes that it describes."""
     count = 0
     for spec in specs:

@@ -15,7 +15,7 @@ OURS = "muster_"
 SCHEDULER = "muster"
 
 
-def identity(host: str, uid: str) -> str:
+def make_identity(host: str, uid: str) -> str:
     """Return a replica's identity, as client-go makes it: its host, and a unique id."""
     return f"{OURS}{host}_{uid}"
 

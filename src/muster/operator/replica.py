@@ -168,7 +168,7 @@ class Replica:
         off = [name for name in BUILT_IN if name not in self._configuration.integrations.frameworks]
         if off and Part.QUEUEING in self._parts:
             log.info("integrations.frameworks does not name %s: what is of these kinds does not queue", ", ".join(off))
-        reach = fenced(self._reach_fenced, fence)
+        reach = fence_reach(self._reach_fenced, fence)
         engine = assemble(manager, events, self._configuration, self._parts, reach=reach, matches=device_matches)
         self.visibility = engine.visibility
         if self._pod and engine.visibility is not None:
@@ -207,7 +207,7 @@ class Replica:
                 log.warning("not started yet: %s", problem)
 
 
-def fenced(reach: Reach, fence: Fence) -> Reach:
+def fence_reach(reach: Reach, fence: Fence) -> Reach:
     """Return a function like `reach`, whose transports to workers refuse writes once the fence is closed."""
 
     def way(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:

@@ -18,7 +18,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 log = logging.getLogger(__name__)
 
 
-def certificates(manager: Manager, settings: Configuration) -> Certificates:
+def make_certificates(manager: Manager, settings: Configuration) -> Certificates:
     """Return the certificates of all HTTPS endpoints, run by the manager."""
     managed = settings.internal_cert_management
     services = (managed.webhook_service_name, VISIBILITY_SERVICE)
@@ -36,7 +36,7 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def running(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def run_manager(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Run the manager and the work until the end of the context. Failures are logged and do not end the context.
 
     what: the name in the log.

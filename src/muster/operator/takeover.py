@@ -14,7 +14,7 @@ from muster.api.meta import ObjectMeta, Struct
 from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.controllers.integrations.serving.kinds import SERVING, select_serving
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, frameworks_without_effect, outside
+from muster.controllers.integrations.table import INTEGRATIONS, frameworks_without_effect, list_enabled, list_external
 from muster.insight.reader.queues import list_or_none
 from muster.insight.takeover import GroupKind, Survey
 from muster.jobs.job.conditions import finish
@@ -72,10 +72,10 @@ async def survey_cluster(
     )
 
 
-def kinds(configuration: Configuration) -> tuple[set[GroupKind], set[GroupKind], set[GroupKind]]:
+def sort_kinds(configuration: Configuration) -> tuple[set[GroupKind], set[GroupKind], set[GroupKind]]:
     """Return three sets of job kinds: those that an engine with these settings manages, could manage, and names."""
-    acts = {(one.kind.group, one.kind.kind) for one in chosen(INTEGRATIONS, configuration)}
-    acts |= {(kind.group, kind.kind) for kind in outside(configuration)}
+    acts = {(one.kind.group, one.kind.kind) for one in list_enabled(INTEGRATIONS, configuration)}
+    acts |= {(kind.group, kind.kind) for kind in list_external(configuration)}
     acts |= {(one.kind.group, one.kind.kind) for one in select_serving(configuration)}
     pods = {(POD.group, POD.kind)}
     ours = [*(one.kind for one in INTEGRATIONS), *(one.kind for one in SERVING)]

@@ -36,11 +36,11 @@ from muster.operator.endpoints import serving
 from muster.operator.frontproxy import FrontProxy
 from muster.operator.replica import Replica
 from muster.operator.routes import ANY, Handler
-from muster.operator.serving import running
+from muster.operator.serving import run_manager
 from muster.runtime import metrics
 from muster.runtime.client import Client
 from muster.runtime.control.manager import Manager
-from muster.runtime.tasks import first
+from muster.runtime.tasks import run_until_first
 from muster.runtime.transport import Request, Response, TransportError
 from muster.webhooks.bundles import VISIBILITY as TOLD
 from muster.webhooks.bundles import Bundles
@@ -55,7 +55,7 @@ RETRY_SECONDS = 30.0
 log = logging.getLogger(__name__)
 
 
-def asking(client: Client) -> Authorizer:
+def make_authorizer(client: Client) -> Authorizer:
     """Return an authorizer that asks the API server whether a user may do something."""
 
     async def authorize(access: Access, version: str) -> None:
@@ -119,13 +119,13 @@ class VisibilityServer:
         return await self._actions[call.action](call)
 
 
-def handler(server: VisibilityServer, proxy: FrontProxy) -> Handler:
+def make_handler(server: VisibilityServer, proxy: FrontProxy) -> Handler:
     """Return the handler for requests that the front proxy passes on."""
 
     async def handle(inbound: InboundRequest) -> Response:
         request = Request(inbound.method, inbound.path, inbound.query, accept=inbound.header("accept"))
         try:
-            return await server.answer(request, frontproxy.user(proxy, inbound.user, inbound.headers))
+            return await server.answer(request, frontproxy.find_user(proxy, inbound.user, inbound.headers))
         except ApiError as error:
             return refusal(error)
         except TransportError as error:
@@ -159,7 +159,7 @@ class _Proxies:
             await self._changed.wait()
 
 
-def visibility(
+def serve_visibility(
     manager: Manager,
     certificates: Certificates,
     settings: Configuration,
@@ -179,7 +179,7 @@ def visibility(
         with certificates.context() as context:
             context.verify_mode = ssl.CERT_OPTIONAL  # probes show no certificate, and get 401
             context.load_verify_locations(cadata=proxy.authorities.encode("ascii", "replace").decode())
-            async with serving(where, {"/": handler(server, proxy)}, context, ANY) as port:
+            async with serving(where, {"/": make_handler(server, proxy)}, context, ANY) as port:
                 report(f"visibility API at port {port}")
                 with replica.selected():
                     await proxies.until_other_than(proxy)
@@ -193,14 +193,14 @@ def visibility(
             await serve_for(proxy, server)
         except OSError as error:
             log.warning("no visibility API: %s; the next try is in %d s", error, RETRY_SECONDS)
-            await first(proxies.until_other_than(proxy), manager.clock.sleep(RETRY_SECONDS))
+            await run_until_first(proxies.until_other_than(proxy), manager.clock.sleep(RETRY_SECONDS))
 
     async def serve() -> None:
         for ready in (replica.started, manager.ready, certificates.ready):
             await ready.wait()
         if replica.visibility is None:
             return
-        server = VisibilityServer(replica.visibility, asking(manager.client))
+        server = VisibilityServer(replica.visibility, make_authorizer(manager.client))
         while True:
             proxy = proxies.known()
             if proxy is None:
@@ -209,4 +209,4 @@ def visibility(
             else:
                 await attempt(proxy, server)
 
-    return running("visibility API", manager, serve)
+    return run_manager("visibility API", manager, serve)

@@ -60,25 +60,25 @@ class Completion(Struct, frozen=True):
 
     def podset(self, podset: PodSet, namespace: str) -> PodSet:
         """Return the podset with the namespace's defaults and the RuntimeClass's overhead added to its pods."""
-        return completed_podset(podset, self.defaults.get(namespace), self.overheads)
+        return complete_podset(podset, self.defaults.get(namespace), self.overheads)
 
     def workload(self, workload: Workload) -> Workload:
         """Return the workload with defaults and overheads added to its pods; the same object if nothing is added."""
-        return completed(workload, self.defaults.get(workload.metadata.namespace), self.overheads)
+        return complete_workload(workload, self.defaults.get(workload.metadata.namespace), self.overheads)
 
 
-def completed(workload: Workload, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> Workload:
+def complete_workload(workload: Workload, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> Workload:
     """Return the workload with defaults and overheads added to its pods; the same object if nothing is added.
 
     overheads: the overhead of each pod, by RuntimeClass.
     """
-    podsets = tuple(completed_podset(podset, defaults, overheads) for podset in workload.spec.pod_sets)
+    podsets = tuple(complete_podset(podset, defaults, overheads) for podset in workload.spec.pod_sets)
     if podsets == workload.spec.pod_sets:
         return workload
     return msgspec.structs.replace(workload, spec=msgspec.structs.replace(workload.spec, pod_sets=podsets))
 
 
-def completed_podset(podset: PodSet, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> PodSet:
+def complete_podset(podset: PodSet, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> PodSet:
     """Return the podset with its RuntimeClass's overhead and its namespace's LimitRange defaults added to each pod.
 
     overheads: the overhead of a pod, by RuntimeClass.

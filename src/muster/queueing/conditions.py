@@ -28,7 +28,7 @@ def describe_gates(names: str) -> str:
     return f"Admission is gated by: {names}"
 
 
-def since(condition: Condition | None, default: datetime) -> datetime:
+def find_last_change(condition: Condition | None, default: datetime) -> datetime:
     """Return when the status of the condition last changed; `default` if the condition or its time is missing."""
     return condition.last_transition_time or default if condition is not None else default
 
@@ -43,7 +43,7 @@ def put(conditions: Conditions, type: str, value: bool, reason: str, message: st
         return conditions
     moment = now.replace(microsecond=0)
     if old is not None and old.status == status:
-        moment = since(old, moment)
+        moment = find_last_change(old, moment)
     new = Condition(type=type, status=status, reason=reason, message=message, last_transition_time=moment)
     if old is None:
         return (*conditions, new)
@@ -64,7 +64,7 @@ def drop(conditions: Conditions, type: str) -> Conditions:
     return tuple(condition for condition in conditions if condition.type != type)
 
 
-def stamped(before: Sequence[Condition], after: Conditions, generation: int) -> Conditions:
+def stamp_generation(before: Sequence[Condition], after: Conditions, generation: int) -> Conditions:
     """Return the conditions in `after` that differ from `before` with `observedGeneration` set to this generation.
 
     Conditions that are equal in both stay unchanged.

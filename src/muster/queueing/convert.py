@@ -53,7 +53,7 @@ from muster.queueing.model import (
     Usage,
     WorkloadInfo,
 )
-from muster.queueing.requests import ResourceRules, requests_of, scaled
+from muster.queueing.requests import ResourceRules, requests_of, scale_usage
 from muster.queueing.topology.conversion import places_of, request_of
 from muster.queueing.workload.checks import of_queue
 
@@ -181,7 +181,7 @@ Devices = Mapping[str, PodDevices]
 _NO_DEVICES: Devices = {}
 
 
-def workload(
+def convert_workload(
     obj: kueue.Workload, queue: str, settings: ConversionSettings = _DEFAULTS, devices: Devices = _NO_DEVICES
 ) -> WorkloadInfo:
     """Convert a Workload. Raises `QuantityError`.
@@ -326,7 +326,7 @@ def _compute_usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> 
     """Return the quota that a workload holds: the assigned amounts, scaled to the pods that still need it."""
     usage: dict[FlavorResource, int] = {}
     for podset in admission.pod_set_assignments:
-        for resource, total in scaled(amounts(podset.resource_usage), *counts.get(podset.name, _WHOLE)).items():
+        for resource, total in scale_usage(amounts(podset.resource_usage), *counts.get(podset.name, _WHOLE)).items():
             if flavor := podset.flavors.get(resource):
                 fr = FlavorResource(flavor, resource)
                 usage[fr] = usage.get(fr, 0) + total

@@ -10,7 +10,7 @@ LAST: Final = datetime.max.replace(microsecond=0, tzinfo=UTC)
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
-def later(moment: datetime, by: timedelta) -> datetime:
+def shift_moment(moment: datetime, by: timedelta) -> datetime:
     """Return `moment` plus the duration `by`, which may be negative, limited to the range from `FIRST` to `LAST`."""
     try:
         return moment + by

@@ -97,7 +97,7 @@ def _scale_of(resource: str) -> int:
     return 1000 if resource == "cpu" else 1
 
 
-def scaled(total: Mapping[str, int], count: int, wanted: int) -> dict[str, int]:
+def scale_usage(total: Mapping[str, int], count: int, wanted: int) -> dict[str, int]:
     """Return the usage of `wanted` pods, given the total usage of `count` pods.
 
     The total must be a multiple of the count.

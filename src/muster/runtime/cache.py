@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from muster.api.status import ApiError
 from muster.runtime.client import WatchEvent
-from muster.runtime.objects import NO_REVISION, key_of, meta_of, revision
+from muster.runtime.objects import NO_REVISION, key_of, meta_of, parse_revision
 from muster.runtime.transport import TransportError, UnreadableAnswerError
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ class Reflector(Generic[T]):
     def observed(self, event: WatchEvent[T]) -> list[Change[T]]:
         """Apply one watch event and return the differences."""
         version = event.resource_version
-        if NO_REVISION < revision(version) < revision(self.version):
+        if NO_REVISION < parse_revision(version) < parse_revision(self.version):
             return []
         if version:
             self.version = version

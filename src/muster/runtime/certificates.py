@@ -76,7 +76,7 @@ def _certificate(pem: bytes) -> x509.Certificate:
     return certificate
 
 
-def credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
+def parse_credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
     """Parse a certificate and its key from two PEM texts. Raises `ValueError` that says what is wrong."""
     certificate = _certificate(certificate_pem)
     try:
@@ -90,7 +90,7 @@ def credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
     return Credential(certificate, key)
 
 
-def made_authority(name: str, now: datetime, life: timedelta) -> Credential:
+def make_authority(name: str, now: datetime, life: timedelta) -> Credential:
     """Return a new, self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     # The serial number is in the name, so that clients can tell an old authority from a new one.
@@ -102,7 +102,7 @@ def made_authority(name: str, now: datetime, life: timedelta) -> Credential:
     return Credential(builder.sign(key, hashes.SHA256()), key)
 
 
-def issued(
+def issue_certificate(
     authority: Credential,
     subject: x509.Name,
     purpose: x509.ObjectIdentifier,

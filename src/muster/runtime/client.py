@@ -14,7 +14,7 @@ from muster.api.kinds import Kind, Page
 from muster.api.meta import Object
 from muster.api.status import ApiError, Status, StatusDetails, bad_request, conflict
 from muster.runtime.limits import Limits
-from muster.runtime.objects import lean, meta_of
+from muster.runtime.objects import meta_of, remove_managed_fields
 from muster.runtime.process.garbage import collector_paused
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import (
@@ -207,7 +207,7 @@ class Client:
         """Create an object; its namespace is `namespace`, or the one in its metadata."""
         path = kind.path(namespace or meta_of(obj).namespace)
         query = self._manager | _query(dryRun="All" if dry_run else "")
-        return self._decode(kind, (await self._send("POST", path, query, kind.encode(lean(obj)))).body)
+        return self._decode(kind, (await self._send("POST", path, query, kind.encode(remove_managed_fields(obj)))).body)
 
     async def update(self, kind: Kind[T], obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
         """Replace a whole object; only for objects whose every field we know (our own kinds, leases)."""
@@ -461,7 +461,7 @@ class _Splitter:
         return rest
 
 
-async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def iterate_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Iterate over the lines of a text that comes in pieces, without line ends and without empty lines.
 
     The last line need not have an end; if the stream breaks in it, it is dropped. A line of more than `TEXT_LINE_BYTES`

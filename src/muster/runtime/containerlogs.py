@@ -68,7 +68,7 @@ class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
     job_index: str = ""
 
 
-def runs(block: bytes) -> Iterator[Run]:
+def split_runs(block: bytes) -> Iterator[Run]:
     """Split whole lines of a log into runs.
 
     Only a newline ends a line. A line without a head, as a full disk leaves it, is skipped.
@@ -97,10 +97,10 @@ def read_raw(block: bytes) -> Iterator[Run | Attempt | Missing]:
     position = 0
     records = _RECORD.finditer(block) if block.startswith(b"- ") or b"\n- " in block else ()
     for match in records:
-        yield from runs(block[position : match.start()])
+        yield from split_runs(block[position : match.start()])
         yield (Attempt if match[1] == b"attempt" else Missing)(int(match[2]))
         position = match.end()
-    yield from runs(block[position:])
+    yield from split_runs(block[position:])
 
 
 def record(what: Attempt | Missing) -> bytes:

@@ -1,7 +1,7 @@
 """Runs coroutines that may need no event loop.
 
 A command that asks a local server one question awaits nothing but blocking calls. `drive` runs such a coroutine without
-importing asyncio, which takes longer than the question. Code that needs a loop awaits `enter_loop` first: `drive` then
+importing asyncio, which takes longer than the question. Code that needs a loop awaits `ensure_loop` first: `drive` then
 starts a loop, and the coroutine goes on inside it. Without `drive`, a loop runs anyway, and nothing here has an effect.
 """
 
@@ -41,7 +41,7 @@ def drive(main: Coroutine[Any, Any, T]) -> T:
     except StopIteration as ended:
         return ended.value  # type: ignore[no-any-return]
     if wanted is not _LOOP_NEEDED:
-        raise RuntimeError("a coroutine without a loop waits for what only a loop brings: it has to await enter_loop")
+        raise RuntimeError("a coroutine without a loop waits for what only a loop brings: it has to await ensure_loop")
     import asyncio
 
     return asyncio.run(_go_on(main))
@@ -57,7 +57,7 @@ def _rest_of(main: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     return result
 
 
-async def enter_loop() -> None:
+async def ensure_loop() -> None:
     """Make sure that the rest of the calling coroutine runs inside an event loop."""
     if not has_loop():
         await _ask_for_loop()

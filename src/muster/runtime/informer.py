@@ -18,7 +18,7 @@ from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.control.backoff import RECONNECT
 from muster.runtime.ids import Random
-from muster.runtime.objects import lean
+from muster.runtime.objects import remove_managed_fields
 from muster.runtime.transport import ClosedError, TransportError, UnreadableAnswerError
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class Informer(Generic[T]):
         fields: str = "",
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
-        transform: Transform = lean,
+        transform: Transform = remove_managed_fields,
         heard: Callable[[ApiError | TransportError | None], None] | None = None,
         outage: Outage | None = None,
         rest: float = 0.0,

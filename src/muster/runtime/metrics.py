@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from muster.runtime.control.controller import Outcome
 from muster.runtime.control.queue import WorkQueue
-from muster.runtime.tallies import Series, Spread, Tally, spreads, tallies
+from muster.runtime.tallies import Series, Spread, Tally, make_counter, make_histogram
 
 M = TypeVar("M")
 
@@ -65,11 +65,11 @@ class Registry:
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Series[Tally]:
         """Return the counter with this name: a number that only grows, for each combination of label values."""
-        return self._register(self._counters, "counter", name, lambda: tallies(name, text, labels))
+        return self._register(self._counters, "counter", name, lambda: make_counter(name, text, labels))
 
     def histogram(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Series[Spread]:
         """Return the histogram with this name: a distribution over buckets, for each combination of label values."""
-        return self._register(self._histograms, "histogram", name, lambda: spreads(name, text, labels, bounds))
+        return self._register(self._histograms, "histogram", name, lambda: make_histogram(name, text, labels, bounds))
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
         """Return the gauge with this name: a number that goes up and down."""

@@ -74,10 +74,10 @@ def split_key(key: str) -> tuple[str, str]:
 
 def revision_of(obj: Any) -> Revision:
     """Return a value that is greater in the newer of two states of an object, or of two objects of one resource."""
-    return revision(meta_of(obj).resource_version)
+    return parse_revision(meta_of(obj).resource_version)
 
 
-def revision(resource_version: str) -> Revision:
+def parse_revision(resource_version: str) -> Revision:
     """Return the revision.
 
     `NO_REVISION` for a version that is no decimal number and tells no age (kubernetes KEP-5504).
@@ -85,7 +85,7 @@ def revision(resource_version: str) -> Revision:
     return (len(resource_version), resource_version) if resource_version.isdecimal() else NO_REVISION
 
 
-def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectReference":
+def make_reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectReference":
     """Return a reference to an object for Events. It contains UID and version.
 
     field_path: a part of the object (`spec.containers{main}`).
@@ -127,7 +127,7 @@ def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[
     return patch
 
 
-def lean(obj: T) -> T:
+def remove_managed_fields(obj: T) -> T:
     """Return the object without managedFields, which make up a quarter of its size and which no controller reads."""
     value: Any = obj
     if isinstance(value, dict):

@@ -91,7 +91,7 @@ class Series(Generic[S]):
             )
 
 
-def tallies(name: str, text: str, labels: Sequence[str]) -> Series[Tally]:
+def make_counter(name: str, text: str, labels: Sequence[str]) -> Series[Tally]:
     """Return the series of a counter."""
 
     def write(pairs: Sequence[tuple[str, str]], tally: Tally) -> Iterable[str]:
@@ -100,7 +100,7 @@ def tallies(name: str, text: str, labels: Sequence[str]) -> Series[Tally]:
     return Series(_head(name, text, "counter"), labels, Tally, write)
 
 
-def spreads(name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Series[Spread]:
+def make_histogram(name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> Series[Spread]:
     """Return the series of a histogram."""
     edges = [_number(bound) for bound in (*bounds, float("inf"))]
 

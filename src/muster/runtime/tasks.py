@@ -19,7 +19,7 @@ async def cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
         await asyncio.wait(tasks)
 
 
-async def first(*waits: Coroutine[Any, Any, Any]) -> None:
+async def run_until_first(*waits: Coroutine[Any, Any, Any]) -> None:
     """Run coroutines until the first one ends, then cancel the others. Raises what the first one raises."""
     tasks = [asyncio.create_task(each) for each in waits]
     try:
@@ -30,7 +30,7 @@ async def first(*waits: Coroutine[Any, Any, Any]) -> None:
         task.result()
 
 
-async def together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, None]) -> T:
+async def run_together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, None]) -> T:
     """Run `work` and return its result; run the other coroutines beside it until then, and cancel them afterwards.
 
     The first failure of any of them ends all, and is raised.
@@ -46,7 +46,9 @@ async def together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, No
     return result
 
 
-async def ended_in_order(works: Iterable[Coroutine[Any, Any, T]], most: int) -> AsyncGenerator[asyncio.Task[T], None]:
+async def yield_ended_in_order(
+    works: Iterable[Coroutine[Any, Any, T]], most: int
+) -> AsyncGenerator[asyncio.Task[T], None]:
     """Run the coroutines, at most `most` at a time; yield the ended task of each, in order.
 
     Leaving the iteration cancels the tasks that still run; close the generator to wait until they have ended.

@@ -11,7 +11,7 @@ from muster.actions.errors import UserError
 from muster.actions.submission.caller import working_directory
 from muster.runtime.process.ownership import NotOursError, require_directory
 from muster.sdk.errors import Error, JobFailedError
-from muster.sdk.worker import OUTCOME, PYTHON, RAISED, RETURNED, packed, unpacked
+from muster.sdk.worker import OUTCOME, PYTHON, RAISED, RETURNED, pack_message, unpack_message
 
 # The first line of a traceback, which the caller's own traceback has.
 _HEADER = "Traceback (most recent call last):\n"
@@ -31,7 +31,7 @@ def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mappi
         path = [entry or working_directory() for entry in sys.path]
     except UserError as error:
         raise Error(str(error)) from None
-    return packed({"python": PYTHON, "path": path}, body)
+    return pack_message({"python": PYTHON, "path": path}, body)
 
 
 def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -71,7 +71,7 @@ class Outcome:
     @classmethod
     def of(cls, message: bytes) -> "Outcome":
         """Parse the message of a worker."""
-        facts, body = unpacked(message)
+        facts, body = unpack_message(message)
         return cls(body=body, **facts)
 
     def value(self, job: str, rank: int) -> Any:
@@ -146,7 +146,7 @@ def _has_returned(directory: Path, rank: int) -> bool:
     """Return whether the last attempt of a rank's call has returned. Does not read the result, which may be large."""
     try:
         with (directory / OUTCOME.format(rank=rank)).open("rb") as file:
-            facts, _ = unpacked(file.readline())
+            facts, _ = unpack_message(file.readline())
     except FileNotFoundError:  # the next attempt has begun
         return False
     return bool(facts["how"] == RETURNED)

@@ -16,7 +16,7 @@ from typing import Any
 from muster.actions.choices import get_job, priority_classes, queue_to_name
 from muster.actions.delivering import explain_unsent
 from muster.actions.errors import UserError
-from muster.actions.following.elsewhere import reaching
+from muster.actions.following.elsewhere import make_reach
 from muster.actions.following.excerpt import Excerpt
 from muster.actions.following.follow import Follower
 from muster.actions.following.printout import Printout
@@ -40,7 +40,7 @@ from muster.insight.record import JobRecord
 from muster.insight.why.answer import make_document, render_lines
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
-from muster.runtime.tasks import first
+from muster.runtime.tasks import run_until_first
 from muster.runtime.transport import TransportError
 from muster.sdk import worker
 from muster.sdk.calls import Outcome, list_returned_ranks, outcome_of, outcomes, packed_call, title
@@ -285,9 +285,9 @@ async def remove(reference: Reference) -> None:
 
 
 async def _foresee(session: Session, job: JobRecord) -> Verdict:
-    from muster.actions.submission.foresight import foresee  # importing it takes long
+    from muster.actions.submission.foresight import predict_start  # importing it takes long
 
-    return await foresee(session, job)
+    return await predict_start(session, job)
 
 
 async def find(connections: Connections, name: str, options: Options) -> Reference:
@@ -305,12 +305,12 @@ async def record(reference: Reference) -> JobRecord:
     return job
 
 
-async def ending(reference: Reference) -> Ending:
+async def wait_for_ending(reference: Reference) -> Ending:
     """Wait for the end of a job; return how it ended."""
     return await _make_follower(reference).run(await record(reference))
 
 
-async def ended(reference: Reference) -> Ended:
+async def wait_for_end(reference: Reference) -> Ended:
     """Wait for the end of a job; return how it ended, with the outcomes of its ranks."""
     job = await record(reference)
     end = await _make_follower(reference).run(job)
@@ -321,11 +321,11 @@ async def ended(reference: Reference) -> Ended:
     return Ended(reference.name, end, await asyncio.to_thread(outcomes, directory, ranks))
 
 
-async def made(connections: Connections, work: Work, options: Options) -> Ended:
+async def submit_and_wait(connections: Connections, work: Work, options: Options) -> Ended:
     """Submit the work, and wait until it has ended. If the caller cancels this wait, the job is cancelled, too."""
     reference = await run(connections, work, options)
     try:
-        return await ended(reference)
+        return await wait_for_end(reference)
     except asyncio.CancelledError:
         await _end_unawaited(cancel(reference))
         raise
@@ -352,7 +352,7 @@ async def trial_ended(reference: Reference, rank: int) -> Ended:
         return Ended(reference.name, Ending(1, f"trial {rank} was cancelled"), [None], rank)
     if rank in job.failed_trials:
         return Ended(reference.name, Ending(1, f"trial {rank} has failed without a word"), [None], rank)
-    return Ended(reference.name, await ending(reference), [None], rank)
+    return Ended(reference.name, await wait_for_ending(reference), [None], rank)
 
 
 async def any_trial(reference: Reference, ranks: Collection[int]) -> None:
@@ -375,7 +375,7 @@ async def any_trial(reference: Reference, ranks: Collection[int]) -> None:
 
 async def any_ended(jobs: Collection[Reference], trials: Collection[tuple[Reference, Collection[int]]]) -> None:
     """Wait until one of these jobs, or one of these trials, has ended."""
-    await first(*(ending(job) for job in jobs), *(any_trial(job, ranks) for job, ranks in trials))
+    await run_until_first(*(wait_for_ending(job) for job in jobs), *(any_trial(job, ranks) for job, ranks in trials))
 
 
 async def trials_done(reference: Reference) -> Collection[int]:
@@ -427,7 +427,7 @@ async def logs(reference: Reference, rank: int | None, stream: bytes = b"") -> l
         show=splitter.show,
         warn=log.warning,
         excerpt=excerpt,
-        reach=reaching(client),
+        reach=make_reach(client),
     )
     await printout.print_once(job)
     await splitter.finish()
@@ -455,7 +455,7 @@ def _select_rank(job: JobRecord, rank: int | None) -> Excerpt:
 def _make_follower(reference: Reference) -> Follower:
     client = reference.session.client
     return Follower(
-        client, RealClock(), Random(), reference.namespace, reference.name, warn=log.warning, reach=reaching(client)
+        client, RealClock(), Random(), reference.namespace, reference.name, warn=log.warning, reach=make_reach(client)
     )
 
 

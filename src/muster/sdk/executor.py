@@ -15,7 +15,7 @@ from muster.sdk.background import background
 from muster.sdk.core import Ended
 from muster.sdk.errors import Error
 from muster.sdk.jobs import Job
-from muster.sdk.options import Options, checked, whole
+from muster.sdk.options import Options, normalize_options, whole
 from muster.sdk.pool import Pool
 from muster.sdk.results import result
 
@@ -38,7 +38,7 @@ class Executor(concurrent.futures.Executor):
         array = whole("array", array)
         if array < 1:
             raise Error(f"array={array}: the least is 1 call at a time")
-        self._options = checked(options)
+        self._options = normalize_options(options)
         self._array = array
         self._process = os.getpid()
         self._threads = ThreadPoolExecutor(array, thread_name_prefix="muster-executor")
@@ -130,7 +130,7 @@ class Executor(concurrent.futures.Executor):
             shutil.rmtree(directory)
             raise
         self._job = Job(reference)
-        ending = thread.start(core.ending(reference))
+        ending = thread.start(core.wait_for_ending(reference))
         ending.add_done_callback(lambda job: pool.end(_describe_end(job)))
 
     def _finish(self) -> None:
@@ -155,7 +155,7 @@ class Executor(concurrent.futures.Executor):
         with self._turn:
             if self._terminated:
                 raise CancelledError
-            gang = thread.start(core.made(thread.connections, work, self._options))
+            gang = thread.start(core.submit_and_wait(thread.connections, work, self._options))
             self._gangs.add(gang)
         try:
             return result(gang.result())

@@ -7,7 +7,7 @@ from muster.sdk import core
 from muster.sdk.background import background
 from muster.sdk.core import Reference, What, Why
 from muster.sdk.feed import Feed
-from muster.sdk.options import Options, checked
+from muster.sdk.options import Options, normalize_options
 from muster.sdk.results import result
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Job:
 
         Raises `TimeoutError` if the job has not ended within `timeout` seconds; the job goes on.
         """
-        return self._awaited(core.ending(self._reference), timeout).code
+        return self._awaited(core.wait_for_ending(self._reference), timeout).code
 
     def result(self, timeout: float | None = None) -> Any:
         """Return the function's result once all workers are done.
@@ -50,7 +50,7 @@ class Job:
         first worker that failed, `JobFailedError` if it died without one, and `TimeoutError`. Results are unpickled,
         which is safe because they come from a directory that only this user can write.
         """
-        return result(self._awaited(core.ended(self._reference), timeout))
+        return result(self._awaited(core.wait_for_end(self._reference), timeout))
 
     def logs(self, rank: int | None = None) -> str:
         """Return the output so far: of all workers, each line with its rank, or of one worker."""
@@ -118,7 +118,7 @@ def run(
 
     Without a running cluster, Muster starts one inside this process, which ends with it. Raises `muster.Error`.
     """
-    checked_options, work, thread = checked(options), core.work_of(what, args, kwargs), background()
+    checked_options, work, thread = normalize_options(options), core.work_of(what, args, kwargs), background()
     return Job(thread.call(core.run(thread.connections, work, checked_options)))
 
 

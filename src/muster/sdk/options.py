@@ -10,11 +10,11 @@ from typing import Any, TypedDict, cast
 
 from muster.actions.errors import UserError
 from muster.actions.parsing import limits, quantities
-from muster.actions.submission.caller import inherited, umask_annotations, working_directory
+from muster.actions.submission.caller import find_inherited_environment, umask_annotations, working_directory
 from muster.actions.submission.gang import Gang, beyond_elastic, name_for, no_host_name, not_text, room_for_name
 from muster.api.batch import MAX_PARALLELISM
 from muster.api.ours.elastic import Bounds
-from muster.api.ours.notify import NotifyError, make_wishes
+from muster.api.ours.notify import NotifyError, make_notice_settings
 from muster.runtime.ids import Ids
 from muster.sdk.errors import Error
 
@@ -82,7 +82,7 @@ _VARIABLES = ("env", "labels", "annotations")
 _LISTS = ("notify", "notify_on")
 
 
-def checked(options: Mapping[str, Any]) -> Options:
+def normalize_options(options: Mapping[str, Any]) -> Options:
     """Return the options normalized: NumPy's numbers as numbers, paths as text, and no option that is None.
 
     Raises:
@@ -150,7 +150,7 @@ def _check_list(name: str, value: Any) -> tuple[str, ...]:
         raise TypeError(f"{name}={value!r}: it is text, or a list of texts")
     texts = tuple(_format_text(name, one) for one in ([value] if isinstance(value, str) else value))
     try:
-        make_wishes(texts) if name == "notify" else make_wishes((), ",".join(texts))
+        make_notice_settings(texts) if name == "notify" else make_notice_settings((), ",".join(texts))
     except NotifyError as error:
         raise Error(f"{name}={value!r}: {error}") from None
     return texts
@@ -209,7 +209,7 @@ def gang_of(
         image=options.get("image", ""),
         queue=options.get("queue", ""),
         working_directory=working_directory(os.fspath(options.get("workdir", ""))) if on_this_machine else "",
-        environment=(inherited(os.environ) if on_this_machine else {}) | dict(options.get("env", {})),
+        environment=(find_inherited_environment(os.environ) if on_this_machine else {}) | dict(options.get("env", {})),
         elastic=elastic,
         time_limit=limit,
         soft_signal=signal,
@@ -217,7 +217,7 @@ def gang_of(
         exclusive=options.get("exclusive", False),
         labels=options.get("labels", {}),
         annotations={**(umask_annotations() if on_this_machine else {}), **options.get("annotations", {})},
-        notify=make_wishes(options.get("notify", ()), ",".join(options.get("notify_on", ()))),
+        notify=make_notice_settings(options.get("notify", ()), ",".join(options.get("notify_on", ()))),
         priority=classes["priority"],
         queue_priority=classes["queue_priority"],
     )
@@ -228,10 +228,10 @@ def gang_of(
         raise UserError(f"{option}={options.get(option)!r}: {why}")
     if complaint := no_host_name(gang.name, gang.parts) or not_text(gang):
         raise UserError(complaint)
-    return gang if gang.name else named(gang, title)
+    return gang if gang.name else name_gang(gang, title)
 
 
-def named(gang: Gang, title: Sequence[str]) -> Gang:
+def name_gang(gang: Gang, title: Sequence[str]) -> Gang:
     """Return the gang with a name that is made from these words."""
     return replace(gang, name=name_for(title, Ids().suffix(), room_for_name(gang.parts)))
 

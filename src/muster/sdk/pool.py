@@ -14,7 +14,7 @@ from threading import Condition, Thread
 
 from muster.sdk.calls import Outcome
 from muster.sdk.errors import JobFailedError
-from muster.sdk.worker import address, receive, send, unpacked
+from muster.sdk.worker import address, receive, send, unpack_message
 
 
 class Pool:
@@ -110,7 +110,7 @@ class Pool:
     def _greet(self, connection: socket.socket) -> None:
         stream = connection.makefile("rwb")
         try:
-            facts, _ = unpacked(receive(stream))
+            facts, _ = unpack_message(receive(stream))
         except (OSError, EOFError, ValueError):
             connection.close()
             return

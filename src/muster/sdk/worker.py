@@ -46,12 +46,12 @@ Now = Callable[[], float]
 _Made = tuple[dict[str, str], bytes]  # the facts about a call, and the pickled result or error
 
 
-def packed(facts: dict[str, Any], body: bytes = b"") -> bytes:
+def pack_message(facts: dict[str, Any], body: bytes = b"") -> bytes:
     """Return a message: one line with facts about a call as JSON, then the pickled body."""
     return json.dumps(facts).encode() + b"\n" + body
 
 
-def unpacked(message: bytes) -> tuple[dict[str, Any], memoryview]:
+def unpack_message(message: bytes) -> tuple[dict[str, Any], memoryview]:
     """Split a message into its facts and its pickled body."""
     end = message.index(b"\n")
     return json.loads(message[:end]), memoryview(message)[end + 1 :]
@@ -77,11 +77,11 @@ def receive(stream: BufferedRWPair) -> bytes:
 def perform(call: bytes, now: Now) -> bytes:
     """Make a pickled call; return its outcome as a message. An error of the call is an outcome, too."""
     facts, body = _make_call(call)
-    return packed(facts | {"python": PYTHON, "at": now()}, body)
+    return pack_message(facts | {"python": PYTHON, "at": now()}, body)
 
 
 def _make_call(call: bytes) -> _Made:
-    facts, body = unpacked(call)
+    facts, body = unpack_message(call)
     if facts["python"] != PYTHON:
         text = f"the function was pickled by Python {facts['python']}, and the worker has {PYTHON}"
         return _make_outcome(FAILED, f"{text}: give both the same version")
@@ -141,7 +141,7 @@ def once(directory: Path, rank: str, now: Now) -> int:
     except OSError as error:
         sys.exit(f"the call is not there, which the machine that asked for it has left in {directory}: {error}")
     outcome = perform(call, now)
-    facts, _ = unpacked(outcome)
+    facts, _ = unpack_message(outcome)
     if facts["how"] != RETURNED:
         print(facts["text"], file=sys.stderr)
     whole = path.with_suffix(".part")
@@ -157,9 +157,9 @@ def stay(directory: Path, rank: str, now: Now) -> int:
     """
     died = ""
     try:
-        lifeline = connected(directory)
+        lifeline = connect_to_caller(directory)
         with lifeline.makefile("rwb") as stream:
-            send(stream, packed({"rank": None}))
+            send(stream, pack_message({"rank": None}))
     except OSError as error:
         print(f"no more calls come: {error}", file=sys.stderr)
         return 0
@@ -197,18 +197,18 @@ def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
     died: how the previous child died, which is reported first.
     """
     try:
-        connection = connected(directory)
+        connection = connect_to_caller(directory)
     except OSError as error:
         print(f"no more calls come: {error}", file=sys.stderr)
         return 0
     with connection, connection.makefile("rwb") as stream, contextlib.suppress(BrokenPipeError, ConnectionError):
-        send(stream, packed({"rank": rank, "died": died}))
+        send(stream, pack_message({"rank": rank, "died": died}))
         while call := receive(stream):
             send(stream, perform(call, now))
     return 0
 
 
-def connected(directory: Path) -> socket.socket:
+def connect_to_caller(directory: Path) -> socket.socket:
     """Connect to the caller's socket in the directory. Raises `OSError`."""
     connection = socket.socket(socket.AF_UNIX)
     with address(directory) as path:

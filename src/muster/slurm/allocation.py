@@ -6,7 +6,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from muster.slurm.batch import Batch, spread
+from muster.slurm.batch import Batch, spread_tasks
 
 # The signal that tasks get before the time limit, for srun.
 STEP_SIGNAL = "MUSTER_STEP_SIGNAL"
@@ -50,13 +50,15 @@ class Allocation(Struct, frozen=True, omit_defaults=True):
     trials: Trials | None = None
 
 
-def variables(allocation: Allocation, environment: Mapping[str, str], host: str, uid: int, now: int) -> dict[str, str]:
+def make_variables(
+    allocation: Allocation, environment: Mapping[str, str], host: str, uid: int, now: int
+) -> dict[str, str]:
     """Return Slurm's variables for the script.
 
     environment: that of the worker. host: its host name. now: seconds since 1970.
     """
     batch, nodes = allocation.batch, _list_nodes(allocation, host)
-    tasks = spread(batch.tasks, batch.nodes)
+    tasks = spread_tasks(batch.tasks, batch.nodes)
     job, array = _find_ids(allocation, environment)
     values: dict[str, object] = {
         "JOB_ID": job,

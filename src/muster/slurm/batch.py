@@ -36,7 +36,7 @@ class Batch(Struct, frozen=True, omit_defaults=True):
         return self if nodes == self.nodes else replace(self, nodes=nodes, tasks=nodes * self.tasks_per_node)
 
 
-def spread(tasks: int, nodes: int) -> list[int]:
+def spread_tasks(tasks: int, nodes: int) -> list[int]:
     """Return how many tasks each node has, the first nodes one more where they cannot all have the same."""
     least, more = divmod(tasks, nodes)
     return [least + (node < more) for node in range(nodes)]

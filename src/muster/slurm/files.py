@@ -5,7 +5,7 @@ import os
 _MODE = 0o666
 
 
-def redirect(*, output: str = "", error: str = "", source: str = "", append: bool = False) -> None:
+def redirect_streams(*, output: str = "", error: str = "", source: str = "", append: bool = False) -> None:
     """Open the named files as stdout, stderr and stdin. Errors go to the output unless they have a file of their own.
 
     append: whether output goes behind what a file has. Raises `OSError`.

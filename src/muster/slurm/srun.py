@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from muster.mpi.frames import ENDED, STDERR, STDOUT, Request, frames, request_line
+from muster.mpi.frames import ENDED, STDERR, STDOUT, Request, read_frames, request_line
 from muster.mpi.identity import client_context
 from muster.mpi.remote_shell import read_environment
 from muster.runtime.clock import RealClock
@@ -24,7 +24,7 @@ from muster.slurm.allocation import STEP_SIGNAL
 from muster.slurm.ledger import LEDGER, take_cpus
 from muster.slurm.options import OptionError
 from muster.slurm.steps import Step, Task, find_demand, find_launcher, plan_step, task_files, task_text
-from muster.slurm.values import notice
+from muster.slurm.values import parse_signal
 
 _PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -180,7 +180,7 @@ class StepRun:
             self._connections[task.rank] = writer
             if self._ending:
                 writer.write(bytes((self._ending,)))
-            async for channel, data in frames(reader):
+            async for channel, data in read_frames(reader):
                 if channel == ENDED:
                     return int(data)
                 sinks[channel].write(data)
@@ -205,7 +205,7 @@ def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] 
     told, end = environment.get(STEP_SIGNAL, ""), environment.get("SLURM_JOB_END_TIME", "")
     if not told or not end:
         return None
-    asked = notice(told)
+    asked = parse_signal(told)
     seconds = int(end) - asked.seconds - now
     return (seconds, signal.Signals[f"SIG{asked.name}"]) if seconds > 0 else None
 

@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from muster.slurm import values
 from muster.slurm.allocation import count_repeats, file_name, pattern_values, read_repeats
-from muster.slurm.batch import spread
+from muster.slurm.batch import spread_tasks
 from muster.slurm.options import Fate, OptionError, Setting, read_srun
 
 _FLAGS = frozenset({"exact", "exclusive", "label", "overcommit"})
 # The options that say how many GPUs a step has.
-_GPU_COUNTS = {"gpus": values.gpus, "gpus-per-node": values.gpus, "gres": values.generic_resources}
+_GPU_COUNTS = {"gpus": values.parse_gpus, "gpus-per-node": values.parse_gpus, "gres": values.generic_resources}
 _CHOOSE = "set CUDA_VISIBLE_DEVICES for each step"
 # The variables that every step has, also with --export=NONE.
 _LEAST = ("HOME", "PATH", "USER")
@@ -277,7 +277,7 @@ def _choose_nodes(asked: Mapping[str, str], environment: Mapping[str, str]) -> l
         chosen = [node for node in chosen if hosts[node] in names]
     if "nodes" not in asked:
         return chosen
-    wanted = values.nodes(asked["nodes"])
+    wanted = values.parse_nodes(asked["nodes"])
     if wanted > len(chosen):
         raise OptionError(f"--nodes: {wanted} nodes are more than the {len(chosen)} that there are")
     return chosen[:wanted]
@@ -287,7 +287,7 @@ def _count_tasks(asked: Mapping[str, str], environment: Mapping[str, str], chose
     """Return how many tasks each node has; nodes without a task are left out."""
     whole, each = _count(asked, "ntasks"), _count(asked, "ntasks-per-node")
     if whole:
-        return spread(whole, min(whole, len(chosen)))
+        return spread_tasks(whole, min(whole, len(chosen)))
     if each:
         return [each] * len(chosen)
     counts = read_repeats(environment["SLURM_TASKS_PER_NODE"])

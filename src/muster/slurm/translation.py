@@ -142,7 +142,7 @@ def _make_translation(asked: _Asked, environment: Container[str], *, has_limit: 
 
 def _lay_out(asked: _Asked) -> tuple[int, int]:
     """Return how many nodes and tasks there are. Without `--nodes`, there are as few nodes as the tasks need."""
-    nodes, tasks = asked.parsed("nodes", values.nodes), asked.parsed("ntasks", values.count)
+    nodes, tasks = asked.parsed("nodes", values.parse_nodes), asked.parsed("ntasks", values.count)
     per_node = asked.parsed("ntasks-per-node", values.count)
     if nodes is None:
         nodes = -(-tasks // per_node) if tasks and per_node else 1
@@ -160,7 +160,7 @@ def _lay_out(asked: _Asked) -> tuple[int, int]:
 def _count_gpus(asked: _Asked, nodes: int, tasks: int, per_node: int) -> tuple[int, int]:
     """Return how many GPUs a node has, and how many each task has for itself. Raises `LineError`."""
 
-    def number(name: str, parse: Callable[[str], tuple[int, str]] = values.gpus) -> int:
+    def number(name: str, parse: Callable[[str], tuple[int, str]] = values.parse_gpus) -> int:
         count, kind = asked.parsed(name, parse) or (0, "")
         if kind:
             asked.ignored[f"the type {kind} of --{name}"] = _ANY_TYPE
@@ -190,9 +190,9 @@ def _count_cpus(asked: _Asked, gpus: int, per_node: int) -> int:
 
 
 def _take_memory(asked: _Asked, cpus: int, gpus: int) -> list[str]:
-    of_node = asked.parsed("mem", values.mebibytes)
-    of_cpu = asked.parsed("mem-per-cpu", values.mebibytes)
-    of_gpu = asked.parsed("mem-per-gpu", values.mebibytes)
+    of_node = asked.parsed("mem", values.parse_mebibytes)
+    of_cpu = asked.parsed("mem-per-cpu", values.parse_mebibytes)
+    of_gpu = asked.parsed("mem-per-gpu", values.parse_mebibytes)
     if of_node == 0:
         asked.ignored["--mem=0"] = _ALL_MEMORY
     size = of_node or (of_cpu or 0) * cpus or (of_gpu or 0) * gpus
@@ -200,19 +200,19 @@ def _take_memory(asked: _Asked, cpus: int, gpus: int) -> list[str]:
 
 
 def _take_time(asked: _Asked) -> list[str]:
-    limit = asked.parsed("time", values.seconds)
+    limit = asked.parsed("time", values.parse_seconds)
     return ["--time", f"{limit}s"] if limit else []
 
 
 def _take_names(asked: _Asked) -> list[str]:
     """Return the options whose values mean the same here, and are checked here."""
     same = {"array": "--array", "chdir": "--workdir", "partition": "--queue", "qos": "--priority"}
-    asked.parsed("array", values.array)
+    asked.parsed("array", values.parse_array)
     return [word for name, option in same.items() if asked.text(name) for word in (option, asked.text(name))]
 
 
 def _take_deferral(asked: _Asked) -> list[str]:
-    begin, after = asked.parsed("begin", values.begin), asked.parsed("dependency", values.dependencies)
+    begin, after = asked.parsed("begin", values.parse_begin), asked.parsed("dependency", values.parse_dependencies)
     return [*(["--begin", begin] if begin else []), *(["--after", ",".join(after)] if after else [])]
 
 
@@ -248,7 +248,7 @@ def _take_environment(asked: _Asked, environment: Container[str]) -> list[str]:
 
 def _find_notice(asked: _Asked, *, has_limit: bool) -> values.Notice | None:
     """Return the signal before the time limit. Without a limit there is none to come before, as in Slurm."""
-    notice, limit = asked.parsed("signal", values.notice), asked.parsed("time", values.seconds)
+    notice, limit = asked.parsed("signal", values.parse_signal), asked.parsed("time", values.parse_seconds)
     if notice is None or has_limit:
         return notice
     if not limit:

@@ -52,7 +52,7 @@ def count(text: str) -> int:
     return int(text)
 
 
-def nodes(text: str) -> int:
+def parse_nodes(text: str) -> int:
     """Return how many nodes `4` or `2-4` asks for. Of a range it is the least, with which the job may run, too."""
     least, dash, most = text.partition("-")
     if dash and count(most) < count(least):
@@ -60,7 +60,7 @@ def nodes(text: str) -> int:
     return count(least)
 
 
-def array(text: str) -> str:
+def parse_array(text: str) -> str:
     """Return the indexes `0-99%8`, if they are some; what stands behind % is checked where it is followed."""
     try:
         Array.parse(text.partition("%")[0])
@@ -69,7 +69,7 @@ def array(text: str) -> str:
     return text
 
 
-def mebibytes(text: str) -> int:
+def parse_mebibytes(text: str) -> int:
     """Return the memory that `4G` or `4000` asks for, in MiB, rounded up; 0 for all that a node has."""
     match = re.fullmatch(r"(\d{1,9})([KMGT]?)B?", text.upper(), re.ASCII)
     if match is None:
@@ -77,7 +77,7 @@ def mebibytes(text: str) -> int:
     return -int(-int(match[1]) * _UNITS[match[2] or "M"] // 1)
 
 
-def seconds(text: str) -> int | None:
+def parse_seconds(text: str) -> int | None:
     """Return a time limit in seconds; None for no limit. A number alone is in minutes."""
     if text.upper() in _ENDLESS:
         return None
@@ -93,7 +93,7 @@ def seconds(text: str) -> int | None:
     return first * 60 + second
 
 
-def dependencies(text: str) -> tuple[str, ...]:
+def parse_dependencies(text: str) -> tuple[str, ...]:
     """Return the jobs of `afterok:a:b,afterany:c` as `muster run --after` takes them. Jobs have names here."""
     if "?" in text:
         raise OptionError(f"{text!r}: a job waits for all of its dependencies; separate them with commas")
@@ -110,7 +110,7 @@ def dependencies(text: str) -> tuple[str, ...]:
     return tuple(parsed)
 
 
-def begin(text: str) -> str:
+def parse_begin(text: str) -> str:
     """Return the time at which a job begins as `muster run --begin` takes it; "" for a start at once."""
     match = _FROM_NOW.fullmatch(text)
     if match is not None:
@@ -131,7 +131,7 @@ def mail_events(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(events), tuple(name for name in names if name in _NO_MAIL)
 
 
-def gpus(text: str) -> tuple[int, str]:
+def parse_gpus(text: str) -> tuple[int, str]:
     """Return how many GPUs `4`, `a100:4` or `a100:2,v100:2` asks for, and the types that it names."""
     pairs = [part.rpartition(":") for part in text.split(",")]
     return sum(count(number) for _, _, number in pairs), ",".join(kind for kind, _, _ in pairs if kind)
@@ -152,7 +152,7 @@ def generic_resources(text: str) -> tuple[int, str]:
     return number, ",".join(kinds)
 
 
-def notice(text: str) -> Notice:
+def parse_signal(text: str) -> Notice:
     """Return the signal that `USR1`, `10@300` or `B:TERM@120` asks for."""
     match = _SIGNAL.fullmatch(text.upper())
     number = _find_signal(match[2]) if match else None

@@ -27,7 +27,7 @@ from muster.sdk.calls import packed_call, title
 from muster.sdk.core import Ended, Reference, Work
 from muster.sdk.jobs import Job as MusterJob
 from muster.sdk.jobs import job as found
-from muster.sdk.options import Options, checked
+from muster.sdk.options import Options, normalize_options
 from muster.sdk.results import result
 from muster.submitit.checkpoints import SIGNAL, Checkpointable, DelayedSubmission, Resumable, find_checkpoint_method
 from muster.submitit.paths import JobPaths
@@ -168,9 +168,9 @@ class AutoExecutor:
         if "gpus_per_node" in asked:
             options["gpus"] = ceil(asked["gpus_per_node"] / tasks)
         options["env"] = {FOLDER: str(self.folder), **options.get("env", {})}
-        chosen = checked(options)
+        chosen = normalize_options(options)
         resumes = can_resume and "timeout_min" in asked and "elastic" not in chosen
-        return checked({**self._resume_after_limit(options["time"]), **chosen}) if resumes else chosen
+        return normalize_options({**self._resume_after_limit(options["time"]), **chosen}) if resumes else chosen
 
     def _resume_after_limit(self, time: str | int) -> dict[str, Any]:
         """Return the options of a call that saves its state before its time limit and continues after it."""
@@ -290,7 +290,7 @@ class Job:
 
     def _wait_for_end(self) -> Ended:
         reference = self._job.reference
-        ended = core.ended(reference) if self._index is None else core.trial_ended(reference, self._index)
+        ended = core.wait_for_end(reference) if self._index is None else core.trial_ended(reference, self._index)
         return background().call(ended)
 
     def _read_output(self, stream: bytes) -> str:

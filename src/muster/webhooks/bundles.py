@@ -27,7 +27,7 @@ from muster.api.server.apiregistration import API_SERVICE, APIService
 from muster.api.status import ApiError
 from muster.runtime.control.manager import Manager
 from muster.runtime.refusals import ignoring
-from muster.runtime.tasks import first
+from muster.runtime.tasks import run_until_first
 from muster.runtime.transport import TransportError
 from muster.webhooks.endpoints import CONVERTING, MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from muster.webhooks.keeping import Certificates
@@ -144,7 +144,7 @@ class Bundles:
 
     async def run(self) -> None:
         """Write the bundle where it is missing."""
-        await first(self._leads.wait(), self._stopping.wait())
+        await run_until_first(self._leads.wait(), self._stopping.wait())
         if self._stopping.is_set():
             return
         for weaker in dict.fromkeys(each.weaker for each, _ in self._targets if each.weaker):
@@ -158,7 +158,7 @@ class Bundles:
                 await self._put_all()
             except (ApiError, TransportError) as error:
                 log.warning("the server could not be told by which authorities it knows what is served: %s", error)
-                await first(self._clock.sleep(RETRY_SECONDS), self._stopping.wait())
+                await run_until_first(self._clock.sleep(RETRY_SECONDS), self._stopping.wait())
                 self._changed.set()
 
     async def stop(self) -> None:

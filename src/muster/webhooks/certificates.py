@@ -18,11 +18,11 @@ from msgspec import Struct
 from muster.runtime.certificates import (
     SKEW,
     Credential,
-    credential,
     is_signed_by,
-    issued,
-    made_authority,
+    issue_certificate,
+    make_authority,
     names_of,
+    parse_credential,
     read_certificates,
     renewal_of,
     subject_of,
@@ -73,7 +73,7 @@ def read(data: Mapping[str, bytes]) -> Held:
     return Held(authorities, signer, server, unusable)
 
 
-def written(held: Held) -> dict[str, bytes]:
+def make_secret_data(held: Held) -> dict[str, bytes]:
     """Return the Secret's data for this content."""
     pems = (one.public_bytes(serialization.Encoding.PEM) for one in held.authorities)
     data = {AUTHORITIES: b"".join(pems)}
@@ -84,9 +84,9 @@ def written(held: Held) -> dict[str, bytes]:
     return data
 
 
-def changes(held: Held, renewed: Held) -> dict[str, bytes]:
+def list_changes(held: Held, renewed: Held) -> dict[str, bytes]:
     """Return the parts of the Secret that a renewal replaces. All others keep their bytes, whoever wrote them."""
-    parts = written(renewed)
+    parts = make_secret_data(renewed)
     kept = {AUTHORITIES} if renewed.authorities == held.authorities and not held.unusable else set()
     kept |= {AUTHORITY_KEY} if renewed.signer is held.signer else set()
     kept |= {CERTIFICATE, KEY} if renewed.server is held.server else set()
@@ -103,7 +103,7 @@ def is_readable_by_kueue(data: Mapping[str, bytes]) -> bool:
     return not key or not data.get(AUTHORITIES) or b"-----BEGIN RSA PRIVATE KEY-----" in key
 
 
-def due(held: Held, names: Iterable[str], now: datetime) -> Due:
+def find_due(held: Held, names: Iterable[str], now: datetime) -> Due:
     """Return what to renew now. names: the hosts that the certificate must be valid for."""
     authority = (
         held.signer is None or not _begun(held.signer.certificate, now) or renewal_of(held.signer.certificate) <= now
@@ -117,20 +117,20 @@ def due(held: Held, names: Iterable[str], now: datetime) -> Due:
     return Due(server=old or not is_signed_by(server.certificate, held.signer.certificate))
 
 
-def renewed(held: Held, names: Iterable[str], now: datetime) -> Held:
+def renew_what_is_due(held: Held, names: Iterable[str], now: datetime) -> Held:
     """Return the content with everything due renewed; the same object if nothing is due."""
     names = tuple(names)
-    what = due(held, names, now)
+    what = find_due(held, names, now)
     authorities = tuple(one for one in held.authorities if now < one.not_valid_after_utc)
     signer, server = held.signer, held.server
     known = (
         signer if signer is not None and _is_valid(signer.certificate, now) else None
     )  # the old authority signs once more
     if signer is None or what.authority:
-        signer = made_authority("muster-webhook-ca", now, AUTHORITY_LIFE)
+        signer = make_authority("muster-webhook-ca", now, AUTHORITY_LIFE)
         authorities = (signer.certificate, *authorities)
     if what.server or (what.authority and known is not None):
-        server = issued(known or signer, _SUBJECT, ExtendedKeyUsageOID.SERVER_AUTH, now, LIFE, names)
+        server = issue_certificate(known or signer, _SUBJECT, ExtendedKeyUsageOID.SERVER_AUTH, now, LIFE, names)
     return Held(authorities, signer, server) if any(what) else held
 
 
@@ -171,6 +171,6 @@ def _is_accepted(
 
 def _pair(certificate: bytes, key: bytes) -> Credential | None:
     try:
-        return credential(certificate, key)
+        return parse_credential(certificate, key)
     except ValueError:
         return None

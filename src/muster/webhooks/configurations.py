@@ -29,7 +29,7 @@ from muster.api.managed.protection import HELD_KINDS
 from muster.api.validation.kueue import VALIDATIONS, Validation
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.serving.kinds import kinds_of, select_serving
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, kinds_without_effect
+from muster.controllers.integrations.table import INTEGRATIONS, kinds_without_effect, list_enabled
 from muster.webhooks.endpoints import (
     MUTATING,
     MUTATING_CONFIGURATION,
@@ -65,7 +65,7 @@ def webhook_configurations(
     settings = configuration.internal_cert_management
     where = endpoint or ServiceEndpoint(configuration.namespace, settings.webhook_service_name)
     hooks = _Hooks(configuration, where, service_account)
-    ours = [one.kind for one in chosen(integrations, configuration)]
+    ours = [one.kind for one in list_enabled(integrations, configuration)]
     serve = kinds_of(select_serving(configuration))
     return [
         _configuration("MutatingWebhookConfiguration", MUTATING_CONFIGURATION, hooks.mutating(ours, serve)),

@@ -25,8 +25,8 @@ from muster.api.managed import pods
 from muster.api.managed.ancestry import NestingTooDeepError
 from muster.api.managed.protection import HELD_KINDS, hold_while_used
 from muster.api.meta import controller_of
-from muster.api.patch.difference import difference
-from muster.api.status import FieldError, together
+from muster.api.patch.difference import compute_difference
+from muster.api.status import FieldError, join_errors
 from muster.api.validation import jobset as jobset_rules
 from muster.api.validation.kueue import VALIDATIONS, Validation
 from muster.controllers.integrations import admission
@@ -36,7 +36,7 @@ from muster.controllers.integrations.serving import admission as serving
 from muster.controllers.integrations.serving.kinds import by_resource, kinds_of, select_serving
 from muster.controllers.integrations.serving.pods import join_and_read
 from muster.controllers.integrations.surroundings import Find, FoundSurroundings, kinds_above, settings_of
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, kinds_without_effect
+from muster.controllers.integrations.table import INTEGRATIONS, kinds_without_effect, list_enabled
 from muster.jobs.job.quota import add_gate
 from muster.webhooks import reviews
 from muster.webhooks.reviews import Request
@@ -62,7 +62,7 @@ class Decisions:
     """The decisions about admission reviews under one Configuration. Objects of unknown resources are allowed."""
 
     def __init__(self, configuration: Configuration, integrations: Sequence[Integration[Any]] = INTEGRATIONS) -> None:
-        ours = chosen(integrations, configuration)
+        ours = list_enabled(integrations, configuration)
         self._settings = settings_of(configuration)
         self._integrations = {one.kind.resource: one for one in ours}
         serve = select_serving(configuration)
@@ -74,27 +74,27 @@ class Decisions:
     def mutate(self, request: Request, find: Find) -> bytes:
         """Return the answer to a mutating review: the defaults of the object."""
         if request.object is None:
-            return reviews.allowed(request)
+            return reviews.make_allowing_answer(request)
         given = without_nulls(request.object)  # the server prunes not all nulls before it calls webhooks
         try:
             document = self._complete(request, deepcopy(given), find)
         except NestingTooDeepError as error:
-            return reviews.refused(request, str(error))
+            return reviews.make_refusing_answer(request, str(error))
         except _UnreadableError:
-            return reviews.allowed(request)  # the server or `validate` refuses it
-        return reviews.allowed(request, difference(given, document))
+            return reviews.make_allowing_answer(request)  # the server or `validate` refuses it
+        return reviews.make_allowing_answer(request, compute_difference(given, document))
 
     def validate(self, request: Request, find: Find) -> bytes:
         """Return the answer to a validating review: whether the object may be stored."""
         if request.object is None:
-            return reviews.allowed(request)
+            return reviews.make_allowing_answer(request)
         try:
             errors = self._errors(request, request.object, find)
         except _UnreadableError as error:
-            return reviews.refused(request, str(error))
+            return reviews.make_refusing_answer(request, str(error))
         if errors:
-            return reviews.refused(request, together(errors))
-        return reviews.allowed(request, warnings=self._warnings(request, request.object))
+            return reviews.make_refusing_answer(request, join_errors(errors))
+        return reviews.make_allowing_answer(request, warnings=self._warnings(request, request.object))
 
     def _warnings(self, request: Request, document: Json) -> tuple[str, ...]:
         kind = self._idle.get(request.key)
@@ -127,9 +127,11 @@ class Decisions:
         new = _typed(kind, document)
         if request.operation == "CREATE":
             around = FoundSurroundings(self._above, find)
-            return admission.arrived(integration, document, new, namespace, around, self._settings)
+            return admission.complete_new_job(integration, document, new, namespace, around, self._settings)
         old = _read_stored(request, kind)
-        return admission.changed(integration, document, new, old, lambda name: find(WORKLOAD, namespace, name))
+        return admission.complete_changed_job(
+            integration, document, new, old, lambda name: find(WORKLOAD, namespace, name)
+        )
 
     def _complete_pod(self, request: Request, document: Json, find: Find) -> None:
         pod = _typed(POD, document)

@@ -40,7 +40,7 @@ class UrlEndpoint(Struct, frozen=True):
 Endpoint = ServiceEndpoint | UrlEndpoint
 
 
-def conversion(endpoint: Endpoint) -> dict[str, Any]:
+def make_conversion(endpoint: Endpoint) -> dict[str, Any]:
     """Return `spec.conversion` for the definitions of Kueue's kinds."""
     return {
         "strategy": "Webhook",

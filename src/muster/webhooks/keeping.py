@@ -17,7 +17,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.informer import Informer
 from muster.runtime.kube.tls import load_pair, server_context
 from muster.runtime.refusals import ignoring
-from muster.runtime.tasks import first
+from muster.runtime.tasks import run_until_first
 from muster.runtime.transport import TransportError
 from muster.webhooks import certificates
 from muster.webhooks.certificates import AUTHORITIES, CERTIFICATE, KEY
@@ -81,7 +81,7 @@ class Certificates:
             except (ApiError, TransportError) as error:
                 log.warning("the certificate to serve with cannot be stored: %s", error)
                 wait = RETRY_SECONDS
-            await first(self._changed.wait(), self._clock.sleep(wait))
+            await run_until_first(self._changed.wait(), self._clock.sleep(wait))
 
     async def stop(self) -> None:
         """End `run` soon."""
@@ -98,14 +98,16 @@ class Certificates:
         if secret is not None:  # first: a due certificate may still be valid, and its renewal may be refused
             self._load(secret.data.get(CERTIFICATE, b""), secret.data.get(KEY, b""))
             self._replace_bundle(secret.data.get(AUTHORITIES, b""))
-        if self._ours and any(what := certificates.due(held, self.names, now)):
+        if self._ours and any(what := certificates.find_due(held, self.names, now)):
             log.info("the certificates to serve with are renewed: %s", " and ".join(
                 part for part, is_due in zip(("the authority", "the server's"), what, strict=True) if is_due
             ))  # fmt: skip
             if held.unusable:
                 log.warning("an authority in Secret %s does not count: %s", self._meta.name, "; ".join(held.unusable))
             with ignoring("AlreadyExists", "Conflict"):  # another replica wrote first, and the change is on the way
-                await self._write(secret, certificates.changes(held, certificates.renewed(held, self.names, now)))
+                await self._write(
+                    secret, certificates.list_changes(held, certificates.renew_what_is_due(held, self.names, now))
+                )
             return RETRY_SECONDS
         at = certificates.next_due(held) if self._ours else None
         return max(1.0, min((at - now).total_seconds(), LONGEST_SECONDS)) if at is not None else LONGEST_SECONDS

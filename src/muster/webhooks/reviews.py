@@ -80,7 +80,7 @@ def _malformed(why: str) -> NoReturn:
     raise MalformedError(f"the AdmissionReview cannot be read: {why}") from None
 
 
-def allowed(request: Request, patch: list[Json] | None = None, warnings: tuple[str, ...] = ()) -> bytes:
+def make_allowing_answer(request: Request, patch: list[Json] | None = None, warnings: tuple[str, ...] = ()) -> bytes:
     """Return the answer that allows the write, as it is or with a JSON patch.
 
     The server passes warnings on to its client.
@@ -90,7 +90,7 @@ def allowed(request: Request, patch: list[Json] | None = None, warnings: tuple[s
     return _answer(_Response(uid=request.uid, allowed=True, patch=msgspec.json.encode(patch), patch_type="JSONPatch"))
 
 
-def refused(request: Request, why: str) -> bytes:
+def make_refusing_answer(request: Request, why: str) -> bytes:
     """Return the answer that refuses the write. The server says which webhook refused, and then this reason."""
     status = Status(status="Failure", code=403, reason="Forbidden", message=why)
     return _answer(_Response(uid=request.uid, allowed=False, status=status))

@@ -101,7 +101,7 @@ class Reader:
         return await self._client.find(kind, name, namespace)
 
 
-async def decided(decide: Callable[[Request, Find], bytes], request: Request, read: Read) -> bytes:
+async def answer_review(decide: Callable[[Request, Find], bytes], request: Request, read: Read) -> bytes:
     """Return the answer to a review, after reading every object that the decision depends on.
 
     Raises `ApiError`, `TransportError`.
@@ -112,10 +112,10 @@ async def decided(decide: Callable[[Request, Find], bytes], request: Request, re
             return decide(request, known)
         except UnknownError as unknown:
             known.learn(unknown.key, await read(*unknown.key))
-    return reviews.refused(request, "it depends on too many other objects")
+    return reviews.make_refusing_answer(request, "it depends on too many other objects")
 
 
-def handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
+def make_handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
     """Return the handler of POST requests for each path: reviews for admission, and conversions between versions."""
 
     def review_with(decide: Callable[[Request, Find], bytes]) -> Handler:
@@ -123,7 +123,7 @@ def handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
             body = await inbound.read(LARGEST_REVIEW, _BODY_SECONDS)
             try:
                 request = reviews.read(body)
-                return _json(await decided(decide, request, read))
+                return _json(await answer_review(decide, request, read))
             except MalformedError as error:
                 return _text(400, str(error))
             except (ApiError, TransportError) as error:

@@ -15,7 +15,7 @@ from muster.api.config import EMBEDDED, Configuration
 from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane
-from muster.runtime.client import lines
+from muster.runtime.client import iterate_lines
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import JSON, Request, Response
 
@@ -115,7 +115,7 @@ class Api:
     ) -> AsyncIterator["Events"]:
         texts = {"watch": "1"} | {name.rstrip("_"): str(value) for name, value in query.items()}
         async with self.chunks(Request("GET", path, texts, accept=accept), user) as chunks:
-            yield Events(lines(chunks))
+            yield Events(iterate_lines(chunks))
 
 
 class Events:

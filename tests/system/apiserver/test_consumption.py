@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 from tests.system.apiserver.harness import PODS, TABLE, Api, api, pod
 
-from muster.cluster.apiserver.consumption import rates, total
+from muster.cluster.apiserver.consumption import compute_rates, total
 from muster.cluster.nodeconnection import NodeConnection, Reading
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
@@ -41,13 +41,13 @@ async def running_pod(api: Api, played: PlayedNode, name: str, cores: float, **a
 
 def test_a_rate_is_the_difference_of_two_readings():
     old, new = {("u", "c"): Reading(1.0, 1024)}, {("u", "c"): Reading(2.0, 4096), ("u", "new"): Reading(0.5, 0)}
-    found = rates(old, new, 2.0).usage
+    found = compute_rates(old, new, 2.0).usage
     assert found == {
         ("u", "c"): {"cpu": "500000000n", "memory": "4Ki"},
         ("u", "new"): {"cpu": "250000000n", "memory": "0Ki"},
     }
     assert total(found.values()) == {"cpu": "750000000n", "memory": "4Ki"}
-    assert rates(new, old, 1.0).usage["u", "c"]["cpu"] == "0n", "a counter that went back"
+    assert compute_rates(new, old, 1.0).usage["u", "c"]["cpu"] == "0n", "a counter that went back"
 
 
 @api

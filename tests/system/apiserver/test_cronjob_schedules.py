@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.system.apiserver.harness import Api, api
 
-from muster.actions.warnings import warnings
+from muster.actions.warnings import parse_warnings
 
 CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 NEVER = "spec.schedule: no date matches '0 0 30 2 *', so that the CronJob never starts a job"
@@ -26,6 +26,6 @@ def cron_job(schedule: str) -> dict[str, Any]:
 async def test_a_schedule_that_never_comes_is_warned_of_once(api: Api, schedule: str, warning: str) -> None:
     answer = await api.post(CRON_JOBS, cron_job(schedule))
     assert answer.status == 201
-    assert list(warnings(answer.headers.get("warning", ""))) == ([warning] if warning else [])
+    assert list(parse_warnings(answer.headers.get("warning", ""))) == ([warning] if warning else [])
     later = await api.merge(f"{CRON_JOBS}/c", {"metadata": {"labels": {"a": "b"}}})
     assert "warning" not in later.headers

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.system.apiserver.harness import JOBS, Api, api
 
-from muster.actions.warnings import warnings
+from muster.actions.warnings import parse_warnings
 
 ANNOTATION = "metadata.annotations[muster.dev/elastic]"
 
@@ -32,6 +32,6 @@ def job(bounds: str) -> dict[str, Any]:
 async def test_bounds_that_mean_nothing_are_warned_of_once(api: Api, bounds: str, warning: str) -> None:
     answer = await api.post(JOBS, job(bounds))
     assert answer.status == 201
-    assert list(warnings(answer.headers.get("warning", ""))) == ([warning] if warning else [])
+    assert list(parse_warnings(answer.headers.get("warning", ""))) == ([warning] if warning else [])
     later = await api.merge(f"{JOBS}/j", {"metadata": {"labels": {"a": "b"}}})
     assert "warning" not in later.headers

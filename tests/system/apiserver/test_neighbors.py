@@ -23,7 +23,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane
 from muster.runtime.client import Client, WatchEvent
 from muster.runtime.clock import run_virtual
-from muster.runtime.objects import lean
+from muster.runtime.objects import remove_managed_fields
 from muster.runtime.transport import APPLY_PATCH, JSON_PATCH, STRATEGIC_MERGE_PATCH, TransportError
 
 SPACE = "default"
@@ -104,7 +104,7 @@ async def outcome(write: Write, client: Client) -> Any:
     """What the writer gets; a neighbor gets objects without managedFields."""
     try:
         answer = await write(client)
-        return lean(answer) if isinstance(answer, Struct) else answer
+        return remove_managed_fields(answer) if isinstance(answer, Struct) else answer
     except (ApiError, TransportError) as error:
         return type(error), getattr(error, "status", str(error))
 
@@ -151,7 +151,7 @@ def test_a_neighbor_sees_what_every_client_sees(steps: list[Write], labels: str)
 def _shown(event: WatchEvent[Any] | ApiError) -> Any:
     if isinstance(event, ApiError):
         return event.status
-    return replace(event, object=lean(event.object)) if event.object is not None else event
+    return replace(event, object=remove_managed_fields(event.object)) if event.object is not None else event
 
 
 @api
@@ -165,7 +165,7 @@ async def test_one_object_is_decoded_for_all_neighbors(api: Any) -> None:
     await asyncio.sleep(0.1)
     one, other = events
     assert one.object is other.object is answer is await near.get(POD, "a", SPACE)
-    assert lean(await far.get(POD, "a", SPACE)) == answer
+    assert remove_managed_fields(await far.get(POD, "a", SPACE)) == answer
     for watch in watches:
         watch.cancel()
 

@@ -90,7 +90,7 @@ def lines_of(events: list[tuple[str, Any]]) -> list[str]:
 
 def play(story: Callable[[Watcher], Awaitable[None]]) -> Callable[[], None]:
     async def body() -> None:
-        async with asyncio.timeout(LIMIT), embedded.ephemeral() as running:
+        async with asyncio.timeout(LIMIT), embedded.run_ephemeral_cluster() as running:
             watcher = Watcher(running)
             try:
                 await story(watcher)

@@ -153,19 +153,19 @@ def _gang(order: Order, workers: int = SIZE, **more: Any) -> Gang:
 
 
 def _run(order: Order) -> Sequence[Document]:
-    return [(JOB_SET, manifests.jobset(_gang(order)))]
+    return [(JOB_SET, manifests.make_jobset(_gang(order)))]
 
 
 def _run_plain(order: Order) -> Sequence[Document]:
-    return [(JOB, manifests.job(_gang(order, plain=True)))]
+    return [(JOB, manifests.make_job(_gang(order, plain=True)))]
 
 
 def _run_sweep(order: Order) -> Sequence[Document]:
-    return [(JOB, manifests.job(_gang(order, 1, sweep=Sweep.parse("0-5%4", ()))))]
+    return [(JOB, manifests.make_job(_gang(order, 1, sweep=Sweep.parse("0-5%4", ()))))]
 
 
 def _run_elastic(order: Order) -> Sequence[Document]:
-    return [(JOB, manifests.job(_gang(order, elastic=Bounds(LEAST, GROWN), retries=0)))]
+    return [(JOB, manifests.make_job(_gang(order, elastic=Bounds(LEAST, GROWN), retries=0)))]
 
 
 def _group(kind: Kind[Any], order: Order, **spec: Any) -> Document:

@@ -21,8 +21,8 @@ from muster.cluster.nodes.pod.status import SHUTDOWN_REASON
 from muster.cluster.nodes.simulated.leases import SimulatedLeases
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.nodes.simulated.stages import DEFAULT_STAGES, Stage
-from muster.jobs.jobset.start.barrier import STARTED, config_map_name, word
-from muster.jobs.jobset.start.group import started
+from muster.jobs.jobset.start.barrier import STARTED, config_map_name, make_barrier_word
+from muster.jobs.jobset.start.group import find_started_member
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.objects import key_of
@@ -177,7 +177,7 @@ class Machines(SimulatedNodes):
         """Let the pod arrive; return None once it may begin."""
         labels, epoch = pod.metadata.labels, pod.metadata.annotations[names.GROUP_SCHEDULING_EPOCH]
         group = labels[names.JOBSET_UID], epoch
-        if started(pod) is None:
+        if find_started_member(pod) is None:
             status = [{"name": names.GROUP_SCHEDULING_INIT, "image": "", "imageID": "", "state": {"running": {}}}]
             self._arrived[group].add(_place(pod))
             with ignoring("NotFound", "Conflict"):
@@ -193,7 +193,7 @@ class Machines(SimulatedNodes):
         known: ConfigMap | None = self._config_maps.get(
             f"{pod.metadata.namespace}/{config_map_name(labels[names.JOBSET_NAME])}"
         )
-        if known is None or known.data.get(STARTED) != word(labels[names.JOBSET_UID], int(epoch)):
+        if known is None or known.data.get(STARTED) != make_barrier_word(labels[names.JOBSET_UID], int(epoch)):
             return _LOOK_SECONDS
         there = self._arrived[group] | self._done[labels[names.JOBSET_UID]]
         if len(there) < int(pod.metadata.annotations.get(GROUP_SIZE, "0")):

@@ -13,7 +13,7 @@ from tests.system.interruptions.scene import QUEUE, Delays, Scene, scene
 
 from muster.api.batch import JOB
 from muster.api.status import ApiError
-from muster.jobs.jobset.start.group import started
+from muster.jobs.jobset.start.group import find_started_member
 from muster.runtime.clock import run_virtual
 
 ALL_DEEDS = {**DEEDS, **QUEUE_DEEDS}
@@ -43,7 +43,7 @@ def _starts(scene: Scene, order: Order) -> bool:
 
 
 def _is_at_barrier(scene: Scene, order: Order) -> bool:
-    return any(started(pod) is not None and pod.status.phase == "Pending" for pod in scene.bound(order))
+    return any(find_started_member(pod) is not None and pod.status.phase == "Pending" for pod in scene.bound(order))
 
 
 def _runs(scene: Scene, order: Order) -> bool:

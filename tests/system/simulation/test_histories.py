@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from muster.insight.history.runs import PodRequests, Run, row
+from muster.insight.history.runs import PodRequests, Run, make_row
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate
 
@@ -57,7 +57,7 @@ def make_run(name, submitted, started, ended, pods=1, cpu="1", queue="train", **
 
 
 def play(tmp_path, runs, scenario=SCENARIO):
-    lines = b"\n".join(msgspec.json.encode(row(run)) for run in runs)
+    lines = b"\n".join(msgspec.json.encode(make_row(run)) for run in runs)
     (tmp_path / "ran.jsonl").write_bytes(lines)
     (tmp_path / "scenario.yaml").write_text(scenario)
     return simulate(str(tmp_path / "scenario.yaml"))
@@ -96,6 +96,6 @@ def test_work_may_name_one_queue_for_all(tmp_path):
 
 def test_a_line_that_is_no_run_is_named(tmp_path):
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
-    (tmp_path / "ran.jsonl").write_text(msgspec.json.encode(row(make_run("a", 0, 0, 1))).decode() + "\n{\n")
+    (tmp_path / "ran.jsonl").write_text(msgspec.json.encode(make_row(make_run("a", 0, 0, 1))).decode() + "\n{\n")
     with pytest.raises(ScenarioError, match=r"ran.jsonl:2: is no run of `muster history -o jsonl`"):
         simulate(str(tmp_path / "scenario.yaml"))

@@ -9,7 +9,7 @@ import pytest
 
 from muster.actions.delivering import deliver, explain_unsent, read_notice
 from muster.actions.errors import UserError
-from muster.api.ours.notify import Wishes
+from muster.api.ours.notify import NoticeSettings
 from muster.runtime.clock import RealClock
 
 TOLD = {
@@ -67,4 +67,4 @@ def test_a_complaint_of_sendmail_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_nothing_would_send(target: str, embedded: bool, complaint: str) -> None:
-    assert explain_unsent(Wishes((target,)), "/nowhere", embedded=embedded) == complaint
+    assert explain_unsent(NoticeSettings((target,)), "/nowhere", embedded=embedded) == complaint

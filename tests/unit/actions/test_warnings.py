@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.actions.warnings import Warnings, warnings
+from muster.actions.warnings import Warnings, parse_warnings
 from muster.cluster.apiserver.answers import warning_headers
 from muster.runtime.transport import Request, Response
 
@@ -13,7 +13,7 @@ SENTENCES = ["plain", 'it says "no", \\ and "yes"', '299 - "nested"', ""]
 
 
 def test_what_our_server_writes_is_read() -> None:
-    assert list(warnings(warning_headers(SENTENCES)["warning"])) == SENTENCES
+    assert list(parse_warnings(warning_headers(SENTENCES)["warning"])) == SENTENCES
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_what_our_server_writes_is_read() -> None:
     ],
 )
 def test_headers_of_others(header: str, read: list[str]) -> None:
-    assert list(warnings(header)) == read
+    assert list(parse_warnings(header)) == read
 
 
 class Server:

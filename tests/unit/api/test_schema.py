@@ -41,12 +41,12 @@ from muster.api.meta import ObjectMeta
 from muster.api.podgroups import sigs
 from muster.api.schema import (
     component_name,
-    components,
-    documentation,
-    inlined,
     kind_components,
+    list_components,
+    make_inlined_schema,
+    make_structural_schema,
+    read_documentation,
     schema_of,
-    structural,
 )
 from muster.cluster.apiserver.registry import autoscalers, storedkinds
 
@@ -76,7 +76,7 @@ def test_component_name(type_: Any, name: Any) -> None:
 
 
 def test_every_reference_leads_somewhere_and_everything_is_described() -> None:
-    found = kind_components(KINDS) | components(OTHERS)
+    found = kind_components(KINDS) | list_components(OTHERS)
     text = json.dumps(found)
     for name, schema in found.items():
         assert schema["description"], name
@@ -87,7 +87,7 @@ def test_every_reference_leads_somewhere_and_everything_is_described() -> None:
 
 
 def test_documentation_names_only_fields_that_are_there() -> None:
-    found = components([kind.type for kind in KINDS] + OTHERS)
+    found = list_components([kind.type for kind in KINDS] + OTHERS)
     seen: set[Any] = set()
     waiting = [kind.type for kind in KINDS] + OTHERS
     while waiting:
@@ -95,7 +95,7 @@ def test_documentation_names_only_fields_that_are_there() -> None:
         if type_ in seen:
             continue
         seen.add(type_)
-        _, docs = documentation(type_)
+        _, docs = read_documentation(type_)
         assert docs.keys() <= set(type_.__struct_fields__), type_
     assert found
 
@@ -169,19 +169,19 @@ def test_list_rules(type_: Any, field: Any, list_type: Any, keys: Any, merge_key
 def test_defaults_of_keys_are_said_to_clients_and_to_the_server() -> None:
     for type_, kind in ((ContainerPort, POD), (ServicePort, SERVICE)):
         assert schema_of(type_)["properties"]["protocol"]["default"] == "TCP"
-        assert '"default":"TCP"' in json.dumps(inlined(kind), separators=(",", ":"))
+        assert '"default":"TCP"' in json.dumps(make_inlined_schema(kind), separators=(",", ":"))
     # The types that CRDs have a copy of keep to what is written: there, pods get their defaults when they are made.
-    assert '"default":"TCP"' not in json.dumps(structural(WORKLOAD), separators=(",", ":"))
+    assert '"default":"TCP"' not in json.dumps(make_structural_schema(WORKLOAD), separators=(",", ":"))
 
 
 def test_objects_that_are_replaced_whole() -> None:
-    volume = inlined(core.PERSISTENT_VOLUME)["properties"]["spec"]["properties"]
+    volume = make_inlined_schema(core.PERSISTENT_VOLUME)["properties"]["spec"]["properties"]
     assert volume["claimRef"]["x-kubernetes-map-type"] == "granular"  # other ObjectReferences are not
-    assert inlined(core.ENDPOINTS)["properties"]["subsets"]["items"]["properties"]["ports"]["items"][
+    assert make_inlined_schema(core.ENDPOINTS)["properties"]["subsets"]["items"]["properties"]["ports"]["items"][
         "x-kubernetes-map-type"
     ] == "atomic"  # fmt: skip
     scaled = {
-        kind.version: inlined(kind)["properties"]["spec"]["properties"]["scaleTargetRef"]
+        kind.version: make_inlined_schema(kind)["properties"]["spec"]["properties"]["scaleTargetRef"]
         for kind in (autoscalers.V1, autoscaling_v2.HORIZONTAL_POD_AUTOSCALER)
     }
     assert scaled["v1"].get("x-kubernetes-map-type") == "atomic"
@@ -191,20 +191,20 @@ def test_objects_that_are_replaced_whole() -> None:
 
 
 def test_kinds_within_objects_say_what_they_are() -> None:
-    claims = inlined(apps.STATEFUL_SET)["properties"]["spec"]["properties"]["volumeClaimTemplates"]
+    claims = make_inlined_schema(apps.STATEFUL_SET)["properties"]["spec"]["properties"]["volumeClaimTemplates"]
     assert {"apiVersion", "kind", "metadata", "spec"} <= claims["items"]["properties"].keys()
 
 
 def test_required_is_for_people() -> None:
     assert schema_of(Container)["required"] == ["name"]
     assert schema_of(PodSpec)["required"] == ["containers"]
-    assert '"required":' not in json.dumps(inlined(POD))
-    assert '"enum":' not in json.dumps(inlined(POD))
+    assert '"required":' not in json.dumps(make_inlined_schema(POD))
+    assert '"enum":' not in json.dumps(make_inlined_schema(POD))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
 def test_inlined_has_no_references(kind: Any) -> None:
-    schema = inlined(kind)
+    schema = make_inlined_schema(kind)
     text = json.dumps(schema)
     assert "$ref" not in text
     assert "description" not in schema
@@ -213,7 +213,7 @@ def test_inlined_has_no_references(kind: Any) -> None:
 
 
 def test_bases_speak_for_their_fields() -> None:
-    _, docs = documentation(sigs.POD_GROUP.type)
+    _, docs = read_documentation(sigs.POD_GROUP.type)
     assert docs["metadata"]
     assert docs["spec"]
 

@@ -2,16 +2,19 @@ import base64
 import hashlib
 import re
 
-from muster.charts.markup import element
+from muster.charts.markup import make_element
 from muster.charts.page import Figure, Section, Tile, render_page
 
 HOSTILE = "</title><script>alert(1)</script>"
 
 
 def page():
-    figure = Figure(HOSTILE, HOSTILE, element("p", {}, HOSTILE), wide=True)
+    figure = Figure(HOSTILE, HOSTILE, make_element("p", {}, HOSTILE), wide=True)
     return render_page(
-        HOSTILE, [element("p", {}, HOSTILE)], [Tile(HOSTILE, HOSTILE, HOSTILE)], [Section("one", HOSTILE, [figure])]
+        HOSTILE,
+        [make_element("p", {}, HOSTILE)],
+        [Tile(HOSTILE, HOSTILE, HOSTILE)],
+        [Section("one", HOSTILE, [figure])],
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cluster.exposure import UNEXPOSED, Address, Exposure, ExposureError, parse, url
+from muster.cluster.exposure import UNEXPOSED, Address, Exposure, ExposureError, make_url, parse
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_programs_of_this_machine_always_find_it_on_loopback(listen, inside, out
 
 
 def test_urls():
-    assert (url("box1", 6443), url("fd00::1", 7)) == ("https://box1:6443", "https://[fd00::1]:7")
+    assert (make_url("box1", 6443), make_url("fd00::1", 7)) == ("https://box1:6443", "https://[fd00::1]:7")
     assert Exposure((Address("10.0.0.5"),), ("box1",)).certified == ("box1", "10.0.0.5")

@@ -11,7 +11,7 @@ from tests.unit.gang.conftest import make_node
 
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, Refusal, place
-from muster.gang.quorum import Quorum, fewest, place_enough
+from muster.gang.quorum import Quorum, find_fewest, place_enough
 from muster.gang.shapes import Shape
 
 SMALL, LARGE = Shape(requests=(("cpu", 1000), ("pods", 1))), Shape(requests=(("cpu", 3000), ("pods", 1)))
@@ -77,7 +77,7 @@ def quorum(*of: str | int) -> Quorum:
     ],
 )
 def test_the_fewest_that_meet_every_quorum(quorums, expected):
-    assert fewest("abcd", [quorum(*one) for one in quorums]) == frozenset(expected)
+    assert find_fewest("abcd", [quorum(*one) for one in quorums]) == frozenset(expected)
 
 
 def test_a_refusal_is_that_of_the_fewest_that_would_do():

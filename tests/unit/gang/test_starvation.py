@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.api.core import Pod
-from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.order.ends import End
@@ -68,7 +68,7 @@ class Cluster:
                 self.now, _, job = heappop(ends)
                 for pod in self.pods[job.name]:
                     self.roster.pod_changed(pod, None)
-                self.pending.freed()
+                self.pending.drop_refusals()
                 looked = self.pending.sweep()
             if self.now > HORIZON:
                 return self
@@ -82,17 +82,20 @@ class Cluster:
         pending, capacity = self.pending, self.roster.capacity
         while keys:
             job = self.jobs[keys.pop(0)]
-            waiter = Waiter((job.pods, job.says, job.sure), Standing(False, 0, "", at(job.comes)))
+            waiter = Waiter((job.pods, job.says, job.sure), OrderCriteria(False, 0, "", at(job.comes)))
             placing = partial(self.placing, job)
-            outcome = pending.refusal(waiter.alike) or placing(None)
+            outcome = pending.get_refusal(waiter.alike) or placing(None)
             if isinstance(outcome, Refusal):
-                pending.refused(waiter.alike, outcome)
+                pending.record_refusal(waiter.alike, outcome)
                 pending.wait(key(job), waiter)
                 if self.reserving:
-                    pending.keep_for(key(job), waiter, placing, self.now)
+                    pending.reserve_for(key(job), waiter, placing, self.now)
                 continue
             taken = taken_by(capacity, outcome)
-            if pending.kept_for(key(job), waiter.alike, waiter.standing, taken, self.end(job), self.now) is not None:
+            if (
+                pending.find_delayed_head(key(job), waiter.alike, waiter.criteria, taken, self.end(job), self.now)
+                is not None
+            ):
                 pending.wait(key(job), waiter)
                 continue
             if pending.forget(key(job)) and (alike := pending.next_alike(waiter.alike)) is not None:
@@ -116,10 +119,10 @@ class Cluster:
 
     def carried(self, name, _gang, started):
         job = self.jobs["ns/" + name.partition("/")[2].rpartition("-")[0]]
-        return None if job.says is None else End(started + job.says, sure=job.sure)
+        return None if job.says is None else End(started + job.says, is_enforced=job.sure)
 
     def end(self, job):
-        return None if job.says is None else End(self.now + job.says, sure=job.sure)
+        return None if job.says is None else End(self.now + job.says, is_enforced=job.sure)
 
     @property
     def utilisation(self):

@@ -12,7 +12,7 @@ from tests.unit.gang.conftest import make_node, make_pod
 from muster.gang import topology
 from muster.gang.explain import explain
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.nodes.domains import NOWHERE, domains
+from muster.gang.nodes.domains import NOWHERE, list_levels
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.shapes import Shape, shape_of
 from muster.gang.topology import NoDomain, TopologyConstraint, place_near
@@ -59,7 +59,7 @@ def test_domains_are_numbered_by_name_and_named_from_the_widest_level():
         {"rack": "1"},
         {"block": "a", "rack": "1"},
     ]
-    block, rack = domains(nodes, ("block", "rack"))
+    block, rack = list_levels(nodes, ("block", "rack"))
     assert block.names == (("a",), ("b",))
     assert list(block.of_node) == [1, 0, NOWHERE, 0, NOWHERE, 0]
     assert rack.names == (("a", "1"), ("b", "1")), "two blocks may each have a rack 1"

@@ -9,7 +9,7 @@ from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.kueue import ClusterQueue, Workload
 from muster.api.kueue.names import TOPOLOGY_GATE
-from muster.insight.takeover import Row, Survey, document, report, sentence
+from muster.insight.takeover import Row, Survey, format_finding, make_document, report
 
 HANDLED = {("batch", "Job")}
 KNOWN = HANDLED | {("jobset.x-k8s.io", "JobSet")}
@@ -73,7 +73,7 @@ def test_what_is_named(seen: Survey, what: str, objects: tuple[str, ...]) -> Non
     (found,) = report(seen, HANDLED | {("ray.io", "RayCluster")}, KNOWN).findings
     assert found.what.startswith(what)
     assert found.objects == objects
-    assert sentence(found) == f"{found.what}: {objects[0]}\n  {found.advice}"
+    assert format_finding(found) == f"{found.what}: {objects[0]}\n  {found.advice}"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_workloads_are_counted_by_kind_and_state() -> None:
     each = {"admitted": 1, "reserved": 1, "pending": 1, "inactive": 1, "finished": 1}
     alone = dict.fromkeys(each, 0) | {"pending": 1}
     assert found.rows == (Row("Job.batch", True, each), Row("RayJob.ray.io", False, alone))
-    assert document(found)["workloads"][0] == {"kind": "Job.batch", "handled": True, "counts": each}
+    assert make_document(found)["workloads"][0] == {"kind": "Job.batch", "handled": True, "counts": each}
 
 
 def test_pods_are_counted_by_the_gates_that_hold_them() -> None:
@@ -129,9 +129,9 @@ def test_pods_are_counted_by_the_gates_that_hold_them() -> None:
         "gate kueue.x-k8s.io/admission holds 2 pods: Muster takes it off once the workload is admitted",
         f"gate {TOPOLOGY_GATE} holds 1 pod: {WHEN_PLACED}",
     ]
-    assert [gate["pods"] for gate in document(found)["gates"]] == [2, 1]
+    assert [gate["pods"] for gate in make_document(found)["gates"]] == [2, 1]
 
 
 def test_of_many_objects_some_are_named() -> None:
     (found,) = report(Survey(webhooks=[str(each) for each in range(7)]), HANDLED).findings
-    assert "0, 1, 2, 3, 4 and 2 more" in sentence(found)
+    assert "0, 1, 2, 3, 4 and 2 more" in format_finding(found)

@@ -8,7 +8,7 @@ from muster.api.config import load
 from muster.install.dashboard import describe_rights
 from muster.install.documents import documents
 from muster.install.options import Options, plain
-from muster.install.removal import removal
+from muster.install.removal import make_removal_script
 
 NAMES = """
 muster:
@@ -96,7 +96,7 @@ def test_a_changed_configuration_starts_the_pod_again() -> None:
 @pytest.mark.parametrize("more", ["", NAMES])
 def test_no_right_to_act_as_others_stays_behind(more: str) -> None:
     text = plain() + more
-    script = removal(Options(text, load(text), kinds=("kueue",)))
+    script = make_removal_script(Options(text, load(text), kinds=("kueue",)))
     for kind in ("clusterrole", "clusterrolebinding"):
         [command] = [
             part for part in script.split("\nremove ") if part.startswith(f"{kind}.") and "muster-dashboard" in part

@@ -15,7 +15,7 @@ from muster.cli.actions.clusters.invitation import Invitation
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.install.documents import documents
 from muster.install.options import Options, plain
-from muster.install.removal import removal
+from muster.install.removal import make_removal_script
 
 KUEUE = ("kueue",)
 LEASES = "leaderElection: {leaderElect: true, resourceNamespace: leases}\n"
@@ -26,7 +26,7 @@ def options(more: str = "", kinds: tuple[str, ...] = KUEUE) -> Options:
     return Options(text, load(text), kinds=kinds)
 
 
-SCRIPT = removal(options())
+SCRIPT = make_removal_script(options())
 
 # Notes what it is called with. What there is to `get` is in the file of that resource, or Lease, if there is one; after
 # N naps it is what the file NAME.after-N says.
@@ -75,7 +75,7 @@ def run(folder: Path, script: str = SCRIPT, **answers: str) -> Done:
 @pytest.mark.parametrize("kinds", [(), KUEUE, ("kueue", "jobset", "podgroups")])
 @pytest.mark.parametrize("more", ["", LEASES])
 def test_the_script_has_no_fault_that_shellcheck_knows(kinds: tuple[str, ...], more: str):
-    script = removal(options(more, kinds))
+    script = make_removal_script(options(more, kinds))
     # Templates in single quotes are for kubectl, and there may be one scheduler.
     command: list[str | Path] = [Path(sys.executable).parent / "shellcheck", "--exclude=SC2016,SC2043", "-"]
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
@@ -167,7 +167,7 @@ SLOW = "leaderElection: {leaderElect: true, leaseDuration: 60s, renewDeadline: 4
 def test_kinds_stay_where_a_standby_takes_the_lease_that_the_engine_gave_back(tmp_path: Path, more: str, look: int):
     """It asks for it within 2.2 retry periods."""
     (tmp_path / f"{ENGINE_LEASE}.after-{look}").write_text("standby_uid now 15")
-    done = run(tmp_path, removal(options(more)), **{ENGINE_LEASE: " then 1"})
+    done = run(tmp_path, make_removal_script(options(more)), **{ENGINE_LEASE: " then 1"})
     assert done.code == 1
     assert "goes on, as standby_uid" in done.said
 
@@ -179,7 +179,7 @@ def test_an_engine_that_has_ended_holds_nothing_up(tmp_path: Path, lease: str):
 
 def test_no_jobset_goes_with_its_kind_whoever_runs_it(tmp_path: Path):
     (tmp_path / f"{JOBSET_LEASE}.after-1").write_text("jobset-0_uid now 15")
-    script = removal(options(kinds=("kueue", "jobset")))
+    script = make_removal_script(options(kinds=("kueue", "jobset")))
     done = run(tmp_path, script, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: "jobset-0_uid then 15"})
     assert (done.code, done.deleted) == (1, [])
 
@@ -228,7 +228,7 @@ def test_all_that_was_installed_goes_by_its_name_and_nothing_else_does(tmp_path:
         for each in documents(chosen)
     } | {(kind, "", "muster-dashboard-impersonation") for kind in ("clusterrole", "clusterrolebinding")}
     removed = set()
-    for kind, *arguments in run(tmp_path, removal(chosen)).deleted:
+    for kind, *arguments in run(tmp_path, make_removal_script(chosen)).deleted:
         if "--all" in arguments:  # objects of the engine's own kinds
             assert kind.endswith(".kueue.x-k8s.io")
             continue
@@ -251,14 +251,14 @@ def test_all_that_was_installed_goes_by_its_name_and_nothing_else_does(tmp_path:
 def test_definitions_of_other_projects_stay_unless_they_are_named(
     tmp_path: Path, kinds: tuple[str, ...], groups: set[str]
 ):
-    deleted = run(tmp_path, removal(options(kinds=kinds))).deleted
+    deleted = run(tmp_path, make_removal_script(options(kinds=kinds))).deleted
     (names,) = [names for kind, *names in deleted if kind.startswith("customresourcedefinition.")]
     assert {name.partition(".")[2] for name in names if not name.startswith("--")} == groups
 
 
 def test_pod_groups_do_not_go_with_their_kind(tmp_path: Path):
     left = {"podgroups.scheduling.volcano.sh": "  podgroup team/theirs would go with its kind\n"}
-    done = run(tmp_path, removal(options(kinds=("kueue", "podgroups"))), **left)
+    done = run(tmp_path, make_removal_script(options(kinds=("kueue", "podgroups"))), **left)
     assert (done.code, done.deleted) == (1, [])
     assert "podgroup team/theirs would go with its kind" in done.said
 
@@ -277,7 +277,7 @@ def test_a_namespace_in_which_others_work_stays(tmp_path: Path):
 
 def test_webhooks_go_whether_they_are_spoken_of_or_not():
     text = plain()
-    assert removal(Options(text, load(text), kinds=KUEUE, webhooks=False)) == SCRIPT
+    assert make_removal_script(Options(text, load(text), kinds=KUEUE, webhooks=False)) == SCRIPT
 
 
 def test_roles_that_collect_others_go_before_these():

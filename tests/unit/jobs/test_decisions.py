@@ -9,7 +9,7 @@ import yaml
 from tests.unit.jobs.world import START, World, job_of
 
 from muster.api.batch import INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT, Job, JobStatus
-from muster.jobs.job.accounting import settled
+from muster.jobs.job.accounting import settle_counted
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import Census, completion_index
 
@@ -37,7 +37,7 @@ def test_decision(case: dict[str, Any]) -> None:
     }.items():  # fmt: skip
         if name in expect:
             assert found == expect.pop(name), name
-    check(expect, world, settled(world.job.status, Census.of(world.pods.values())))
+    check(expect, world, settle_counted(world.job.status, Census.of(world.pods.values())))
     if "end" in case:
         world.settle()
         check(dict(case["end"]), world, world.job.status)

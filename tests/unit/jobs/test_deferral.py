@@ -6,11 +6,11 @@ import pytest
 
 from muster.api.meta import ObjectMeta
 from muster.api.ours.deferral import Deferral, parse_dependencies
-from muster.jobs.deferral import GRACE, NEVER_SATISFIED, Standing, decide, find_circle, make_release
+from muster.jobs.deferral import GRACE, NEVER_SATISFIED, DependencyState, decide, find_circle, make_release
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = CREATED + GRACE
-ABSENT, GOES_ON, COMPLETED, FAILED = Standing
+ABSENT, GOES_ON, COMPLETED, FAILED = DependencyState
 QUEUE = "kueue.x-k8s.io/queue-name"
 GATED = "kueue.x-k8s.io/admission-gated-by"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.mpi.launchers import is_launcher, slots, threads
+from muster.mpi.launchers import count_slots, count_threads, is_launcher
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_a_launcher_is_known_by_its_name(program, launches):
     ],
 )
 def test_a_process_for_each_gpu_or_else_for_each_cpu(cpus, gpus, processes, each):
-    assert (slots(cpus, gpus), threads(cpus, gpus)) == (processes, each)
+    assert (count_slots(cpus, gpus), count_threads(cpus, gpus)) == (processes, each)

@@ -15,7 +15,7 @@ from muster.api.podgroups import kep
 from muster.api.podgroups.names import GROUP_NAME_ANNOTATION, POD_GROUP_LABEL, TAKEN_BACK_ANNOTATION
 from muster.api.status import ApiError
 from muster.jobs.podgroup.reference import By, Reference
-from muster.multicluster.companions import StrangerError, bring, copy, is_barred, list_pod_groups
+from muster.multicluster.companions import StrangerError, bring_pod_group, copy, is_barred, list_pod_groups
 from muster.runtime.client import Client
 from muster.runtime.transport import Response
 
@@ -102,7 +102,9 @@ def group(origin: str = "", *owners: str) -> Response:
 )
 def test_what_the_worker_is_asked_to_have(here: Response, there: list[Response], requests: list[str]) -> None:
     source = Client(ScriptedTransport(here))
-    _, lines, bodies = asyncio.run(asked(lambda client: bring(source, client, GROUP, "n", "m", OWNER), *there))
+    _, lines, bodies = asyncio.run(
+        asked(lambda client: bring_pod_group(source, client, GROUP, "n", "m", OWNER), *there)
+    )
     assert lines == requests
     if "PATCH g" in lines:
         assert [one["uid"] for one in bodies[-1]["metadata"]["ownerReferences"]] == ["v", "u"]
@@ -123,7 +125,7 @@ def test_what_cannot_be_brought(
 ) -> None:
     source = Client(ScriptedTransport(here))
     with pytest.raises(error) as raised:
-        asyncio.run(asked(lambda client: bring(source, client, GROUP, "n", "m", OWNER), *there))
+        asyncio.run(asked(lambda client: bring_pod_group(source, client, GROUP, "n", "m", OWNER), *there))
     assert getattr(raised.value, "code", None) == code
 
 

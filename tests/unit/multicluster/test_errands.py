@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from muster.api.status import ApiError, Status
-from muster.multicluster.errands import MOST_AT_ONCE, Errand, Errands, together
+from muster.multicluster.errands import MOST_AT_ONCE, Errand, Errands, await_all_steps
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.controller import Result
 from muster.runtime.ids import Random
@@ -176,9 +176,9 @@ async def test_steps_that_are_taken_together_come_to_their_ends_though_one_fails
         w.ran.append(name)
         return after
 
-    assert await together([step("a", 1), step("b", 2, 9.0), step("c", 3, 7.0)]) == 7.0
+    assert await await_all_steps([step("a", 1), step("b", 2, 9.0), step("c", 3, 7.0)]) == 7.0
     with pytest.raises(TransportError, match="first"):
-        await together([step("first", 1, fails=True), step("long", 10), step("second", 2, fails=True)])
+        await await_all_steps([step("first", 1, fails=True), step("long", 10), step("second", 2, fails=True)])
     assert w.ran == ["a", "b", "c", "long"]
 
 

@@ -58,7 +58,7 @@ class There:
     lost_since: datetime | None = None
     is_asked: bool = False
 
-    def queues(self) -> Queues | None:
+    def follow_queues(self) -> Queues | None:
         self.is_asked = True
         return self.shown
 

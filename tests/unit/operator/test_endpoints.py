@@ -12,8 +12,8 @@ import uvloop
 from muster.api.config.types import Health
 from muster.api.status import ApiError, Status
 from muster.cluster.apiserver.front.inbound import InboundRequest
-from muster.operator.addresses import BadAddressError, address
-from muster.operator.endpoints import metrics, probes, serving
+from muster.operator.addresses import BadAddressError, parse_address
+from muster.operator.endpoints import make_metrics_handler, make_probe_handlers, serving
 from muster.operator.routes import text_answer
 from muster.runtime.metrics import Registry
 from muster.runtime.transport import Response, TransportError
@@ -29,13 +29,13 @@ from muster.runtime.transport import Response, TransportError
     ],
 )
 def test_addresses(text: str, found: tuple[str, int]) -> None:
-    assert address(text) == found
+    assert parse_address(text) == found
 
 
 @pytest.mark.parametrize("text", ["", "8081", ":", ":http", ":65536", "127.0.0.1:-1", ":²"])
 def test_what_is_no_address_is_named(text: str) -> None:
     with pytest.raises(BadAddressError, match="is no address to serve at"):
-        address(text)
+        parse_address(text)
 
 
 async def ask(url: str, token: str = "", tls: ssl.SSLContext | bool = True) -> tuple[int, str]:
@@ -48,7 +48,7 @@ def test_probes_say_what_is_waited_for() -> None:
     problems = ["waiting for workloads.kueue.x-k8s.io", ""]
 
     async def body() -> None:
-        async with serving("127.0.0.1:0", probes(Health(), lambda: problems.pop(0))) as port:
+        async with serving("127.0.0.1:0", make_probe_handlers(Health(), lambda: problems.pop(0))) as port:
             url = f"http://127.0.0.1:{port}"
             assert await ask(f"{url}/readyz") == (503, "waiting for workloads.kueue.x-k8s.io")
             assert await ask(f"{url}/readyz") == (200, "ok")
@@ -60,7 +60,7 @@ def test_probes_say_what_is_waited_for() -> None:
 
 def test_what_one_that_is_ready_lacks_is_said_too() -> None:
     async def body() -> None:
-        handlers = probes(Health(), lambda: "", lambda: "waiting for jobs")
+        handlers = make_probe_handlers(Health(), lambda: "", lambda: "waiting for jobs")
         async with serving("127.0.0.1:0", handlers) as port:
             assert await ask(f"http://127.0.0.1:{port}/readyz") == (200, "waiting for jobs")
 
@@ -71,7 +71,7 @@ def test_probes_may_have_other_names() -> None:
     names = Health(readiness_endpoint_name="/ready", liveness_endpoint_name="alive")
 
     async def body() -> None:
-        async with serving("127.0.0.1:0", probes(names, lambda: "")) as port:
+        async with serving("127.0.0.1:0", make_probe_handlers(names, lambda: "")) as port:
             assert (await ask(f"http://127.0.0.1:{port}/ready"))[0] == 200
             assert (await ask(f"http://127.0.0.1:{port}/alive"))[0] == 200
             assert (await ask(f"http://127.0.0.1:{port}/readyz"))[0] == 404
@@ -105,7 +105,7 @@ def test_a_client_that_has_closed_its_side_is_answered() -> None:
 
 def test_nothing_is_served_at_0() -> None:
     async def body() -> None:
-        async with serving("0", probes(Health(), lambda: "")) as port:
+        async with serving("0", make_probe_handlers(Health(), lambda: "")) as port:
             assert port == 0
 
     asyncio.run(body())
@@ -113,7 +113,7 @@ def test_nothing_is_served_at_0() -> None:
 
 def test_an_address_without_a_host_is_all_of_this_machine() -> None:
     async def body() -> None:
-        async with serving(":0", probes(Health(), lambda: "")) as port:
+        async with serving(":0", make_probe_handlers(Health(), lambda: "")) as port:
             hosts = ["127.0.0.1", *(["[::1]"] if socket.has_dualstack_ipv6() else [])]
             for host in hosts:
                 assert (await ask(f"http://{host}:{port}/healthz"))[0] == 200
@@ -161,7 +161,7 @@ def test_metrics_are_for_those_who_may_read_them(header: str, status: int) -> No
     authority.configure_trust(client)
 
     async def body() -> None:
-        async with serving("127.0.0.1:0", metrics(registry, judge), server) as port:
+        async with serving("127.0.0.1:0", make_metrics_handler(registry, judge), server) as port:
             found, text = await ask(f"https://localhost:{port}/metrics", header, client)
             assert (found, "things_total 1.0" in text) == (status, status == 200)
 
@@ -170,7 +170,7 @@ def test_metrics_are_for_those_who_may_read_them(header: str, status: int) -> No
 
 def test_metrics_that_are_plain_are_for_all() -> None:
     async def body() -> None:
-        async with serving("127.0.0.1:0", metrics(Registry(process=True), None)) as port:
+        async with serving("127.0.0.1:0", make_metrics_handler(Registry(process=True), None)) as port:
             status, text = await ask(f"http://127.0.0.1:{port}/metrics")
             assert status == 200
             assert "process_cpu_seconds_total" in text

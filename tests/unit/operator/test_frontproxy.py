@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
-from muster.operator.frontproxy import FrontProxy, read, user
+from muster.operator.frontproxy import FrontProxy, find_user, read
 
 # As kube-apiserver writes it.
 DATA = {
@@ -62,17 +62,17 @@ def test_the_user_with_all_that_is_known_of_them() -> None:
     ]
     extra = {"scopes": ("a", "b"), "acme.org/project": ("p",)}
     expected = User("ada", frozenset({"lab", "all", AUTHENTICATED}), "u1", extra)
-    assert user(proxy(), certificate("front-proxy"), headers) == expected
+    assert find_user(proxy(), certificate("front-proxy"), headers) == expected
 
 
 def test_who_is_anonymous_to_the_server_is_not_authenticated_here() -> None:
     for name, groups in (("system:anonymous", []), ("ada", ["system:unauthenticated"])):
         headers = [("X-Remote-User", name), *(("X-Remote-Group", group) for group in groups)]
-        assert user(proxy(), certificate("front-proxy"), headers).groups == frozenset(groups)
+        assert find_user(proxy(), certificate("front-proxy"), headers).groups == frozenset(groups)
 
 
 def test_where_no_name_is_asked_for_any_of_the_authoritys_will_do() -> None:
-    assert user(proxy(allowed_names="[]"), certificate("any"), [("X-Remote-User", "ada")]).name == "ada"
+    assert find_user(proxy(allowed_names="[]"), certificate("any"), [("X-Remote-User", "ada")]).name == "ada"
 
 
 @pytest.mark.parametrize(
@@ -87,5 +87,5 @@ def test_where_no_name_is_asked_for_any_of_the_authoritys_will_do() -> None:
 )
 def test_nobody_else_is_believed(shown: Any, headers: list[tuple[str, str]]) -> None:
     with pytest.raises(ApiError) as raised:
-        user(proxy(), shown, headers)
+        find_user(proxy(), shown, headers)
     assert raised.value.code == 401

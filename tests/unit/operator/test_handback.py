@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from muster.operator.handback import Entry, handed_back
+from muster.operator.handback import Entry, hand_back_fields
 
 
 def entry(manager: str, operation: str, status: Any, subresource: str = "status") -> Entry:
@@ -19,17 +19,17 @@ CONDITION: dict[str, Any] = {"f:conditions": {'k:{"type":"Admitted"}': {"f:statu
 
 
 def test_what_muster_admitted_becomes_what_kueue_has_said() -> None:
-    assert handed_back([entry("muster", "Update", ADMISSION)]) == [entry("kueue-admission", "Apply", ADMISSION)]
+    assert hand_back_fields([entry("muster", "Update", ADMISSION)]) == [entry("kueue-admission", "Apply", ADMISSION)]
 
 
 def test_what_kueue_forces_anyhow_stays() -> None:
-    found = handed_back([entry("muster", "Update", ADMISSION | CONDITION)])
+    found = hand_back_fields([entry("muster", "Update", ADMISSION | CONDITION)])
     assert found == [entry("kueue-admission", "Apply", ADMISSION), entry("muster", "Update", CONDITION)]
 
 
 def test_it_comes_on_top_of_what_kueue_has_said_before() -> None:
     theirs = entry("kueue-admission", "Apply", CONDITION | {"f:admission": {"f:podSetAssignments": {}}})
-    (found,) = handed_back([theirs, entry("muster", "Update", ADMISSION)]) or []
+    (found,) = hand_back_fields([theirs, entry("muster", "Update", ADMISSION)]) or []
     both: dict[str, Any] = {"f:podSetAssignments": {}, "f:clusterQueue": {}}
     assert found == entry("kueue-admission", "Apply", CONDITION | {"f:admission": both})
 
@@ -39,5 +39,5 @@ def test_what_others_have_said_is_left() -> None:
         entry("kueue-admission", "Apply", ADMISSION), entry("kubectl", "Update", ADMISSION),
         entry("muster", "Update", CONDITION), entry("muster", "Update", {}, subresource=""),
     ]  # fmt: skip
-    assert handed_back(others) is None
-    assert handed_back([]) is None
+    assert hand_back_fields(others) is None
+    assert hand_back_fields([]) is None

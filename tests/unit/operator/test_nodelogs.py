@@ -13,7 +13,7 @@ from muster.api.core import Container, Pod, PodSpec
 from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.nodeconnection import LogOptions, LogSource
-from muster.operator.nodelogs import PATH, handler
+from muster.operator.nodelogs import PATH, make_log_handler
 from muster.operator.routes import Routes
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
@@ -44,7 +44,7 @@ class Source:
 async def logs_of(transport: ScriptedTransport, source: Source, path: str, user: User | None, gone_after: int) -> bytes:
     """What a caller is told that goes once it has so many bytes."""
     pods = cast("Any", {"n/p": POD})
-    routes = Routes({PATH: handler(Client(transport), "box", pods, cast("LogSource", source))})
+    routes = Routes({PATH: make_log_handler(Client(transport), "box", pods, cast("LogSource", source))})
     client = Listening(routes)
     client.connection.user = user
     told = await client.say(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path.encode())

@@ -5,11 +5,11 @@ from msgspec.structs import replace
 
 from muster.api.config import DEFAULT
 from muster.api.config.types import Muster, Scheduling
-from muster.operator.precedence import beside_others, identity, is_ours
+from muster.operator.precedence import beside_others, is_ours, make_identity
 
 
 def test_replicas_of_muster_are_known_by_their_identity() -> None:
-    assert is_ours(identity("box", "uid"))
+    assert is_ours(make_identity("box", "uid"))
     assert is_ours("")
     assert not is_ours("kueue-controller-manager-7d9_uid")
 

@@ -11,7 +11,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.server.authorization import SubjectAccessReview, SubjectAccessReviewStatus
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import Access, User
-from muster.operator.visibility import VisibilityServer, asking
+from muster.operator.visibility import VisibilityServer, make_authorizer
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, Response
 
@@ -103,7 +103,7 @@ class Server:
 
 
 def ask(server: Server, path: str) -> Response:
-    visible = VisibilityServer(Line(), asking(Client(server)))  # type: ignore[arg-type]  # it is asked for no stream
+    visible = VisibilityServer(Line(), make_authorizer(Client(server)))  # type: ignore[arg-type]  # it is asked for no stream
     return asyncio.run(visible.answer(Request("GET", path), ADA))
 
 

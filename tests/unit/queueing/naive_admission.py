@@ -14,7 +14,7 @@ from tests.unit.queueing.worlds import START
 
 from muster.queueing.model import Assignment, Mode, Usage, WorkloadInfo
 from muster.queueing.pending.ordering import place
-from muster.queueing.pending.queue import shape
+from muster.queueing.pending.queue import make_class_key
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.cycle import AdmissionSettings
 from muster.queueing.scheduling.fairness import Contender, Tournament
@@ -134,7 +134,7 @@ class Naive:
     def _alike(self, workload: WorkloadInfo) -> Iterator[WorkloadInfo]:
         for other in self.waiting.values():
             same = (other.queue, other.priority) == (workload.queue, workload.priority) and other is not workload
-            if same and shape(other.podsets) == shape(workload.podsets):
+            if same and make_class_key(other.podsets) == make_class_key(workload.podsets):
                 yield other
 
 

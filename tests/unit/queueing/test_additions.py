@@ -8,8 +8,8 @@ import pytest
 from muster.api.core.quota import LimitRange, LimitRangeItem
 from muster.api.groups.runtimeclass import RuntimeClass
 from muster.api.kueue import Workload
-from muster.queueing.additions import Completion, completed, defaults_of
-from muster.queueing.convert import workload as read
+from muster.queueing.additions import Completion, complete_workload, defaults_of
+from muster.queueing.convert import convert_workload as read
 
 
 def limits(type_: str = "Container", **item: Any) -> LimitRangeItem:
@@ -44,7 +44,7 @@ DEFAULT = (limits(default={"cpu": "4"}, defaultRequest={"cpu": "2"}),)
          "the first one", "an init container", "overhead", "its own overhead", "an unknown class"],
 )  # fmt: skip
 def test_what_a_pod_asks_for(ranges, resources, spec, asked):
-    result = completed(a_workload(resources, **spec), defaults_of(ranges), {"vm": {"cpu": "250m"}})
+    result = complete_workload(a_workload(resources, **spec), defaults_of(ranges), {"vm": {"cpu": "250m"}})
     (podset,) = read(result, "q").podsets
     assert podset.requests == asked
 
@@ -72,4 +72,4 @@ def test_additions_are_those_of_the_namespace_and_of_the_class():
 
 def test_a_workload_to_which_nothing_is_added_is_itself():
     one = a_workload({"requests": {"cpu": "1"}, "limits": {"cpu": "4"}})
-    assert completed(one, defaults_of(DEFAULT), {"vm": {"cpu": "1"}}) is one
+    assert complete_workload(one, defaults_of(DEFAULT), {"vm": {"cpu": "1"}}) is one

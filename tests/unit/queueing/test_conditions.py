@@ -7,7 +7,7 @@ import pytest
 from tests.unit.queueing.lives import NOW, condition
 
 from muster.api.conditions import find, find_true, is_true
-from muster.queueing.conditions import drop, put, reset, since, stamped
+from muster.queueing.conditions import drop, find_last_change, put, reset, stamp_generation
 
 LATER = NOW + timedelta(seconds=60, microseconds=5)
 BOTH = (condition("A", "True Yes: a"), condition("B", "False No: b"))
@@ -37,9 +37,9 @@ def test_what_is_so_already_is_not_changed() -> None:
 def test_a_condition_without_a_time_gets_one_without_a_fraction() -> None:
     timeless = (msgspec.structs.replace(BOTH[0], last_transition_time=None),)
     assert put(timeless, "A", True, "Other", "a", LATER)[0].last_transition_time == NOW + timedelta(seconds=60)
-    assert since(timeless[0], LATER) == LATER
-    assert since(None, LATER) == LATER
-    assert since(BOTH[0], LATER) == NOW
+    assert find_last_change(timeless[0], LATER) == LATER
+    assert find_last_change(None, LATER) == LATER
+    assert find_last_change(BOTH[0], LATER) == NOW
 
 
 def test_pitfall_53_a_message_that_is_too_long_is_cut_and_then_stays() -> None:
@@ -69,4 +69,4 @@ def test_finding_and_dropping() -> None:
 
 def test_only_what_is_new_is_stamped_with_the_generation() -> None:
     after = put(put(BOTH, "A", False, "No", "a", LATER), "C", True, "R", "m", LATER)
-    assert [one.observed_generation for one in stamped(BOTH, after, 3)] == [3, 0, 3]
+    assert [one.observed_generation for one in stamp_generation(BOTH, after, 3)] == [3, 0, 3]

@@ -16,10 +16,10 @@ from muster.api.values.quantity import QuantityError
 from muster.queueing.convert import (
     ConversionSettings,
     cohort_spec,
+    convert_workload,
     flavor_spec,
     levels_of,
     queue_spec,
-    workload,
 )
 from muster.queueing.model import (
     CohortSpec,
@@ -214,7 +214,7 @@ def test_a_workload_that_waits() -> None:
         "minCount": 3,
         "topologyRequest": {"podSetGroupName": "ranks"},
     }
-    result = workload(made(podset, priority=7), "q")
+    result = convert_workload(made(podset, priority=7), "q")
     assert (result.key, result.uid, result.queue, result.local_queue, result.namespace) == (
         "ns/w",
         "u",
@@ -241,15 +241,17 @@ def test_a_workload_that_waits() -> None:
 
 @pytest.mark.parametrize(("reclaimable", "count"), [(2, 3), (5, 0), (7, 0)])
 def test_pods_given_back_do_not_wait_for_quota(reclaimable: int, count: int) -> None:
-    result = workload(made(pods(count=5, cpu="1"), reclaimablePods=[{"name": "main", "count": reclaimable}]), "q")
+    result = convert_workload(
+        made(pods(count=5, cpu="1"), reclaimablePods=[{"name": "main", "count": reclaimable}]), "q"
+    )
     assert [podset.count for podset in result.podsets] == [count]
 
 
 def test_gates_turn_off_smaller_sizes_and_pods_given_back() -> None:
     settings = ConversionSettings(partial=False, reclaims=False)
     one = made(pods(count=5, cpu="1") | {"minCount": 3}, reclaimablePods=[{"name": "main", "count": 2}])
-    assert [(podset.count, podset.least) for podset in workload(one, "q").podsets] == [(3, 3)]
-    assert [(podset.count, podset.least) for podset in workload(one, "q", settings).podsets] == [(5, None)]
+    assert [(podset.count, podset.least) for podset in convert_workload(one, "q").podsets] == [(3, 3)]
+    assert [(podset.count, podset.least) for podset in convert_workload(one, "q", settings).podsets] == [(5, None)]
 
 
 def test_a_workload_that_holds_quota() -> None:
@@ -260,7 +262,7 @@ def test_a_workload_that_holds_quota() -> None:
         "resourceUsage": {"cpu": "1500m", "gpu": "3"},
         "count": 3,
     }
-    result = workload(
+    result = convert_workload(
         made(pods("driver", cpu="1"), pods("workers", 3, cpu="500m", gpu=1), **admitted(driver, workers)), "q"
     )
     assert result.usage == {FlavorResource("big", "cpu"): 2500, FlavorResource("a100", "gpu"): 3}
@@ -283,25 +285,25 @@ def test_what_is_held_shrinks_with_the_pods(admitted_with: int | None, reclaimab
     count = admitted_with or 10
     assignment = {"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": str(count)}, "count": admitted_with}
     given_back = [{"name": "main", "count": reclaimable}]
-    result = workload(made(pods(count=10, cpu="1"), **admitted(assignment), reclaimablePods=given_back), "q")
+    result = convert_workload(made(pods(count=10, cpu="1"), **admitted(assignment), reclaimablePods=given_back), "q")
     assert result.usage == {FlavorResource("f", "cpu"): needed * 1000}
     assert [podset.count for podset in result.podsets] == [needed]
 
 
 def test_an_assignment_of_a_podset_that_is_not_there_still_counts() -> None:
     stray = {"name": "stray", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}, "count": 3}
-    result = workload(made(pods(cpu="1"), **admitted(stray)), "q")
+    result = convert_workload(made(pods(cpu="1"), **admitted(stray)), "q")
     assert result.usage == {FlavorResource("f", "cpu"): 3000}
 
 
 def test_the_condition_without_an_admission_holds_nothing() -> None:
-    result = workload(made(pods(cpu="1"), conditions=[condition("QuotaReserved"), condition("Admitted")]), "q")
+    result = convert_workload(made(pods(cpu="1"), conditions=[condition("QuotaReserved"), condition("Admitted")]), "q")
     assert (result.usage, result.reserved, result.admitted, result.queue) == (None, None, False, "q")
 
 
 def test_an_admission_without_the_condition_holds_nothing() -> None:
     status = admitted({"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}, "count": 1})
-    result = workload(
+    result = convert_workload(
         made(pods(cpu="1"), **(status | {"conditions": [condition("QuotaReserved", status="False")]})), "q"
     )
     assert (result.usage, result.reserved, result.queue) == (None, None, "q")
@@ -319,9 +321,9 @@ def test_an_admission_without_the_condition_holds_nothing() -> None:
 )
 def test_since_when_it_queues(conditions: list[dict[str, Any]], by_eviction: datetime, by_creation: datetime) -> None:
     obj = made(pods(), conditions=conditions)
-    assert workload(obj, "q", ConversionSettings(by_eviction=True)).queued == by_eviction
-    assert workload(obj, "q").queued == by_eviction, "unless something else is configured"
-    assert workload(obj, "q", ConversionSettings(by_eviction=False)).queued == by_creation
+    assert convert_workload(obj, "q", ConversionSettings(by_eviction=True)).queued == by_eviction
+    assert convert_workload(obj, "q").queued == by_eviction, "unless something else is configured"
+    assert convert_workload(obj, "q", ConversionSettings(by_eviction=False)).queued == by_creation
 
 
 @pytest.mark.parametrize(
@@ -333,12 +335,12 @@ def test_since_when_it_queues(conditions: list[dict[str, Any]], by_eviction: dat
     ],
 )
 def test_who_waits_for_its_victims_is_told_by_the_condition(reason: str, status: str, preempting: bool) -> None:
-    result = workload(made(pods(cpu="1"), conditions=[condition("QuotaReserved", reason, status)]), "q")
+    result = convert_workload(made(pods(cpu="1"), conditions=[condition("QuotaReserved", reason, status)]), "q")
     assert result.preempting == preempting
 
 
 def test_evicted_and_ready() -> None:
-    result = workload(made(pods(), conditions=[condition("Evicted"), condition("PodsReady")]), "q")
+    result = convert_workload(made(pods(), conditions=[condition("Evicted"), condition("PodsReady")]), "q")
     assert (result.evicted, result.ready) == (True, True)
 
 
@@ -347,20 +349,20 @@ def test_evicted_and_ready() -> None:
 )
 def test_priority_boost(boost: str, priority: int) -> None:
     obj = made(pods(), priority=10, annotations={"kueue.x-k8s.io/priority-boost": boost})
-    assert workload(obj, "q", ConversionSettings(boost=True)).priority == priority
-    assert workload(obj, "q").priority == 10
+    assert convert_workload(obj, "q", ConversionSettings(boost=True)).priority == priority
+    assert convert_workload(obj, "q").priority == 10
 
 
 def test_what_pods_count_as_is_configured() -> None:
     rules = ResourceRules.of(msgspec.convert({"excludeResourcePrefixes": ["example.com/"]}, Resources))
     requests: dict[str, Any] = {"cpu": "1", "example.com/nic": 2}
     obj = made(pods(**requests))
-    assert workload(obj, "q", ConversionSettings(rules)).podsets[0].requests == {"cpu": 1000}
+    assert convert_workload(obj, "q", ConversionSettings(rules)).podsets[0].requests == {"cpu": 1000}
 
 
 def test_a_quantity_that_is_none_is_an_error() -> None:
     with pytest.raises(QuantityError):
-        workload(made(pods(cpu="a lot")), "q")
+        convert_workload(made(pods(cpu="a lot")), "q")
 
 
 @pytest.mark.parametrize(
@@ -376,4 +378,4 @@ def test_a_quantity_that_is_none_is_an_error() -> None:
 def test_the_order_of_those_of_one_second_is_that_of_their_making(written: str, created: str) -> None:
     stamp = datetime(2026, 1, 1, tzinfo=UTC)
     meta = ObjectMeta(name="w", namespace="ns", creation_timestamp=stamp, annotations={CREATED_ANNOTATION: written})
-    assert workload(kueue.Workload(metadata=meta), "q").queued == datetime.fromisoformat(created)
+    assert convert_workload(kueue.Workload(metadata=meta), "q").queued == datetime.fromisoformat(created)

@@ -9,7 +9,7 @@ import pytest
 from muster.api.config import load
 from muster.api.groups.resource import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from muster.api.kueue import PodSet, Workload, WorkloadStatus
-from muster.queueing.convert import workload as read
+from muster.queueing.convert import convert_workload as read
 from muster.queueing.devicefleet import Fleet, Source
 from muster.queueing.devices import (
     GATE_IS_OFF,

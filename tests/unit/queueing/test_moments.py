@@ -8,7 +8,7 @@ from tests.unit.queueing import lives
 from tests.unit.queueing.lives import NOW
 
 from muster.api.conditions import find
-from muster.queueing.moments import FIRST, LAST, later
+from muster.queueing.moments import FIRST, LAST, shift_moment
 from muster.queueing.workload.lifecycle import decide
 
 SECOND = timedelta(seconds=1)
@@ -30,7 +30,7 @@ EAST = timezone(timedelta(hours=14))
     ],
 )
 def test_later(moment: datetime, by: timedelta, expected: datetime) -> None:
-    assert later(moment, by) == expected
+    assert shift_moment(moment, by) == expected
 
 
 def test_the_last_moment_is_read_as_it_was_written() -> None:

@@ -8,7 +8,7 @@ import pytest
 from muster.api.config.types import Resources
 from muster.api.core import PodSpec
 from muster.api.values.quantity import QuantityError
-from muster.queueing.requests import ResourceRules, requests_of, scaled
+from muster.queueing.requests import ResourceRules, requests_of, scale_usage
 
 MI = 2**20
 
@@ -100,4 +100,4 @@ def test_what_is_no_quantity_is_said() -> None:
     [(4, 4, {"cpu": 800}), (4, 1, {"cpu": 200}), (4, 0, {"cpu": 0}), (0, 0, {"cpu": 800})],
 )
 def test_pitfall_29_scaled(count: int, wanted: int, expected: dict[str, int]) -> None:
-    assert scaled({"cpu": 800}, count, wanted) == expected
+    assert scale_usage({"cpu": 800}, count, wanted) == expected

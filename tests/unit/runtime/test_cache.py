@@ -13,7 +13,7 @@ from muster.api.meta import ObjectMeta, UnreadManager
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, bad_request, expired, forbidden, unavailable
 from muster.runtime.cache import Cache, Change, Reflector
 from muster.runtime.client import WatchEvent
-from muster.runtime.objects import key_of, lean
+from muster.runtime.objects import key_of, remove_managed_fields
 from muster.runtime.transport import TransportError, UnreadableAnswerError
 
 
@@ -73,7 +73,7 @@ def test_order_does_not_depend_on_hashes() -> None:
 
 
 def reflector(*objects: Thing, version: str = "10") -> Reflector[Thing]:
-    made: Reflector[Thing] = Reflector(Cache({}), lean)
+    made: Reflector[Thing] = Reflector(Cache({}), remove_managed_fields)
     made.listed(objects, version)
     return made
 
@@ -144,7 +144,7 @@ def test_managed_fields_are_dropped(plain: bool) -> None:
     obj: Any = thing("a", managed_fields=(UnreadManager(),), labels={"x": "y"})
     if plain:
         obj = {"metadata": {"name": "a", "managedFields": [{"manager": "kubectl"}], "labels": {"x": "y"}}}
-    known: Reflector[Any] = Reflector(Cache({}), lean)
+    known: Reflector[Any] = Reflector(Cache({}), remove_managed_fields)
     ((_, stored),) = known.observed(WatchEvent("ADDED", obj, "5"))
     expected = {"metadata": {"name": "a", "labels": {"x": "y"}}} if plain else thing("a", labels={"x": "y"})
     assert stored == expected == known.cache.get("a")
@@ -186,7 +186,7 @@ class Faults(RuleBasedStateMachine):
         self.history: list[WatchEvent[Thing]] = []
         self.revision = 1
         self.oldest = 0
-        self.reflector: Reflector[Thing] = Reflector(Cache({"value": by_value}), lean)
+        self.reflector: Reflector[Thing] = Reflector(Cache({"value": by_value}), remove_managed_fields)
         self.newest: dict[str, int] = {}
         self.told: dict[str, Thing] = {}  # what somebody knows who only hears of the changes
 

@@ -17,7 +17,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta, Struct
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conflict, expired, forbidden, not_found
 from muster.runtime import client as client_module
-from muster.runtime.client import Client, WatchEvent, error_of, lines
+from muster.runtime.client import Client, WatchEvent, error_of, iterate_lines
 from muster.runtime.clock import run_virtual
 from muster.runtime.limits import Limits
 from muster.runtime.objects import meta_of
@@ -448,7 +448,7 @@ def test_lines_do_not_depend_on_the_pieces(data: bytes, cuts: list[int]) -> None
             yield data[start:end]
 
     async def main() -> list[bytes]:
-        return [line async for line in lines(chunks())]
+        return [line async for line in iterate_lines(chunks())]
 
     assert run_virtual(main()) == [line for line in data.split(b"\n") if line]
 
@@ -464,7 +464,7 @@ async def lines_of(*chunks: bytes | Exception) -> tuple[list[bytes], bool]:
             yield chunk
 
     try:
-        async for line in lines(pieces()):
+        async for line in iterate_lines(pieces()):
             found.append(line)  # noqa: PERF401 - what came before the stream broke counts
     except TransportError:
         return found, True

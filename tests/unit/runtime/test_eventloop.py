@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from muster.runtime.eventloop import await_all, call_later, drive, enter_loop, has_loop, make_slots
+from muster.runtime.eventloop import await_all, call_later, drive, ensure_loop, has_loop, make_slots
 from muster.runtime.realclock import RealClock
 
 
@@ -22,10 +22,10 @@ async def fail(error: Exception) -> str:
 def test_no_loop_runs_until_a_coroutine_asks_for_one() -> None:
     async def main() -> list[bool]:
         seen = [has_loop()]
-        await enter_loop()
+        await ensure_loop()
         await asyncio.sleep(0)
         seen.append(has_loop())
-        await enter_loop()  # there is one already
+        await ensure_loop()  # there is one already
         return seen
 
     assert drive(main()) == [False, True]
@@ -34,7 +34,7 @@ def test_no_loop_runs_until_a_coroutine_asks_for_one() -> None:
 def test_an_error_goes_on_to_the_caller_before_and_inside_the_loop() -> None:
     async def main(*, loop: bool) -> None:
         if loop:
-            await enter_loop()
+            await ensure_loop()
         try:
             await fail(ValueError("first"))
         except ValueError:
@@ -53,7 +53,7 @@ def test_a_wait_that_only_a_loop_ends_is_refused_with_what_to_do() -> None:
     async def main() -> None:
         await Future()
 
-    with pytest.raises(RuntimeError, match="has to await enter_loop"):
+    with pytest.raises(RuntimeError, match="has to await ensure_loop"):
         drive(main())
 
 

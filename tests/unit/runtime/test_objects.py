@@ -12,10 +12,10 @@ from muster.runtime.objects import (
     NO_REVISION,
     family_of,
     key_of,
+    make_reference,
     merge_patch,
     meta_of,
-    reference,
-    revision,
+    parse_revision,
     revision_of,
     split_key,
 )
@@ -49,14 +49,14 @@ def test_key_is_namespace_and_name(obj: Any, key: str) -> None:
     [("", "1"), ("abc", "1"), ("-3", "1"), ("0", "1"), ("9", "10"), ("10", "11"), ("9" * 5000, "1" + "0" * 5000)],
 )
 def test_the_newer_has_the_greater_revision(old: str, new: str) -> None:
-    assert revision(old) < revision(new)
-    assert revision_of(Pod(metadata=ObjectMeta(resource_version=old))) == revision(old)
-    assert revision_of({"metadata": {"resourceVersion": new}}) == revision(new)
+    assert parse_revision(old) < parse_revision(new)
+    assert revision_of(Pod(metadata=ObjectMeta(resource_version=old))) == parse_revision(old)
+    assert revision_of({"metadata": {"resourceVersion": new}}) == parse_revision(new)
 
 
 @pytest.mark.parametrize("version", ["", "abc", "-3", "1.5"])
 def test_of_what_is_no_number_the_age_is_not_known(version: str) -> None:
-    assert revision(version) == NO_REVISION
+    assert parse_revision(version) == NO_REVISION
 
 
 def test_plain_object_without_metadata_has_an_empty_one() -> None:
@@ -65,7 +65,7 @@ def test_plain_object_without_metadata_has_an_empty_one() -> None:
 
 def test_reference_names_the_very_object() -> None:
     pod = Pod(metadata=ObjectMeta(namespace="a", name="b", uid="u", resource_version="7"))
-    found = reference(POD, pod, "spec.containers{main}")
+    found = make_reference(POD, pod, "spec.containers{main}")
     assert (found.api_version, found.kind, found.namespace, found.name) == ("v1", "Pod", "a", "b")
     assert (found.uid, found.resource_version, found.field_path) == ("u", "7", "spec.containers{main}")
 

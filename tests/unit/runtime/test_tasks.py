@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from muster.runtime.clock import run_virtual
-from muster.runtime.tasks import cancel, ended_in_order, first, in_daemon, together
+from muster.runtime.tasks import cancel, in_daemon, run_together, run_until_first, yield_ended_in_order
 
 
 def test_all_have_ended_however_they_do() -> None:
@@ -82,10 +82,10 @@ def test_the_first_ends_the_wait_and_the_others() -> None:
             ended.append(name)
 
     async def main() -> None:
-        await first(after(2, "late"), after(1, "early"))
+        await run_until_first(after(2, "late"), after(1, "early"))
         assert ended == ["early", "late"]
         with pytest.raises(ValueError, match="fails"):
-            await first(after(1, "fails"), after(2, "late"))
+            await run_until_first(after(1, "fails"), after(2, "late"))
 
     run_virtual(main())
 
@@ -115,7 +115,7 @@ def test_the_first_failure_ends_all_and_so_does_the_end_of_the_work(
 
     async def main() -> str:
         try:
-            await together(part("work", work), part("beside", beside))
+            await run_together(part("work", work), part("beside", beside))
         except ValueError as error:
             return str(error)
         return ""
@@ -136,7 +136,7 @@ def test_works_run_a_few_at_a_time_and_come_out_in_their_order() -> None:
         return number
 
     async def main() -> list[int]:
-        return [task.result() async for task in ended_in_order((work(number) for number in range(25)), 4)]
+        return [task.result() async for task in yield_ended_in_order((work(number) for number in range(25)), 4)]
 
     assert run_virtual(main()) == list(range(25))
     assert most == 4
@@ -153,7 +153,7 @@ def test_who_leaves_early_leaves_nothing_behind(caplog: pytest.LogCaptureFixture
             ended.append(number)
 
     async def main() -> None:
-        async with aclosing(ended_in_order((work(min(number, 2)) for number in (1, 1, 3)), 3)) as tasks:
+        async with aclosing(yield_ended_in_order((work(min(number, 2)) for number in (1, 1, 3)), 3)) as tasks:
             async for task in tasks:
                 with pytest.raises(ValueError, match="1"):
                     task.result()

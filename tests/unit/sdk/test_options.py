@@ -7,9 +7,9 @@ from typing import Unpack
 import pytest
 
 from muster.actions.errors import UserError
-from muster.api.ours.notify import Event, Wishes
+from muster.api.ours.notify import Event, NoticeSettings
 from muster.sdk.errors import Error
-from muster.sdk.options import Options, checked, gang_of
+from muster.sdk.options import Options, gang_of, normalize_options
 
 CLASSES = {"priority": "", "queue_priority": "high"}
 
@@ -53,12 +53,12 @@ def test_what_cannot_be_meant_is_said(options, said):
 
 
 def test_a_job_tells_one_or_several() -> None:
-    assert gang(**checked({"notify": "ada@example.org"})).notify == Wishes(("ada@example.org",))
-    several = checked({"notify": ["https://a.example/hook", "echo done"], "notify_on": ("start", "fail")})
-    told = Wishes(("https://a.example/hook", "echo done"), frozenset({Event.START, Event.FAIL}))
+    assert gang(**normalize_options({"notify": "ada@example.org"})).notify == NoticeSettings(("ada@example.org",))
+    several = normalize_options({"notify": ["https://a.example/hook", "echo done"], "notify_on": ("start", "fail")})
+    told = NoticeSettings(("https://a.example/hook", "echo done"), frozenset({Event.START, Event.FAIL}))
     assert gang(**several).notify == told
-    assert gang(**checked({"notify": "true", "notify_on": "start,fail"})).notify.events == told.events
-    assert not gang(**checked({"notify": []})).notify
+    assert gang(**normalize_options({"notify": "true", "notify_on": "start,fail"})).notify.events == told.events
+    assert not gang(**normalize_options({"notify": []})).notify
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_a_job_tells_one_or_several() -> None:
 )
 def test_a_value_that_cannot_be_meant_is_said_before_a_cluster_is_asked(options, said):
     with pytest.raises(Error) as caught:
-        checked(options)
+        normalize_options(options)
     assert str(caught.value).startswith(said)
 
 
 def test_an_option_that_there_is_not_is_named_with_those_that_there_are():
     with pytest.raises(TypeError, match="there is no option 'cpu'; there is: workers, cpus, "):
-        checked({"cpu": 1})
+        normalize_options({"cpu": 1})
 
 
 class Two:
@@ -108,7 +108,9 @@ class Two:
 
 
 def test_numbers_of_libraries_and_paths_are_taken_and_none_is_not_asked():
-    asked = checked({"workers": Two(), "workdir": Path("/data"), "env": {"DATA": Path("/data")}, "gpus": None})
+    asked = normalize_options(
+        {"workers": Two(), "workdir": Path("/data"), "env": {"DATA": Path("/data")}, "gpus": None}
+    )
     assert asked == {"workers": 2, "workdir": "/data", "env": {"DATA": "/data"}}
     assert type(asked["workers"]) is int
 
@@ -133,5 +135,5 @@ def test_numbers_of_libraries_and_paths_are_taken_and_none_is_not_asked():
 )
 def test_what_is_of_another_type_is_said(options, said):
     with pytest.raises(TypeError) as caught:
-        checked(options)
+        normalize_options(options)
     assert str(caught.value).startswith(said)

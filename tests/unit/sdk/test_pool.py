@@ -95,7 +95,7 @@ def test_a_worker_that_comes_too_late_leaves(tmp_path):
 
 def test_who_says_no_rank_is_not_listened_to(tmp_path):
     with pool_of(tmp_path, 0) as (pool, processes):
-        with worker.connected(tmp_path) as stranger:
+        with worker.connect_to_caller(tmp_path) as stranger:
             stranger.sendall((5).to_bytes(8, "big") + b"hello")
             assert stranger.recv(1) == b""
         assert pool.ranks == 0

@@ -14,7 +14,7 @@ import pytest
 from muster.sdk import worker
 from muster.sdk.calls import Outcome, packed_call, title
 from muster.sdk.errors import Error, JobFailedError
-from muster.sdk.worker import packed, perform, unpacked
+from muster.sdk.worker import pack_message, perform, unpack_message
 
 
 class PeculiarError(Exception):
@@ -99,21 +99,21 @@ def test_a_call_that_cannot_be_pickled_is_refused_with_the_part_that_cannot(call
 
 
 def test_another_python_on_the_worker_is_said():
-    told, body = unpacked(packed_call(print, (), {}))
+    told, body = unpack_message(packed_call(print, (), {}))
     with pytest.raises(JobFailedError) as caught:
-        Outcome.of(perform(packed(told | {"python": "3.2"}, bytes(body)), lambda: 1.0)).value("train", 0)
+        Outcome.of(perform(pack_message(told | {"python": "3.2"}, bytes(body)), lambda: 1.0)).value("train", 0)
     said = f"the function was pickled by Python 3.2, and the worker has {worker.PYTHON}: give both the same version"
     assert str(caught.value) == f"train: rank 0: {said}"
 
 
 def test_another_python_here_is_said_of_what_cannot_be_loaded():
-    message = packed({"how": worker.RETURNED, "text": "", "python": "3.2", "at": 0.0}, b"rubbish")
+    message = pack_message({"how": worker.RETURNED, "text": "", "python": "3.2", "at": 0.0}, b"rubbish")
     with pytest.raises(JobFailedError, match=r"cannot be loaded here: .* \(it was pickled by Python 3.2, and this is"):
         Outcome.of(message).value("train", 0)
 
 
 def test_a_module_that_the_worker_lacks_is_named():
-    message = packed({"python": worker.PYTHON, "path": sys.path}, b"cno_such_module\nx\n.")
+    message = pack_message({"python": worker.PYTHON, "path": sys.path}, b"cno_such_module\nx\n.")
     with pytest.raises(JobFailedError, match=r"worker cannot load the function: ModuleNotFoundError: .*no_such_mod"):
         Outcome.of(perform(message, lambda: 1.0)).value("train", 0)
 
@@ -148,9 +148,9 @@ def test_a_worker_without_its_call_says_where_it_should_be(tmp_path):
 
 def test_a_long_message_is_told_from_a_broken_one():
     body = os.urandom(1 << 20)
-    told, rest = unpacked(packed({"a": 1}, body))
+    told, rest = unpack_message(pack_message({"a": 1}, body))
     assert (told, bytes(rest)) == ({"a": 1}, body)
-    assert json.loads(packed({"a": 1}).strip()) == {"a": 1}
+    assert json.loads(pack_message({"a": 1}).strip()) == {"a": 1}
 
 
 def test_functions_are_called_by_their_names():

@@ -7,9 +7,9 @@ from muster.slurm.allocation import (
     Trials,
     count_repeats,
     file_name,
+    make_variables,
     pattern_values,
     read_repeats,
-    variables,
 )
 from muster.slurm.batch import Batch
 
@@ -28,7 +28,7 @@ ARRAY = Allocation(id=77, batch=Batch("sweep"), cpus=2, trials=Trials(5, 0, 8, 2
 
 
 def told(allocation, **environment):
-    return variables(allocation, environment, "pod", 1000, 1_000_000)
+    return make_variables(allocation, environment, "pod", 1000, 1_000_000)
 
 
 def test_a_script_finds_its_job_its_nodes_and_its_tasks():

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-PROGRAM = "import os, sys; from muster.slurm.files import redirect; redirect(**eval(sys.argv[1])); "
+PROGRAM = "import os, sys; from muster.slurm.files import redirect_streams; redirect_streams(**eval(sys.argv[1])); "
 SHELL = "os.execvp('sh', ['sh', '-c', 'cat; echo out; echo err >&2'])"
 
 

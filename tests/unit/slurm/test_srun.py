@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from muster.slurm.allocation import Allocation
-from muster.slurm.allocation import variables as slurm_variables
+from muster.slurm.allocation import make_variables as slurm_variables
 from muster.slurm.batch import Batch
 from muster.slurm.programs import PROGRAMS
 from muster.slurm.srun import StepRun, find_alarm

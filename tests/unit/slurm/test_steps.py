@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from muster.slurm.allocation import Allocation, variables
+from muster.slurm.allocation import Allocation, make_variables
 from muster.slurm.batch import Batch
 from muster.slurm.options import OptionError
 from muster.slurm.steps import Demand, find_demand, find_launcher, plan_step, task_files, task_text
@@ -15,7 +15,7 @@ BEFORE = {"USER": "ada", "PATH": "/usr/bin:/bin", "HOSTNAME": "n0", "CUDA_VISIBL
 
 def job(nodes=2, tasks=4, cpus=4, **more):
     allocation = Allocation(id=7, batch=Batch("train", nodes, tasks, **more), cpus=cpus, hosts="n{}")
-    return variables(allocation, {}, "pod", 0, 0) | BEFORE | {"A": "1"}
+    return make_variables(allocation, {}, "pod", 0, 0) | BEFORE | {"A": "1"}
 
 
 def step(line, environment=None):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster import submitit
-from muster.actions.submission.caller import inherited
+from muster.actions.submission.caller import find_inherited_environment
 from muster.sdk.errors import Error
 from muster.submitit import AutoExecutor, FailedJobError, JobEnvironment, helpers
 
@@ -137,4 +137,4 @@ def test_who_asks_for_it_gets_it_by_the_name_of_the_other():
     environment = os.environ | {"PYTHONPATH": directory}
     done = subprocess.run([sys.executable, "-c", asks], env=environment, capture_output=True, check=True, text=True)
     assert done.stdout == "muster.submitit True\n"
-    assert "PYTHONPATH" in inherited(environment)
+    assert "PYTHONPATH" in find_inherited_environment(environment)

@@ -12,7 +12,7 @@ from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATI
 from muster.api.server.apiregistration import API_SERVICE
 from muster.webhooks.bundles import Definition, of_configuration, of_definition, of_service
 from muster.webhooks.configurations import webhook_configurations
-from muster.webhooks.endpoints import Endpoint, ServiceEndpoint, UrlEndpoint, conversion
+from muster.webhooks.endpoints import Endpoint, ServiceEndpoint, UrlEndpoint, make_conversion
 
 BUNDLE = b"pem"
 NAMES = ("s.ns.svc", "localhost", "127.0.0.1")
@@ -29,7 +29,7 @@ def test_every_webhook_is_told_once() -> None:
 
 @pytest.mark.parametrize("endpoint", [ServiceEndpoint("ns", "s"), UrlEndpoint("https://127.0.0.1:9443")])
 def test_so_is_a_definition_whose_objects_we_convert(endpoint: Endpoint) -> None:
-    document: dict[str, Any] = {"spec": {"conversion": conversion(endpoint)}}
+    document: dict[str, Any] = {"spec": {"conversion": make_conversion(endpoint)}}
     told = json_patch.apply(document, of_definition(msgspec.convert(document, Definition), BUNDLE, NAMES))
     assert told["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == TEXT
     assert of_definition(msgspec.convert(told, Definition), BUNDLE, NAMES) == []
@@ -40,11 +40,11 @@ def test_so_is_a_definition_whose_objects_we_convert(endpoint: Endpoint) -> None
     [
         None,
         {"strategy": "None"},
-        conversion(ServiceEndpoint("other", "s")),
-        conversion(ServiceEndpoint("ns", "other")),
-        conversion(UrlEndpoint("https://elsewhere")),
-        conversion(UrlEndpoint("https://127.0.0.1:9443/other")),
-        conversion(UrlEndpoint("https://[")),
+        make_conversion(ServiceEndpoint("other", "s")),
+        make_conversion(ServiceEndpoint("ns", "other")),
+        make_conversion(UrlEndpoint("https://elsewhere")),
+        make_conversion(UrlEndpoint("https://127.0.0.1:9443/other")),
+        make_conversion(UrlEndpoint("https://[")),
     ],
 )
 def test_others_are_let_alone(conversion: Any) -> None:

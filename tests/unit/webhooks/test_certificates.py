@@ -15,30 +15,30 @@ from muster.webhooks.certificates import (
     SETTLING,
     Due,
     Held,
-    changes,
-    due,
+    find_due,
     is_readable_by_kueue,
+    list_changes,
+    make_secret_data,
     next_due,
     read,
-    renewed,
-    written,
+    renew_what_is_due,
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = (HOST, "localhost", "127.0.0.1")
-FIRST = renewed(Held(), NAMES, START)
+FIRST = renew_what_is_due(Held(), NAMES, START)
 
 
 def test_the_first_ones_are_made_together() -> None:
-    assert due(Held(), NAMES, START) == Due(authority=True, server=True)
-    assert due(FIRST, NAMES, START) == Due()
-    assert renewed(FIRST, NAMES, START) is FIRST
+    assert find_due(Held(), NAMES, START) == Due(authority=True, server=True)
+    assert find_due(FIRST, NAMES, START) == Due()
+    assert renew_what_is_due(FIRST, NAMES, START) is FIRST
 
 
 def test_what_is_written_is_read_again() -> None:
-    again = read(written(FIRST))
-    assert written(again) == written(FIRST)
-    assert due(again, NAMES, START) == Due()
+    again = read(make_secret_data(FIRST))
+    assert make_secret_data(again) == make_secret_data(FIRST)
+    assert find_due(again, NAMES, START) == Due()
 
 
 def test_a_client_always_knows_the_authority() -> None:
@@ -55,41 +55,41 @@ def test_a_client_always_knows_the_authority() -> None:
         assert at is not None
         assert at > now
         known = set(held.authorities)  # they have heard by then
-        held, now = renewed(held, NAMES, at), at
-        assert due(held, NAMES, now) == Due(), "once is enough"
+        held, now = renew_what_is_due(held, NAMES, at), at
+        assert find_due(held, NAMES, now) == Due(), "once is enough"
         assert len(held.authorities) <= 3
     assert len(signers) >= 4
 
 
 def test_a_new_authority_signs_only_when_it_has_settled() -> None:
     at = START + AUTHORITY_LIFE * 2 / 3 + timedelta(days=1)
-    served = renewed(Held(FIRST.authorities, FIRST.signer), NAMES, at - LIFE * 0.6)
-    assert due(served, NAMES, at) == Due(authority=True)
-    both = renewed(served, NAMES, at)
+    served = renew_what_is_due(Held(FIRST.authorities, FIRST.signer), NAMES, at - LIFE * 0.6)
+    assert find_due(served, NAMES, at) == Due(authority=True)
+    both = renew_what_is_due(served, NAMES, at)
     assert len(both.authorities) == 2
     assert both.server is not None
     assert is_signed_by(both.server.certificate, FIRST.authorities[0]), "the old one signs once more"
-    assert due(both, NAMES, at + SETTLING - timedelta(minutes=6)) == Due()
+    assert find_due(both, NAMES, at + SETTLING - timedelta(minutes=6)) == Due()
     settled = at + SETTLING
-    assert due(both, NAMES, settled) == Due(server=True)
-    server = renewed(both, NAMES, settled).server
+    assert find_due(both, NAMES, settled) == Due(server=True)
+    server = renew_what_is_due(both, NAMES, settled).server
     assert server is not None
     assert is_signed_by(server.certificate, both.authorities[0])
 
 
 def test_an_old_authority_that_ends_before_the_new_one_has_settled_is_served_with_to_its_end() -> None:
     end = FIRST.authorities[0].not_valid_after_utc
-    both = renewed(FIRST, NAMES, end - timedelta(days=3))
+    both = renew_what_is_due(FIRST, NAMES, end - timedelta(days=3))
     assert next_due(both) == end
-    assert due(both, NAMES, end) == Due(server=True)
+    assert find_due(both, NAMES, end) == Due(server=True)
 
 
 def test_what_kueue_has_made_is_held_and_its_authority_signs_what_is_missing() -> None:
     """Its keys are RSA. The server knows its authority already."""
     theirs = read(left_by_kueue())
-    assert due(theirs, NAMES[:1], START) == Due()
-    assert due(theirs, NAMES, START) == Due(server=True)
-    ours = renewed(theirs, NAMES, START)
+    assert find_due(theirs, NAMES[:1], START) == Due()
+    assert find_due(theirs, NAMES, START) == Due(server=True)
+    ours = renew_what_is_due(theirs, NAMES, START)
     assert ours.authorities == (AUTHORITY,)
     assert ours.server is not None
     assert is_signed_by(ours.server.certificate, AUTHORITY)
@@ -98,20 +98,20 @@ def test_what_kueue_has_made_is_held_and_its_authority_signs_what_is_missing() -
 def test_keys_that_are_not_made_anew_keep_their_bytes() -> None:
     """Kueue's certificate controller reads PKCS#1 only, and hangs on any other form of its key."""
     held = read(left_by_kueue())
-    later = changes(held, renewed(held, NAMES, START))
+    later = list_changes(held, renew_what_is_due(held, NAMES, START))
     assert later.keys() == {"tls.crt", "tls.key"}
     assert is_readable_by_kueue(left_by_kueue() | later)
-    assert changes(held, held) == {}
-    assert changes(Held(), FIRST) == written(FIRST)
+    assert list_changes(held, held) == {}
+    assert list_changes(Held(), FIRST) == make_secret_data(FIRST)
 
 
 def test_rsa_keys_are_written_as_kueue_reads_them() -> None:
-    assert written(read(left_by_kueue())) == left_by_kueue()
+    assert make_secret_data(read(left_by_kueue())) == left_by_kueue()
 
 
 def test_a_new_authority_is_published_beside_the_old_one_with_its_key() -> None:
     at = START + AUTHORITY_LIFE * 2 / 3 + timedelta(days=1)
-    assert changes(FIRST, renewed(FIRST, NAMES, at)).keys() == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+    assert list_changes(FIRST, renew_what_is_due(FIRST, NAMES, at)).keys() == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
 
 
 def test_an_authority_with_the_serial_number_0_is_not_used() -> None:
@@ -120,16 +120,16 @@ def test_an_authority_with_the_serial_number_0_is_not_used() -> None:
     assert (held.authorities, held.signer) == ((), None)
     assert len(held.unusable) == 1
     assert "serial number which wasn't positive" in held.unusable[0]
-    assert due(held, NAMES, START) == Due(True, True)
-    now = left_by_kueue() | changes(held, renewed(held, NAMES, START))
-    assert due(read(now), NAMES, START) == Due()
+    assert find_due(held, NAMES, START) == Due(True, True)
+    now = left_by_kueue() | list_changes(held, renew_what_is_due(held, NAMES, START))
+    assert find_due(read(now), NAMES, START) == Due()
     assert read(now).unusable == ()
 
 
 def test_an_authority_that_cannot_be_used_takes_no_other_with_it() -> None:
-    both = written(FIRST) | {"ca.crt": written(FIRST)["ca.crt"] + numbered_0(AUTHORITY)}
+    both = make_secret_data(FIRST) | {"ca.crt": make_secret_data(FIRST)["ca.crt"] + numbered_0(AUTHORITY)}
     assert (read(both).authorities, len(read(both).unusable)) == (FIRST.authorities, 1)
-    assert due(read(both), NAMES, START) == Due()
+    assert find_due(read(both), NAMES, START) == Due()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_authority_that_cannot_be_used_takes_no_other_with_it() -> None:
         pytest.param({}, True, id="nothing: Kueue makes all of it"),
         pytest.param(left_by_kueue(), True, id="its own"),
         pytest.param(left_by_kueue() | {"ca.key": pkcs8(AUTHORITY_KEY)}, False, id="rewritten by an earlier engine"),
-        pytest.param(written(FIRST), False, id="of another kind"),
+        pytest.param(make_secret_data(FIRST), False, id="of another kind"),
         pytest.param(left_by_kueue() | {"ca.crt": b""}, True, id="without an authority it reads no key"),
     ],
 )
@@ -148,7 +148,7 @@ def test_what_kueues_manager_starts_on(data: dict[str, bytes], readable: bool) -
 
 def test_hosts_may_have_long_names() -> None:
     host = f"{'s' * 63}.{'n' * 63}.svc"
-    assert due(renewed(Held(), [host], START), [host], START) == Due()
+    assert find_due(renew_what_is_due(Held(), [host], START), [host], START) == Due()
 
 
 def encrypted(held: Held) -> bytes:
@@ -165,7 +165,7 @@ def unsupported() -> bytes:
     return f"-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n".encode()
 
 
-OTHER = renewed(Held(), NAMES, START)
+OTHER = renew_what_is_due(Held(), NAMES, START)
 
 
 @pytest.mark.parametrize(
@@ -188,19 +188,19 @@ OTHER = renewed(Held(), NAMES, START)
             NAMES, START, Due(True, True), id="rubbish",
         ),
         pytest.param(
-            read(written(FIRST) | {certificates.KEY: written(OTHER)[certificates.KEY]}), NAMES, START,
+            read(make_secret_data(FIRST) | {certificates.KEY: make_secret_data(OTHER)[certificates.KEY]}), NAMES, START,
             Due(server=True), id="another's key",
         ),
         pytest.param(
-            read(written(FIRST) | {certificates.KEY: encrypted(FIRST)}), NAMES, START,
+            read(make_secret_data(FIRST) | {certificates.KEY: encrypted(FIRST)}), NAMES, START,
             Due(server=True), id="a key with a password",
         ),
         pytest.param(
-            read(written(FIRST) | {certificates.AUTHORITY_KEY: unsupported()}), NAMES, START,
+            read(make_secret_data(FIRST) | {certificates.AUTHORITY_KEY: unsupported()}), NAMES, START,
             Due(authority=True), id="a key of an unknown kind",
         ),
     ],
 )  # fmt: skip
 def test_what_is_due(held: Held, names: tuple[str, ...], now: datetime, expected: Due) -> None:
-    assert due(held, names, now) == expected
-    assert due(renewed(held, names, now), names, now) == Due()
+    assert find_due(held, names, now) == expected
+    assert find_due(renew_what_is_due(held, names, now), names, now) == Due()

@@ -11,7 +11,7 @@ from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATI
 from muster.api.validation.server import webhooks as rules
 from muster.cluster.apiserver.cel import all_hold
 from muster.webhooks.configurations import webhook_configurations
-from muster.webhooks.endpoints import UrlEndpoint, conversion
+from muster.webhooks.endpoints import UrlEndpoint, make_conversion
 
 ENGINE = "kueue-controller-manager"
 
@@ -149,4 +149,4 @@ def test_a_server_without_nodes_asks_at_a_url() -> None:
     endpoint = UrlEndpoint("https://127.0.0.1:9443")
     hooks = webhook_configurations(DEFAULT, endpoint=endpoint)[0]["webhooks"]
     assert {hook["clientConfig"]["url"] for hook in hooks} == {"https://127.0.0.1:9443/mutate"}
-    assert conversion(endpoint)["webhook"]["clientConfig"] == {"url": "https://127.0.0.1:9443/convert"}
+    assert make_conversion(endpoint)["webhook"]["clientConfig"] == {"url": "https://127.0.0.1:9443/convert"}

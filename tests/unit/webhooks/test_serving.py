@@ -20,7 +20,7 @@ from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.control.manager import Manager
 from muster.runtime.ids import Random
 from muster.runtime.transport import Request, Response, TransportError
-from muster.webhooks.serving import LARGEST_REVIEW, Reader, handlers
+from muster.webhooks.serving import LARGEST_REVIEW, Reader, make_handlers
 
 Json = dict[str, Any]
 
@@ -54,7 +54,7 @@ async def cut(kind: Kind[Any], namespace: str, name: str) -> Any:
 @asynccontextmanager
 async def served(read: Any = read) -> AsyncIterator[aiohttp.ClientSession]:
     async with (
-        serving("127.0.0.1:0", handlers(DECISIONS, read), None, "POST") as port,
+        serving("127.0.0.1:0", make_handlers(DECISIONS, read), None, "POST") as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
     ):
         yield session

@@ -19,7 +19,7 @@ from muster.actions.following.excerpt import WHOLE, Excerpt, Lines
 from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.pods import is_sidecar
 from muster.api.status import ApiError
-from muster.runtime.client import Client, lines
+from muster.runtime.client import Client, iterate_lines
 from muster.runtime.containerlogs import STDERR, STDOUT, Attempt, Missing, Run, read_raw
 from muster.runtime.realclock import Clock
 from muster.runtime.transport import Request, TransportError
@@ -211,7 +211,7 @@ class ContainerLog:
 
     async def _print_text(self, chunks: AsyncIterator[bytes]) -> None:
         is_new = True
-        async for line in lines(chunks):
+        async for line in iterate_lines(chunks):
             stamp = _STAMP.match(line)
             if stamp is None:  # the rest of a very long line, or a message of the server
                 text, when = line, b""

@@ -9,10 +9,10 @@ from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL, MULTI_KUEUE_ORIGIN_
 from muster.api.status import ApiError, Status
 from muster.insight.quota.state import index_by_owner
 from muster.insight.reader.queues import get_or_none, labels_of, list_or_none
-from muster.insight.reader.records import filled
+from muster.insight.reader.records import read_record
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
-from muster.runtime.eventloop import enter_loop
+from muster.runtime.eventloop import ensure_loop
 from muster.runtime.realclock import RealClock
 
 if TYPE_CHECKING:
@@ -40,31 +40,31 @@ async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
     Another job of the same name does not count: the request uses the manager's credential, which may have more rights
     than the user.
     """
-    copy = await filled(there, await there.get(job.kind, job.metadata.name, job.metadata.namespace))
-    from muster.insight.reader.clusters import origin  # few jobs run in other clusters
+    copy = await read_record(there, await there.get(job.kind, job.metadata.name, job.metadata.namespace))
+    from muster.insight.reader.clusters import read_origin  # few jobs run in other clusters
 
     meta = copy.metadata
     mark, uid = meta.labels.get(MULTI_KUEUE_ORIGIN_LABEL, ""), meta.annotations.get(MULTI_KUEUE_ORIGIN_UID, "")
     # A copy that Kueue created names its manager, but not the job.
-    if mark and (uid == job.metadata.uid if uid else mark == await origin(client)):
+    if mark and (uid == job.metadata.uid if uid else mark == await read_origin(client)):
         return copy
     problem = f"the {job.kind.kind} {meta.name} that is there was not made for it"
     raise ApiError(Status(status="Failure", code=404, reason="NotFound", message=problem))
 
 
-def reaching(client: Client) -> Reach:
+def make_reach(client: Client) -> Reach:
     """Return a function that opens a client for a worker cluster, with the kubeconfig in the manager's cluster."""
 
     @asynccontextmanager
     async def reach(name: str) -> AsyncIterator[Client]:
-        async with tunneling(client, name) as transport:
+        async with open_tunnel(client, name) as transport:
             yield Client(transport, field_manager="muster-cli")
 
     return reach
 
 
 @asynccontextmanager
-async def tunneling(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
+async def open_tunnel(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
     """Open a transport to a worker cluster that also supports streams into pods. Raises `OutOfReachError`."""
     from muster.insight.reader.clusters import connection_to, engine_namespace  # few jobs run in other clusters
 
@@ -74,7 +74,7 @@ async def tunneling(client: Client, name: str) -> "AsyncIterator[HttpsTransport]
     config = await connection_to(client, cluster, await engine_namespace(client))
     if isinstance(config, str):
         raise OutOfReachError(f"{_advise(name)}: {config}")
-    await enter_loop()
+    await ensure_loop()
     from muster.runtime.ids import Random
     from muster.runtime.kube.https import HttpsTransport  # it takes long to load, and most jobs run here
 

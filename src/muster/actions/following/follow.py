@@ -25,7 +25,7 @@ from muster.insight.jobs.attempts import choose_attempts
 from muster.insight.jobs.failures import describe_absent
 from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state
 from muster.insight.jobs.tally import Tally, count_workers
-from muster.insight.reader.history import recalled_job
+from muster.insight.reader.history import recall_job
 from muster.insight.reader.queues import is_embedded, labels_of
 from muster.insight.record import JobRecord, container_statuses, record_of
 from muster.jobs.interruption import ENDED_WITH_CLUSTER
@@ -230,7 +230,7 @@ class Follower:
                 return _DELETED
             mine = [pod for pod in pods.all() if job.owns(pod)]
             if first.end is not None:
-                job = await recalled_job(self.client, job, mine)
+                job = await recall_job(self.client, job, mine)
             self._observe(group, job, mine)
             was_stopped = job.interruptions > interruptions and job.last_interruption.endswith(ENDED_WITH_CLUSTER)
             stopped = self._stopping or was_stopped
@@ -283,7 +283,7 @@ class Follower:
                 copy = await copy_of(self.client, client, job)
                 pods = (await client.list(POD, self.namespace, labels=copy.pod_selector)).items
                 mine = [pod for pod in pods if copy.owns(pod)]
-                return find_ending(await recalled_job(client, copy, mine), mine)
+                return find_ending(await recall_job(client, copy, mine), mine)
         except (ApiError, OutOfReachError, TransportError):
             return None
 
@@ -296,10 +296,10 @@ class Follower:
             return state
         if self._room is None or self._room[0] != state.reason:
             from muster.insight.reader.lists import Lists
-            from muster.insight.reader.room import survey
+            from muster.insight.reader.room import survey_room
 
             try:
-                self._room = state.reason, await survey(Lists(self.client), self.namespace)
+                self._room = state.reason, await survey_room(Lists(self.client), self.namespace)
             except (ApiError, TransportError):
                 return state
         from muster.insight.forecasts.never import with_verdict  # importing it takes long
@@ -308,10 +308,10 @@ class Follower:
 
     async def _add_refusal(self, uid: str, state: JobState) -> JobState:
         """Return the state with the reason why the queue does not accept the job, if there is one."""
-        from muster.insight.reader.jobs import uncomposed
+        from muster.insight.reader.jobs import explain_missing_workloads
 
         try:
-            return state.with_refusal((await uncomposed(self.client, self.namespace)).get(uid, ""))
+            return state.with_refusal((await explain_missing_workloads(self.client, self.namespace)).get(uid, ""))
         except TransportError:  # `_probe_server` probes the server
             return state
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.actions.choices import check_own_queue, priority_classes
 from muster.actions.errors import UserError
-from muster.actions.jobs.conflicts import rewriting
+from muster.actions.jobs.conflicts import rewrite_object
 from muster.actions.server.session import Session
 from muster.actions.submission.workers import has_timer
 from muster.api.batch import CRON_JOB, Job
@@ -53,7 +53,7 @@ async def alter(session: Session, name: str, alteration: Alteration, now: dateti
         return describe(job, alteration)
 
     try:
-        return await rewriting(session.client, name, session.namespace, write)
+        return await rewrite_object(session.client, name, session.namespace, write)
     except ApiError as error:
         if error.code == 404 and await get_or_none(session.client, CRON_JOB, name, session.namespace) is not None:
             raise UserError(

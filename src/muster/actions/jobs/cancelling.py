@@ -4,7 +4,7 @@ import msgspec
 
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
-from muster.actions.jobs.conflicts import rewriting
+from muster.actions.jobs.conflicts import rewrite_object
 from muster.actions.jobs.podgroups import cancel_pods, find_pods
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.jobset import JOB_SET, JobSet
@@ -66,7 +66,7 @@ async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool
             raise ApiError(msgspec.structs.replace(error.status, message=advice)) from None
         return "cancelled"
 
-    return await rewriting(client, name, namespace, end)
+    return await rewrite_object(client, name, namespace, end)
 
 
 async def cancel_trials(client: Client, name: str, namespace: str, indexes: str) -> str:
@@ -93,7 +93,7 @@ async def cancel_trials(client: Client, name: str, namespace: str, indexes: str)
         message = f"goes on without {_describe_trials(job, open_ranks)}"
         return f"{message}; {_describe_trials(job, rest)} ended already" if rest else message
 
-    return await rewriting(client, name, namespace, mark)
+    return await rewrite_object(client, name, namespace, mark)
 
 
 def _parse_trials(job: JobRecord, indexes: str) -> list[int]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from muster.actions.following.elsewhere import OutOfReachError, copy_of, reaching
+from muster.actions.following.elsewhere import OutOfReachError, copy_of, make_reach
 from muster.api.status import ApiError
 from muster.insight.reader.job import investigate
 from muster.insight.why import JobReadings, Level, describe_levels, join_levels
@@ -30,7 +30,7 @@ async def _add_levels_there(client: Client, readings: JobReadings, here: Sequenc
     if not cluster or readings.job is None or readings.state.finished:
         return here
     try:
-        async with reaching(client)(cluster) as there:
+        async with make_reach(client)(cluster) as there:
             await copy_of(client, there, readings.job)
             there_readings = await investigate(there, readings.namespace, readings.name, readings.now)
     except (ApiError, OutOfReachError, TransportError):  # the user still gets the levels of this cluster

@@ -58,7 +58,7 @@ async def follow_pods(
     import asyncio  # cancelling needs none of these, and they take long to load
 
     from muster.runtime.informer import Informer
-    from muster.runtime.tasks import together
+    from muster.runtime.tasks import run_together
 
     meta, changed = workload.metadata, asyncio.Event()
     workloads = Informer(client, WORKLOAD, clock, random, namespace=meta.namespace, fields=f"metadata.name={meta.name}")
@@ -78,7 +78,7 @@ async def follow_pods(
                 return Ending(int(failed), f"failed: {state.reason}" if failed else "")
             await changed.wait()
 
-    return await together(wait(), workloads.run())
+    return await run_together(wait(), workloads.run())
 
 
 async def _read_pods(client: Client, workload: Workload) -> list[Pod]:

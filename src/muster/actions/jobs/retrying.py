@@ -7,8 +7,8 @@ from typing import Any
 from muster.actions.choices import get_job
 from muster.actions.errors import UserError
 from muster.actions.submission.gang import name_for_retry
-from muster.actions.submission.submitting import signed
-from muster.actions.submission.sweep import again
+from muster.actions.submission.submitting import sign_manifest
+from muster.actions.submission.sweep import make_retry
 from muster.api.batch import JOB
 from muster.api.kueue import WORKLOAD
 from muster.api.ours.trials import RETRY_ANNOTATION, Array
@@ -39,7 +39,7 @@ class Repetition:
 async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = "") -> Retry | None:
     """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
 
-    new: the name of the new sweep; "" for a generated one. account: who submits it, as for `signed`.
+    new: the name of the new sweep; "" for a generated one. account: who submits it, as for `sign_manifest`.
 
     Raises `ApiError`, `TransportError`, and `UserError` if the job is not a sweep, has not ended, or the name is taken.
     """
@@ -64,20 +64,20 @@ async def prepare_retry(
         raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")
     if job.end is None:
         raise UserError(f"{name} has not ended yet: retry it once it has (muster wait {name})")
-    unfinished_trials = unfinished(job)
+    unfinished_trials = list_unfinished_ranks(job)
     if not unfinished_trials:
         return None
     manifest = await client.get(JOB.seen_as(dict), name, namespace)
     new = new or name_for_retry(job.metadata.annotations.get(RETRY_ANNOTATION, name), ids.suffix())
     trials = job.indexes_of(unfinished_trials)
     try:
-        made = again(manifest, trials, new, await _template_before(client, job))
+        made = make_retry(manifest, trials, new, await _template_before(client, job))
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
-    return Repetition(Retry(new, trials, len(job.array)), signed(made, account))
+    return Repetition(Retry(new, trials, len(job.array)), sign_manifest(made, account))
 
 
-def unfinished(job: JobRecord) -> list[int]:
+def list_unfinished_ranks(job: JobRecord) -> list[int]:
     """Return the ranks of the trials that have not succeeded: they failed, or the sweep ended before they ran.
 
     Trials that a user cancelled one by one are left out.

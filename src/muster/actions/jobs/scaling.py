@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from muster.actions.errors import UserError
-from muster.actions.jobs.conflicts import rewriting
+from muster.actions.jobs.conflicts import rewrite_object
 from muster.actions.server.session import Session
 from muster.api.batch import INDEXED, Job, JobSpec, pods_at_once
 from muster.api.ours.elastic import Bounds, bounds_of
@@ -69,11 +69,11 @@ async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> 
     if part.place is None:
         await session.client.patch_object(job.kind, job.source, {"spec": size(part, workers)})
         return
-    changes = [{"op": "add", "path": path, "value": value} for path, value in places(part, workers).items()]
+    changes = [{"op": "add", "path": path, "value": value} for path, value in list_size_fields(part, workers).items()]
     await session.client.edit_object(job.kind, job.source, changes)
 
 
-def places(part: Part, workers: int) -> dict[str, int]:
+def list_size_fields(part: Part, workers: int) -> dict[str, int]:
     """Return the fields of a JobSet, by JSON pointer, that set the size of one role. Raises `UserError`."""
     role = f"/spec/replicatedJobs/{part.place}"
     if part.jobs == 1 and workers == 0:
@@ -147,10 +147,10 @@ async def scale(
         await _write(session, job, part, workers)
         return part
 
-    return await rewriting(session.client, name, session.namespace, resize)
+    return await rewrite_object(session.client, name, session.namespace, resize)
 
 
-def afterwards(part: Part, workers: int) -> str:
+def explain_later_sizes(part: Part, workers: int) -> str:
     """Return a sentence on how the size may change later; "" if it will not."""
     if workers == 0 and part.place is None and part.spec.completion_mode == INDEXED:
         return f"{part.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, key, observe
+from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, identify_object, observe
 from muster.actions.moving.steps import (
     Await,
     Create,
@@ -24,8 +24,8 @@ from muster.api.status import ApiError
 from muster.install.documents import documents, kind_of
 from muster.install.options import Json, Options
 from muster.operator.handback import StillWorksError, hand_back_alone
-from muster.operator.holders import LOOK_SECONDS, renewer
-from muster.operator.precedence import identity, is_ours, place
+from muster.operator.holders import LOOK_SECONDS, find_renewer
+from muster.operator.precedence import is_ours, make_identity, place
 from muster.operator.replica import FIELD_MANAGER
 from muster.runtime.client import Client, Propagation
 from muster.runtime.control.leases import LeadershipLostError
@@ -111,7 +111,7 @@ class Move:
             case Install(documents=wanted):
                 for document in wanted:
                     await self._apply(document)
-                self._learned = replace(self._learned, applied=self._learned.applied | {*map(key, wanted)})
+                self._learned = replace(self._learned, applied=self._learned.applied | {*map(identify_object, wanted)})
             case Create(document=document):
                 with ignoring("AlreadyExists"):
                     await client.create(kind_of(document), document)
@@ -141,7 +141,7 @@ class Move:
             raise RefusedError(f"the server does not take {name}: {error}{note}") from error
 
     async def _give_back(self) -> None:
-        own = identity("handback", self._inputs.ids.uid())
+        own = make_identity("handback", self._inputs.ids.uid())
         try:
             count = await hand_back_alone(self._client, self._inputs, self._options.settings, own, self._said)
         except (StillWorksError, LeadershipLostError) as error:
@@ -151,7 +151,7 @@ class Move:
 
     async def _check_no_leader(self) -> None:
         namespace, name = place(self._options.settings)
-        holder = await renewer(self._client, self._inputs.clock, namespace, name, self._said)
+        holder = await find_renewer(self._client, self._inputs.clock, namespace, name, self._said)
         if holder and not is_ours(holder):
             raise RefusedError(
                 f"{holder} renews the Lease {namespace}/{name} and is no pod of Kueue's Deployment: stop it, and run"
@@ -163,7 +163,7 @@ class Move:
         clock, (namespace, name) = self._inputs.clock, place(self._options.settings)
         until = clock.monotonic() + LEAD_SECONDS
         while clock.monotonic() < until:
-            holder = await renewer(self._client, clock, namespace, name, lambda _: None)
+            holder = await find_renewer(self._client, clock, namespace, name, lambda _: None)
             if holder and is_ours(holder) == musters:
                 self._said(f"  {holder} leads")
                 self._learned = replace(self._learned, muster_leads=musters, kueue_leads=not musters)

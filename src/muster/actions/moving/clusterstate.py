@@ -77,7 +77,7 @@ class ClusterState:
     service: the Service of the webhooks.
     namespace: the namespace of the engines.
     kueue_state: Kueue's part of the cluster, as captured by a takeover.
-    live: the documents of Muster that the cluster has, by `key`.
+    live: the documents of Muster that the cluster has, by `identify_object`.
     """
 
     kueue: Sequence[Engine] = ()
@@ -92,7 +92,7 @@ class ClusterState:
     learned: RunFacts = RunFacts()
 
 
-def key(document: Mapping[str, Any]) -> Key:
+def identify_object(document: Mapping[str, Any]) -> Key:
     """Return the kind, the namespace and the name of an object, which identify it."""
     meta = document["metadata"]
     return document["kind"], meta.get("namespace") or "", meta["name"]
@@ -170,7 +170,7 @@ def _find_troubles(pod: Pod) -> list[str]:
 
 
 async def _read_live(client: Client, documents: Sequence[Json]) -> dict[Key, Json]:
-    """Return the live objects of these documents, by `key`."""
+    """Return the live objects of these documents, by `identify_object`."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def find(document: Json) -> Json | None:
@@ -179,5 +179,5 @@ async def _read_live(client: Client, documents: Sequence[Json]) -> dict[Key, Jso
             return await client.find(kind_of(document), meta["name"], meta.get("namespace") or "")
 
     async with asyncio.TaskGroup() as group:
-        tasks = {key(each): group.create_task(find(each)) for each in documents}
+        tasks = {identify_object(each): group.create_task(find(each)) for each in documents}
     return {name: live_object for name, task in tasks.items() if (live_object := task.result()) is not None}

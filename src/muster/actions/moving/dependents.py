@@ -9,7 +9,7 @@ from muster.api.pods import is_finished
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.insight.reader.queues import list_or_none
 from muster.install.options import Options
-from muster.operator.holders import renewer
+from muster.operator.holders import find_renewer
 from muster.operator.precedence import beside_others
 from muster.runtime.client import Client
 from muster.runtime.realclock import Clock
@@ -22,7 +22,7 @@ async def find_dependents(client: Client, clock: Clock, options: Options, said: 
     """
     settings = beside_others(options.settings)
     jobsets = [one for one in await list_or_none(client, JOB_SET) or () if _is_run_here(one)]
-    if jobsets and await renewer(client, clock, settings.muster.job_set_namespace, LEASE_NAME, said):
+    if jobsets and await find_renewer(client, clock, settings.muster.job_set_namespace, LEASE_NAME, said):
         jobsets = []
     titles = [f"jobset {one.metadata.namespace}/{one.metadata.name}" for one in jobsets]
     for scheduler in settings.muster.scheduling.scheduler_names:

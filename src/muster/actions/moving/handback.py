@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from muster.actions.moving import kueuestate
-from muster.actions.moving.clusterstate import ClusterState, Engine, is_musters, key
+from muster.actions.moving.clusterstate import ClusterState, Engine, identify_object, is_musters
 from muster.actions.moving.steps import (
     Create,
     Event,
@@ -22,7 +22,7 @@ from muster.actions.moving.steps import (
     Step,
     await_event,
     delete,
-    named,
+    title_object,
 )
 from muster.actions.moving.takeover import scale
 from muster.api.core import CONFIG_MAP, NAMESPACE, SERVICE
@@ -96,15 +96,15 @@ def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
 
 
 def _is_gone(seen: ClusterState, documents: Sequence[Json]) -> bool:
-    own = any(key(each) in seen.live for each in documents if _is_own(each))
+    own = any(identify_object(each) in seen.live for each in documents if _is_own(each))
     return seen.muster is None and seen.kueue_state is None and not own
 
 
 def _plan_removals(seen: ClusterState, documents: Sequence[Json]) -> Iterator[Step]:
     """Yield the steps that delete objects of Muster alone, each before the objects that it depends on."""
     for document in reversed(documents):
-        _, namespace, name = key(document)
-        if _is_own(document) and key(document) in seen.live:
+        _, namespace, name = identify_object(document)
+        if _is_own(document) and identify_object(document) in seen.live:
             yield delete(kind_of(document), namespace, name)
 
 
@@ -117,11 +117,13 @@ def _plan_returns(
         yield Patch(words, NAMESPACE, "", options.namespace, patch)
     if seen.service is not None and (patch := kueuestate.service_patch(state, seen.service)) is not None:
         name = seen.service["metadata"]["name"]
-        words = f"lead {named(SERVICE, options.namespace, name)} to {manager.name} again"
+        words = f"lead {title_object(SERVICE, options.namespace, name)} to {manager.name} again"
         yield Patch(words, SERVICE, options.namespace, name, patch)
-    there = {key(each) for each in (*seen.webhooks, *(one for one in seen.api_services if not is_musters(one)))}
+    there = {
+        identify_object(each) for each in (*seen.webhooks, *(one for one in seen.api_services if not is_musters(one)))
+    }
     for document in state.objects:
-        if key(document) not in there:
+        if identify_object(document) not in there:
             yield Create(f"create {document['kind']} {document['metadata']['name']} again", document)
 
 
@@ -131,19 +133,25 @@ def _plan_releases(seen: ClusterState, documents: Sequence[Json]) -> Iterator[St
     Kueue's manifest can then be applied without conflicts.
     """
     live = [
-        seen.live[key(each)] | _read_type(each) for each in documents if key(each) in seen.live and _is_shared(each)
+        seen.live[identify_object(each)] | _read_type(each)
+        for each in documents
+        if identify_object(each) in seen.live and _is_shared(each)
     ]
     theirs = [*seen.webhooks, *(each for each in seen.api_services if not is_musters(each))]
     before = {
-        key(each): _read_entries(each) for each in (seen.kueue_state.objects if seen.kueue_state is not None else ())
+        identify_object(each): _read_entries(each)
+        for each in (seen.kueue_state.objects if seen.kueue_state is not None else ())
     }
-    managed = [(each, managers(_read_entries(each), before.get(key(each), ()))) for each in (*live, *theirs)]
+    managed = [
+        (each, remove_our_managers(_read_entries(each), before.get(identify_object(each), ())))
+        for each in (*live, *theirs)
+    ]
     held = [(document, entries) for document, entries in managed if entries is not None]
     if held:
         yield Release(f"give up what Muster manages of {len(held)} objects of Kueue's", held)
 
 
-def managers(entries: Sequence[Json], before: Sequence[Json]) -> list[Json] | None:
+def remove_our_managers(entries: Sequence[Json], before: Sequence[Json]) -> list[Json] | None:
     """Return the managed fields of an object without Muster's entries; None if Muster has no entry.
 
     before: the entries from before a takeover deleted the object. A single empty entry makes the server forget all
@@ -159,12 +167,12 @@ def _read_entries(document: Json) -> Sequence[Json]:
 
 
 def _is_shared(document: Json) -> bool:
-    kind, _, name = key(document)
+    kind, _, name = identify_object(document)
     return kind in _SHARED_KINDS or name.startswith(_SHARED_NAMES)
 
 
 def _is_own(document: Json) -> bool:
-    kind, _, name = key(document)
+    kind, _, name = identify_object(document)
     is_engine = (kind, name) == (DEPLOYMENT.kind, NAME)
     return kind not in _APART and not is_engine and not _is_shared(document)
 

@@ -99,9 +99,9 @@ def await_event(event: Event) -> Await:
 
 def delete(kind: Kind[Any], namespace: str, name: str) -> Delete:
     """Return the step that deletes an object."""
-    return Delete(f"delete {named(kind, namespace, name)}", kind, namespace, name)
+    return Delete(f"delete {title_object(kind, namespace, name)}", kind, namespace, name)
 
 
-def named(kind: Kind[Any], namespace: str, name: str) -> str:
+def title_object(kind: Kind[Any], namespace: str, name: str) -> str:
     """Return the title of an object: its kind, its namespace if it has one, and its name."""
     return f"{kind.kind} {namespace}/{name}" if namespace else f"{kind.kind} {name}"

@@ -10,9 +10,19 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from muster.actions.moving.clusterstate import ClusterState, Engine, is_musters, key
+from muster.actions.moving.clusterstate import ClusterState, Engine, identify_object, is_musters
 from muster.actions.moving.kueuestate import KueueState, capture_state, config_map
-from muster.actions.moving.steps import Event, Install, Patch, RefusedError, Step, Try, await_event, delete, named
+from muster.actions.moving.steps import (
+    Event,
+    Install,
+    Patch,
+    RefusedError,
+    Step,
+    Try,
+    await_event,
+    delete,
+    title_object,
+)
 from muster.api.core import CONFIG_MAP
 from muster.api.groups.apps import DEPLOYMENT
 from muster.api.server.apiregistration import API_SERVICE
@@ -38,7 +48,7 @@ def plan_takeover(
         if not seen.learned.tried:
             steps.append(Try(f"ask the server whether it would take {len(documents)} documents of Muster's", documents))
         stored_state = config_map(state, options.namespace)
-        words = named(CONFIG_MAP, options.namespace, stored_state["metadata"]["name"])
+        words = title_object(CONFIG_MAP, options.namespace, stored_state["metadata"]["name"])
         steps.append(Install(f"keep in {words} what the way back needs", [stored_state]))
     if manager is not None and manager.replicas:
         steps.append(scale(manager, 0, "stop Kueue's manager"))
@@ -49,9 +59,11 @@ def plan_takeover(
     steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.webhooks]
     kueues = [each for each in seen.api_services if not is_musters(each)]
     steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in kueues]
-    removed_keys = {key(each) for each in kueues}
+    removed_keys = {identify_object(each) for each in kueues}
     missing = [
-        each for each in documents if key(each) not in seen.learned.applied and not _is_there(each, seen, removed_keys)
+        each
+        for each in documents
+        if identify_object(each) not in seen.learned.applied and not _is_there(each, seen, removed_keys)
     ]
     if missing:
         steps.append(Install(f"install Muster: {_list_documents(missing)}", missing))
@@ -62,7 +74,8 @@ def plan_takeover(
 
 def scale(engine: Engine, replicas: int, words: str) -> Patch:
     """Return the step that changes the number of replicas of an engine."""
-    text = f"{words}: {named(DEPLOYMENT, engine.namespace, engine.name)} from {engine.replicas} to {replicas} replicas"
+    title = title_object(DEPLOYMENT, engine.namespace, engine.name)
+    text = f"{words}: {title} from {engine.replicas} to {replicas} replicas"
     return Patch(text, DEPLOYMENT, engine.namespace, engine.name, {"spec": {"replicas": replicas}})
 
 
@@ -78,14 +91,14 @@ def covers(live: Any, wanted: Any) -> bool:
 
 
 def _is_there(document: Json, seen: ClusterState, gone: set[tuple[str, str, str]]) -> bool:
-    name = key(document)
+    name = identify_object(document)
     return name not in gone and covers(seen.live.get(name), document)
 
 
 def _list_documents(documents: Sequence[Json]) -> str:
     if len(documents) > _NAMED:
         return f"{len(documents)} documents"
-    return ", ".join(f"{kind} {name}" for kind, _, name in map(key, documents))
+    return ", ".join(f"{kind} {name}" for kind, _, name in map(identify_object, documents))
 
 
 def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
@@ -144,5 +157,7 @@ def _merge_state(seen: ClusterState, manager: Engine | None) -> KueueState:
     )
     if seen.kueue_state is None:
         return now
-    objects = {key(each): each for each in seen.kueue_state.objects} | {key(each): each for each in now.objects}
+    objects = {identify_object(each): each for each in seen.kueue_state.objects} | {
+        identify_object(each): each for each in now.objects
+    }
     return replace(seen.kueue_state, replicas=now.replicas, objects=tuple(objects.values()))

@@ -25,7 +25,7 @@ class DotenvError(ValueError):
     """A file that cannot be parsed as variables; the message says where and why."""
 
 
-def variables(data: bytes) -> dict[str, str]:
+def parse_variables(data: bytes) -> dict[str, str]:
     """Return the variables by name; the last line of a name wins. Raises `DotenvError`."""
     if len(data) > MOST_BYTES:
         raise DotenvError(f"the file has more than {MOST_BYTES} bytes")

@@ -21,7 +21,7 @@ class Amount(Struct, frozen=True):
 NOTHING = Amount()
 
 
-def quantity(text: str) -> str:
+def check_quantity(text: str) -> str:
     """Return a quantity in Kubernetes' notation if it is valid. Raises `ValueError` with a sentence for the user."""
     try:
         below = parse(text) < 0
@@ -32,19 +32,19 @@ def quantity(text: str) -> str:
     return text
 
 
-def memory(text: str) -> str:
+def check_memory(text: str) -> str:
     """Return an amount of memory if it is valid. Raises `ValueError` with a sentence for the user.
 
     An amount without a unit is in bytes. Less than a megabyte is refused, because the unit was probably forgotten.
     """
-    if 0 < parse(quantity(text)) < _LEAST_MEMORY:
+    if 0 < parse(check_quantity(text)) < _LEAST_MEMORY:
         raise ValueError(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")
     return text
 
 
-def quota(resource: str, text: str) -> str:
+def check_quota(resource: str, text: str) -> str:
     """Return a quota of a resource if it is valid. Raises `ValueError` with a sentence for the user."""
-    written = (memory if resource == "memory" else quantity)(text)
+    written = (check_memory if resource == "memory" else check_quantity)(text)
     if amount(resource, written) > _MOST_UNITS:
         most = _MOST_UNITS // 1000 if resource == "cpu" else _MOST_UNITS
         raise ValueError(f"{text} {resource} is more than Kubernetes counts, which is {most}")
@@ -53,12 +53,12 @@ def quota(resource: str, text: str) -> str:
 
 def worker_cpus(text: str) -> Amount:
     """Return the CPUs of a worker from `REQUEST[:LIMIT]`. Raises `ValueError` with a sentence for the user."""
-    return _parse_amount(text, quantity)
+    return _parse_amount(text, check_quantity)
 
 
 def worker_memory(text: str) -> Amount:
     """Return the memory of a worker from `REQUEST[:LIMIT]`. Raises `ValueError` with a sentence for the user."""
-    return _parse_amount(text, memory)
+    return _parse_amount(text, check_memory)
 
 
 def _parse_amount(text: str, read: Callable[[str], str]) -> Amount:

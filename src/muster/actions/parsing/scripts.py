@@ -88,7 +88,7 @@ def find_other_program(data: bytes) -> str:
     return "" if called in SHELLS or _PYTHON.fullmatch(called) or called in _RUN_WITH_E else called
 
 
-def directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
+def list_directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
     """Yield the option lines before the first line of code, as sbatch does. Raises `ScriptError`."""
     for number, line in enumerate(_read_head(script.text), 1):
         text = _find_options(line, mark)
@@ -101,7 +101,7 @@ def directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
         yield Directive(number, tuple(words))
 
 
-def command(script: Script, arguments: Sequence[str]) -> list[str]:
+def make_command(script: Script, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs the script.
 
     Raises `ScriptError` if the first line names a program that accepts no script as an argument.

@@ -10,7 +10,7 @@ from muster.actions.errors import UserError
 from muster.actions.jobs.conflicts import ATTEMPTS, pause_after_conflict
 from muster.actions.quota.teams import check_parts, find_division
 from muster.actions.server.session import Session
-from muster.actions.waiting import until
+from muster.actions.waiting import wait_for_result
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, LocalQueue
 from muster.api.ours.teams import FOLLOWS_NODES
 from muster.api.status import ApiError
@@ -122,7 +122,7 @@ class Deletion:
     using: tuple[str, ...]
 
 
-async def deletion(session: Session, name: str) -> Deletion:
+async def plan_deletion(session: Session, name: str) -> Deletion:
     """Return the objects to delete: a ClusterQueue with all its LocalQueues, or else the namespace's LocalQueue.
 
     Raises `ApiError`, `UserError` if there is neither.
@@ -166,7 +166,7 @@ async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
         await client.delete_object(CLUSTER_QUEUE, what.cluster)
         is_used = any(one.endswith("goes on") for one in what.using)
         if not is_used:
-            await until(partial(_is_gone, client, what.cluster), clock, _RELEASE_SECONDS)
+            await wait_for_result(partial(_is_gone, client, what.cluster), clock, _RELEASE_SECONDS)
         later = " once what runs has ended" if is_used else ""
         sentences.append(f"clusterqueue/{what.cluster.metadata.name} deleted{later}")
     return sentences

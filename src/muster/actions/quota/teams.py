@@ -23,7 +23,7 @@ from muster.api.values.quantity import amount
 from muster.insight.nearest import find_nearest
 from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.text import format_quantity
-from muster.queueing.quota.nodes import following, follows
+from muster.queueing.quota.nodes import follow_nodes, is_following_nodes
 from muster.runtime.client import Client
 
 # The Cohort in which teams lend each other unused quota, unless the whole ClusterQueue is in another one.
@@ -76,14 +76,14 @@ def read_quotas(queue: ClusterQueue) -> dict[str, int]:
 async def find_division(client: Client) -> Division:
     """Return the quota that can be divided. Raises `ApiError`, `UserError` if no ClusterQueue follows the nodes."""
     queues = (await client.list(CLUSTER_QUEUE)).items
-    whole = next((one for one in queues if follows(one)), None)
+    whole = next((one for one in queues if is_following_nodes(one)), None)
     if whole is None:
         raise UserError(
             "no queue has what the nodes have, so there is nothing to divide: make queues with --cpus and --gpus "
             f"alone, or let a queue follow the nodes again: kubectl annotate clusterqueue NAME {FOLLOWS_NODES}=true"
         )
     flavors = {one.metadata.name: one for one in (await client.list(RESOURCE_FLAVOR)).items}
-    now = following(whole, flavors, (await client.list(NODE)).items, queues)  # its own quota follows a moment later
+    now = follow_nodes(whole, flavors, (await client.list(NODE)).items, queues)  # its own quota follows a moment later
     return Division(now, queues, read_quotas(now))
 
 

@@ -104,7 +104,7 @@ def describe_outage(target: Target, error: "TransportError") -> str:
     return "the cluster is down; start it again with: muster up --detach"
 
 
-def connection(target: Target) -> "ConnectionConfig":
+def find_connection(target: Target) -> "ConnectionConfig":
     """Return the server and the credentials that the target names. Raises `UserError`, `KubeconfigError`."""
     from muster.runtime.kube.kubeconfig_files import load
 
@@ -128,11 +128,11 @@ def connection(target: Target) -> "ConnectionConfig":
 
 
 def reach(target: Target) -> "ConnectionConfig":
-    """Return how commands reach the target: by the socket of the home, if it has one, else as `connection` says."""
+    """Return how commands reach the target: by the socket of the home, if it has one, else by `find_connection`."""
     home = Home.find(os.environ)
     if not names_another(target, home) and home.server_pid() is not None and home.is_reached_by_socket():
         return connect_to_socket(home.socket, OWN_NAMESPACE)
-    return connection(target)
+    return find_connection(target)
 
 
 def _describe_server(config: "ConnectionConfig") -> str:
@@ -190,12 +190,12 @@ async def connect(
     from muster.actions.server.relocating import Relocating
     from muster.actions.warnings import Warnings
     from muster.runtime.client import Client
-    from muster.runtime.eventloop import enter_loop, has_loop
+    from muster.runtime.eventloop import ensure_loop, has_loop
 
     config = reach(target)
     if not config.cluster.local_socket:
         before_https()
-        await enter_loop()
+        await ensure_loop()
     # Another server may need a loop, and a command without one ends with its server.
     moving = Relocating(_make_transport, config, lambda: _find_restarted(target) if has_loop() else None)
     tunnels = PlainRefusals(moving)
@@ -216,13 +216,13 @@ async def own_cluster() -> AsyncIterator[Session]:
     """Open a session with a cluster inside this process, which leaves nothing on disk."""
     try:
         check_packages()
-        from muster.cluster.embedded import ephemeral
+        from muster.cluster.embedded import run_ephemeral_cluster
     except ModuleNotFoundError as missing:
         if text := describe_missing("a cluster in this process", missing):
             raise UserError(text) from None
         raise
 
-    async with ephemeral() as running:
+    async with run_ephemeral_cluster() as running:
         client = running.plane.client(manager="muster-cli")
         tunnels, files = client.transport, running.home
         yield Session(client, OWN_NAMESPACE, running.abandon, own=True, tunnels=tunnels, files=files)

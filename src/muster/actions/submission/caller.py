@@ -22,7 +22,7 @@ def find_account_name() -> str:
         return ""
 
 
-def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+def find_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the part of the caller's environment that a worker inherits.
 
     The worker always gets the caller's `MUSTER_HOME`, so that a job submitted by a worker goes to the worker's own

@@ -5,13 +5,13 @@ from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.insight.forecasts.never import find_ask, judge_ask
 from muster.insight.jobs.state import Verdict
 from muster.insight.reader.lists import Lists
-from muster.insight.reader.room import survey
+from muster.insight.reader.room import survey_room
 from muster.insight.record import JobRecord
 
 
-async def foresee(session: Session, job: JobRecord) -> Verdict:
+async def predict_start(session: Session, job: JobRecord) -> Verdict:
     """Return the verdict whether the job can never start, or waits for nodes, from what the user may see."""
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     return judge_ask(
-        find_ask(job), await survey(Lists(session.client), session.namespace), job.metadata.namespace, queue
+        find_ask(job), await survey_room(Lists(session.client), session.namespace), job.metadata.namespace, queue
     )

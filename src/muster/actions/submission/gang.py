@@ -11,7 +11,7 @@ from muster.actions.submission.sweep import Sweep
 from muster.api.ours.deferral import Deferral
 from muster.api.ours.elastic import Bounds
 from muster.api.ours.gpus import NVIDIA_GPU
-from muster.api.ours.notify import Wishes
+from muster.api.ours.notify import NoticeSettings
 from muster.slurm.batch import Batch
 
 # The name of the only role of a gang without roles.
@@ -137,7 +137,7 @@ class Gang:
     sweep: Sweep | None = None
     schedule: str = ""
     deferral: Deferral = field(default_factory=Deferral)
-    notify: Wishes = field(default_factory=Wishes)
+    notify: NoticeSettings = field(default_factory=NoticeSettings)
     mpi: str = ""
     script: SlurmScript | None = None
 

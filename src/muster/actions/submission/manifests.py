@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.actions.submission.gang import Gang, Role
-from muster.actions.submission.sweep import swept
+from muster.actions.submission.sweep import make_sweep
 from muster.actions.submission.workers import pod_spec
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
@@ -19,13 +19,13 @@ from muster.api.ours.deferral import make_annotations
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, World
 from muster.api.ours.simulated import RUN_TIME
 from muster.jobs.interruption import DISRUPTION_TARGET
-from muster.jobs.job.world import annotations, birth_annotations
+from muster.jobs.job.world import birth_annotations, make_world_annotations
 from muster.jobs.jobset.gang import WHOLE
 
 WEEK_SECONDS = 7 * 24 * 3600
 
 
-def jobset(gang: Gang) -> dict[str, Any]:
+def make_jobset(gang: Gang) -> dict[str, Any]:
     """Return the manifest of the JobSet of a gang."""
     spec: dict[str, Any] = {"ttlSecondsAfterFinished": WEEK_SECONDS}
     if gang.size > 1:  # a single worker waits for no other
@@ -48,25 +48,25 @@ def jobset(gang: Gang) -> dict[str, Any]:
     }
 
 
-def job(gang: Gang) -> dict[str, Any]:
+def make_job(gang: Gang) -> dict[str, Any]:
     """Return the manifest of the Job of a gang without roles."""
     [role] = gang.parts
     own: dict[str, str] = {}
     if gang.elastic is not None:
         world = World(size=gang.workers, epoch=1)
-        own = {ELASTIC_ANNOTATION: str(gang.elastic)} | annotations(world)
+        own = {ELASTIC_ANNOTATION: str(gang.elastic)} | make_world_annotations(world)
     spec = _suspend(gang) | _make_job_spec(gang, role, 0)
     spec["ttlSecondsAfterFinished"] = WEEK_SECONDS
     manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": _make_metadata(gang, own), "spec": spec}
     if gang.sweep is not None:
-        return swept(manifest, gang.sweep)
+        return make_sweep(manifest, gang.sweep)
     spec["template"]["spec"]["subdomain"] = gang.name
     return manifest
 
 
 def cron_job(gang: Gang) -> dict[str, Any]:
     """Return the manifest of the CronJob of a gang with a schedule. A start waits for the Job of the previous start."""
-    template = job(gang)
+    template = make_job(gang)
     metadata = template["metadata"]
     marks = {kind: metadata[kind] for kind in ("labels", "annotations") if kind in metadata}
     pods = template["spec"]["template"]
@@ -167,7 +167,7 @@ def _count_allowed_failures(gang: Gang) -> int:
     return gang.workers - 1 if gang.retries is None else gang.retries
 
 
-def service(gang: Gang, owner_uid: str = "") -> dict[str, Any]:
+def make_service(gang: Gang, owner_uid: str = "") -> dict[str, Any]:
     """Return the headless Service that completes the host names of workers; it is deleted with their Job or CronJob."""
     metadata: dict[str, Any] = {"name": gang.name, "namespace": gang.namespace}
     if owner_uid:

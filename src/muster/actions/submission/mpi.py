@@ -13,7 +13,7 @@ from muster.actions.submission.gang import Gang, Role
 from muster.actions.submission.inworkers import call_muster
 from muster.api.core import Secret
 from muster.api.ours.elastic import MPI_IDENTITY_VARIABLE
-from muster.mpi.launchers import slots
+from muster.mpi.launchers import count_slots
 
 # The key of the Secret.
 _KEY = "identity.pem"
@@ -28,7 +28,7 @@ def agent_call(gang: Gang, role: Role) -> str:
     """Return the shell line that calls the agent; the shell's arguments are the command."""
     pattern = shlex.quote(host_pattern(gang, role))
     port = _FIRST_PORT + zlib.crc32(gang.name.encode()) % _PORTS
-    processes = slots(role.cpus, role.gpus) if gang.script is None else gang.script.batch.tasks_per_node
+    processes = count_slots(role.cpus, role.gpus) if gang.script is None else gang.script.batch.tasks_per_node
     numbers = f"--workers {role.workers} --slots {processes} --port {port}"
     return call_muster(gang.mpi, f"mpi-agent --hosts {pattern} {numbers}", _MISSING)
 
@@ -48,7 +48,7 @@ def has_identity(secret: Secret) -> bool:
     return set(secret.data) == {_KEY}
 
 
-def secret(gang: Gang, identity: bytes) -> dict[str, Any]:
+def make_secret(gang: Gang, identity: bytes) -> dict[str, Any]:
     """Return the manifest of the Secret that holds the identity of the job."""
     return {
         "apiVersion": "v1",

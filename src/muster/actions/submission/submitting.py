@@ -15,8 +15,8 @@ from muster.actions.errors import UserError
 from muster.actions.submission.caller import find_account_name
 from muster.actions.submission.defaultcpus import needs_default, read_default, set_default_cpus
 from muster.actions.submission.gang import Gang
-from muster.actions.submission.manifests import cron_job, job, jobset, service
-from muster.actions.submission.mpi import has_identity, secret, secret_name
+from muster.actions.submission.manifests import cron_job, make_job, make_jobset, make_service
+from muster.actions.submission.mpi import has_identity, make_secret, secret_name
 from muster.api.batch import CRON_JOB, JOB, Job
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET, JobSet
@@ -66,9 +66,9 @@ async def require_acceptable(client: Client, gang: Gang) -> None:
     """
     gang = await fit_cluster(client, gang)
     other = replace(gang, name=f"{gang.name[: max(len(gang.name) - _SUFFIX, 1)]}{Ids().suffix(_SUFFIX)}")
-    kind, manifest = (JOB, job(other)) if gang.is_job else (JOB_SET, jobset(other))
+    kind, manifest = (JOB, make_job(other)) if gang.is_job else (JOB_SET, make_jobset(other))
     try:
-        await client.create(kind.seen_as(dict), signed(manifest), gang.namespace, dry_run=True)
+        await client.create(kind.seen_as(dict), sign_manifest(manifest), gang.namespace, dry_run=True)
     except ApiError as error:
         if error.code in (400, 422):
             raise
@@ -82,7 +82,7 @@ async def submit_cron_job(client: Client, gang: Gang) -> None:
     await _check_name(client, gang)
     gang = await fit_cluster(client, gang)
     try:
-        created = await client.create(CRON_JOB.seen_as(dict), signed(cron_job(gang)), gang.namespace)
+        created = await client.create(CRON_JOB.seen_as(dict), sign_manifest(cron_job(gang)), gang.namespace)
         if gang.sweep is None:
             await _create_service(client, gang, CRON_JOB, created["metadata"]["uid"])
     except ApiError as error:
@@ -108,7 +108,7 @@ async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> Job
     if gang.is_job:
         return await _submit_job(client, gang)
     try:
-        created = await client.create(JOB_SET.seen_as(dict), signed(jobset(gang)), gang.namespace)
+        created = await client.create(JOB_SET.seen_as(dict), sign_manifest(make_jobset(gang)), gang.namespace)
     except ApiError as error:
         if error.code != 404 or await list_or_none(client, JOB_SET, gang.namespace) is not None:
             raise _choose_error(error, _describe_taken_job(gang)) from None
@@ -133,7 +133,7 @@ async def _create_identity(client: Client, gang: Gang) -> bool:
     try:
         from muster.mpi.identity import make_identity  # it loads the whole of cryptography
 
-        await client.create(SECRET.seen_as(dict), secret(gang, make_identity(RealClock().now())), gang.namespace)
+        await client.create(SECRET.seen_as(dict), make_secret(gang, make_identity(RealClock().now())), gang.namespace)
     except ApiError as error:
         if not is_refusal(error, "AlreadyExists"):
             raise
@@ -154,7 +154,7 @@ async def _give_identity(client: Client, gang: Gang, job: JobRecord, say: Callab
         say(f"Secret {name} stays when the job has gone: {error}")
 
 
-def signed(manifest: dict[str, Any], account: str = "") -> dict[str, Any]:
+def sign_manifest(manifest: dict[str, Any], account: str = "") -> dict[str, Any]:
     """Return the manifest with an annotation that names the submitting account.
 
     account: the name of the submitter; "" for the account of this process. The manifest is unchanged if it names a
@@ -173,7 +173,7 @@ def signed(manifest: dict[str, Any], account: str = "") -> dict[str, Any]:
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:
     """Create the Job of a gang or sweep, and the Service of a gang; the workers of a sweep need no host names."""
     try:
-        created = await client.create(JOB.seen_as(dict), signed(job(gang)), gang.namespace)
+        created = await client.create(JOB.seen_as(dict), sign_manifest(make_job(gang)), gang.namespace)
     except ApiError as error:
         raise _choose_error(error, _describe_taken_job(gang)) from None
     if gang.sweep is not None:
@@ -185,7 +185,7 @@ async def _submit_job(client: Client, gang: Gang) -> JobRecord:
 async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str) -> None:
     """Create the Service that names the workers; if that fails, delete its owner, or report that it stays."""
     try:
-        await client.create(SERVICE.seen_as(dict), service(gang, uid), gang.namespace)
+        await client.create(SERVICE.seen_as(dict), make_service(gang, uid), gang.namespace)
     except (ApiError, TransportError) as error:
         try:
             with ignoring("NotFound"):

@@ -25,7 +25,7 @@ from muster.api.ours.trials import (
     Grid,
 )
 from muster.api.values.expansion import escape
-from muster.api.values.shells import prepared
+from muster.api.values.shells import wrap_in_shell
 
 _INDEX, _ARRAY, _ATTEMPT = "MUSTER_INDEX", "MUSTER_ARRAY", "MUSTER_ATTEMPT"
 
@@ -119,7 +119,7 @@ class Sweep:
         return command if self.array.is_plain else _indexed(command)
 
 
-def swept(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
+def make_sweep(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
     """Return the manifest of a Job with the settings that make each of the sweep's trials independent."""
     metadata = manifest["metadata"]
     limit = f"%{sweep.at_once}" if sweep.at_once else ""
@@ -139,7 +139,7 @@ def swept(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
     }
 
 
-def again(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
+def make_retry(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the manifest of an ended sweep as a new sweep with fewer trials.
 
     before: the pod template before its queue injected fields. Raises `ValueError` if the manifest has no command.
@@ -165,7 +165,7 @@ def again(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str
         "spec": {key: value for key, value in spec.items() if key not in _SERVER_FIELDS} | {"template": new_template},
     }
     retries = spec.get("backoffLimitPerIndex", 0)
-    return swept(whole, Sweep(array, at_once=int(limit) if _LIMIT.fullmatch(limit) else None, retries=retries))
+    return make_sweep(whole, Sweep(array, at_once=int(limit) if _LIMIT.fullmatch(limit) else None, retries=retries))
 
 
 def _restore_template(template: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _annotation_reference(key: str) -> dict[str, Any]:
 
 def _indexed(command: Sequence[str]) -> list[str]:
     """Return the command wrapped in the shell that finds its index."""
-    return prepared(_FIND, command)
+    return wrap_in_shell(_FIND, command)
 
 
 def _wrap_with_values(grid: Grid, words: Sequence[str]) -> list[str]:
@@ -212,9 +212,9 @@ def _wrap_with_values(grid: Grid, words: Sequence[str]) -> list[str]:
     script = _PICK + "\n".join(picks) + "\n"
     command = [escape(word) for word in words]
     if not any(name in grid.axes for word in words for name in _PLACE.findall(word)):
-        return prepared(script, command)
+        return wrap_in_shell(script, command)
     # The original words follow as arguments, for readers of the manifest.
-    return prepared(script, command, "exec " + " ".join(_fill_word(grid, word) for word in words))
+    return wrap_in_shell(script, command, "exec " + " ".join(_fill_word(grid, word) for word in words))
 
 
 def _fill_word(grid: Grid, word: str) -> str:

@@ -13,9 +13,9 @@ from muster.api.jobset.names import JOBSET_NAME, RESTART_ATTEMPT
 from muster.api.ours.elastic import WORLD_ANNOTATION
 from muster.api.values import quantity
 from muster.api.values.expansion import escape
-from muster.api.values.shells import called, prepared
+from muster.api.values.shells import wrap_in_shell, wrap_with_arguments
 from muster.jobs.job.world import FIRST_SIZE_ANNOTATION
-from muster.mpi.launchers import threads
+from muster.mpi.launchers import count_threads
 
 # Variables that users may override without a warning.
 _FREE = {"MASTER_PORT", "PYTHONUNBUFFERED", "OMP_NUM_THREADS", "JAX_COORDINATOR_ADDRESS", "TF_CONFIG"}
@@ -88,15 +88,15 @@ def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
     """Return the command of a role, wrapped in the shells that prepare it, the outermost first."""
     plain: Sequence[str] = role.command
     if gang.script is not None:
-        plain = called(script_call(gang, role, gang.script), plain)
+        plain = wrap_with_arguments(script_call(gang, role, gang.script), plain)
     words = [escape(word) for word in plain] if gang.sweep is None else gang.sweep.command(plain)
     if gang.soft_signal is not None and gang.time_limit is not None:
         after = gang.time_limit - gang.soft_signal.seconds
-        words = prepared(_SIGNALLED.format(after=after, name=gang.soft_signal.name), words)
+        words = wrap_in_shell(_SIGNALLED.format(after=after, name=gang.soft_signal.name), words)
     if gang.mpi:  # around the timer, whose signal is for the program and would end an agent
-        words = prepared("", words, become=agent_call(gang, role))
+        words = wrap_in_shell("", words, become=agent_call(gang, role))
     if first and role.workers > 1 and "RANK" not in gang.environment:
-        words = prepared(_make_rank_export(gang), words)
+        words = wrap_in_shell(_make_rank_export(gang), words)
     return words
 
 
@@ -135,7 +135,7 @@ def _exclude_other_jobs(gang: Gang) -> dict[str, Any]:
     return selected | {"topologyKey": "kubernetes.io/hostname"}
 
 
-def overridden(gang: Gang) -> list[str]:
+def list_overridden(gang: Gang) -> list[str]:
     """Return the user's variables that override those for a worker's rank and peers, sorted."""
     own = _make_own_variables(gang, gang.parts[0], 0).keys()
     return sorted((own - _FREE) & gang.environment.keys())
@@ -197,7 +197,7 @@ def _count_threads(gang: Gang, role: Role) -> int:
     if gang.script is not None:
         return max(quantity.milli(role.cpus or "1") // 1000 // gang.script.batch.tasks_per_node, 1)
     if gang.mpi:
-        return threads(role.cpus, role.gpus)
+        return count_threads(role.cpus, role.gpus)
     return int(role.cpus) if role.cpus.isdigit() and role.cpus != "0" else 1
 
 

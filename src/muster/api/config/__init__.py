@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from muster.api.config.decode import Problem, read
-from muster.api.config.file import ConfigurationFile, meaning
+from muster.api.config.file import ConfigurationFile, complete_settings
 from muster.api.config.frameworks import BUILT_IN
 from muster.api.config.rules import errors
 from muster.api.config.types import (
@@ -24,7 +24,7 @@ from muster.api.config.types import (
     Scheduling,
     WaitForPodsReady,
 )
-from muster.api.config.unread import warnings
+from muster.api.config.unread import list_warnings
 from muster.api.validation.fields import required, unsupported
 
 __all__ = [
@@ -81,7 +81,7 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
     document, duplicates = _document(text)
     version = _version(document)
     written, problems = read(document, ConfigurationFile, version)
-    configuration = meaning(written, version)
+    configuration = complete_settings(written, version)
     if embedded:
         configuration = _as_embedded(document, configuration)
     problems = [Problem(path, "given more than once") for path in duplicates] + problems
@@ -92,7 +92,7 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
         lines[-1] = "and more"
     if lines:
         raise ConfigurationError(*lines)
-    return msgspec.structs.replace(configuration, warnings=tuple(warnings(written, configuration)))
+    return msgspec.structs.replace(configuration, warnings=tuple(list_warnings(written, configuration)))
 
 
 def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Configuration:

@@ -21,7 +21,7 @@ _NAMESPACE = "namespace"
 _ORIGIN = "multiKueue.origin"
 
 
-def configz(configuration: Configuration) -> dict[str, Any]:
+def make_configz(configuration: Configuration) -> dict[str, Any]:
     """Return the document, without the settings that have their default values."""
     ours = configuration.muster
     scheduling = msgspec.to_builtins(ours.scheduling)

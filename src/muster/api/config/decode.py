@@ -50,7 +50,7 @@ class _Reader:
         fields = {field.encode_name: field for field in type_.fields}
         values = {}
         for name, member in members.items():
-            inside = f"{path}.{printable(name)}" if path else printable(name)
+            inside = f"{path}.{make_printable(name)}" if path else make_printable(name)
             field = fields.get(name)
             if field is None:
                 self._note(inside, "unknown field")
@@ -100,7 +100,7 @@ class _Reader:
         decoded = {}
         for name, member in members.items():
             try:
-                decoded[name] = self._value(member, inner, extra, f"{path}[{printable(name)}]")
+                decoded[name] = self._value(member, inner, extra, f"{path}[{make_printable(name)}]")
             except _Unusable:
                 continue
         return decoded
@@ -160,7 +160,7 @@ def _plain(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
             return type_, extra
 
 
-def printable(key: str) -> str:
+def make_printable(key: str) -> str:
     """Return a key as paths show it: long keys are cut, and keys with special characters are quoted."""
     short = key if len(key) <= _SHOWN else f"{key[:_SHOWN]}..."
     return short if short.isprintable() else json.dumps(short)

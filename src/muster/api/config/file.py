@@ -1,7 +1,7 @@
 """The fields of a file in either version, and their meaning as settings.
 
-`meaning` takes a decoded file and gives the complete settings. Each version has its own defaults. The two versions
-differ in two points:
+`complete_settings` takes a decoded file and gives the complete settings. Each version has its own defaults. The two
+versions differ in two points:
 
 - `waitForPodsReady` is off in v1beta1 unless `enable` is true. Then it lasts 5 minutes and blocks admission. In v1beta2
   it is always on, lasts 30 minutes and does not block admission.
@@ -93,7 +93,7 @@ class ConfigurationFile(CommonSettings):
     queue_visibility: Annotated[QueueVisibility | None, OLD] = None
 
 
-def meaning(written: ConfigurationFile, version: str) -> Configuration:
+def complete_settings(written: ConfigurationFile, version: str) -> Configuration:
     """Return the complete settings of a file of a version."""
     same = {name: getattr(written, name) for name in CommonSettings.__struct_fields__}
     selector = written.managed_jobs_namespace_selector

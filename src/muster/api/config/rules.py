@@ -266,7 +266,7 @@ def _tls(configuration: Configuration) -> Errors:
     options = configuration.tls
     if options is None:
         return
-    problems = list(tls.problems(options))
+    problems = list(tls.find_problems(options))
     for problem in problems:
         yield invalid("tls", options, problem)
     if not problems and options.min_version == tls.NEWEST and options.cipher_suites:

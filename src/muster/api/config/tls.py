@@ -27,7 +27,7 @@ _CURVES: Final = frozenset({23, 24, 25, 29, 4588})  # P-256, P-384, P-521, X2551
 _MAX_CURVE: Final = 2**16 - 1
 
 
-def problems(options: TLSOptions) -> Iterator[str]:
+def find_problems(options: TLSOptions) -> Iterator[str]:
     """Yield upstream's messages about options with which no server could start."""
     version = options.min_version
     if version not in ("", "VersionTLS12", NEWEST):

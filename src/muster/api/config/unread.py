@@ -30,7 +30,7 @@ UNREAD: Final = (
 )
 
 
-def warnings(written: ConfigurationFile, configuration: Configuration) -> Iterator[str]:
+def list_warnings(written: ConfigurationFile, configuration: Configuration) -> Iterator[str]:
     """Yield one line for each setting without effect."""
     for gate, on in configuration.features.without_effect():
         state = "does not have the feature" if on else "always has the feature"

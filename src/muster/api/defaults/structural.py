@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from muster.api.kinds import Kind
-from muster.api.schema import Schema, structural
+from muster.api.schema import Schema, make_structural_schema
 
 Json = dict[str, Any]
 _Fill = Callable[[Any], None]
@@ -30,7 +30,7 @@ def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
 @cache
 def _filler_of(kind: Kind[Any]) -> _Fill | None:
     # Compiled on first use, because the schema of pods takes long to compile.
-    return _filler(structural(kind))
+    return _filler(make_structural_schema(kind))
 
 
 def _filler(schema: Schema) -> _Fill | None:

@@ -13,7 +13,7 @@ def pod_host(job_set: JobSet, role: str, job: int, pod: int) -> str:
     return f"{job_name(job_set, role, job)}-{pod}"
 
 
-def subdomain(job_set: JobSet) -> str:
+def name_subdomain(job_set: JobSet) -> str:
     """Return the name of the JobSet's headless Service."""
     network = job_set.spec.network
     return network.subdomain if network is not None and network.subdomain else job_set.metadata.name
@@ -22,7 +22,7 @@ def subdomain(job_set: JobSet) -> str:
 def coordinator_endpoint(job_set: JobSet, coordinator: Coordinator) -> str:
     """Return the address at which other pods reach the coordinator."""
     host = pod_host(job_set, coordinator.replicated_job, coordinator.job_index, coordinator.pod_index)
-    return f"{host}.{subdomain(job_set)}"
+    return f"{host}.{name_subdomain(job_set)}"
 
 
 def claim_name(job_set: JobSet, template: str) -> str:

@@ -83,6 +83,6 @@ def local_queues(version: str) -> Kind[LocalQueue]:
     return Kind(VISIBILITY_GROUP, version, "LocalQueue", "localqueues", LocalQueue)
 
 
-def summaries(version: str) -> Kind[PendingWorkloadsSummary]:
+def kind_of_summaries(version: str) -> Kind[PendingWorkloadsSummary]:
     """Return the kind of the subresource `pendingworkloads` of a queue in a version."""
     return Kind(VISIBILITY_GROUP, version, "PendingWorkloadsSummary", "pendingworkloads", PendingWorkloadsSummary)

@@ -50,12 +50,12 @@ def refusal_of(workload: Workload) -> Refusal | None:
     return refusal if refusal is not None and refusal == Refusal.of(workload, refusal.said) else None
 
 
-def barred(clusters: Iterable[str]) -> str:
+def describe_barred(clusters: Iterable[str]) -> str:
     """Return the check's message about clusters where another job's object is in the way, or "" if there are none."""
     names = ", ".join(clusters)
     return f"{_BARRED}{names}" if names else ""
 
 
-def barred_in(message: str) -> tuple[str, ...]:
+def find_barred(message: str) -> tuple[str, ...]:
     """Return the names of the barred clusters in the check's message."""
     return tuple(message.removeprefix(_BARRED).split(", ")) if message.startswith(_BARRED) else ()

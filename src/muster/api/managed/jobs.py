@@ -51,7 +51,7 @@ class Arrival(Struct, frozen=True):
     elsewhere: bool = False  # whether MultiKueue runs the job in another cluster
 
 
-def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispatchable: bool) -> Arrival:
+def list_arrival_changes(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispatchable: bool) -> Arrival:
     """Return the changes of a new job of any kind.
 
     dispatchable: whether the job may run in another cluster.
@@ -121,7 +121,7 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     yield from _notify(meta)
     yield from readiness(meta)
     if part_of(meta) is None:  # the rules of JobSets check the queue of a JobSet
-        yield from gang(meta, old)
+        yield from validate_gang(meta, old)
 
 
 def _deferral(meta: ObjectMeta) -> Errors:
@@ -146,7 +146,7 @@ def _notify(meta: ObjectMeta) -> Errors:
             yield invalid(annotation_path(annotation), text, str(error))
 
 
-def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:
+def validate_gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:
     """Check Muster's annotation about pods that start together. An old invalid value may stay.
 
     path: the path of the object with the metadata, with its last dot.
@@ -157,7 +157,9 @@ def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:
         yield invalid(path + annotation_path(GANG_ANNOTATION), text, 'must be "true" or "false"')
 
 
-def changes(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool, was_suspended: bool) -> Errors:
+def find_forbidden_changes(
+    new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool, was_suspended: bool
+) -> Errors:
     """Yield the forbidden changes. The queue settings of a job may change only while the job does not run."""
     yield from _queue_change(new, old, around, suspended=suspended)
     if not suspended and not is_elastic(old.annotations):
@@ -196,7 +198,7 @@ def _longest(meta: ObjectMeta) -> Errors:
     text = meta.labels.get(MAX_EXEC_TIME_SECONDS_LABEL)
     if text is None:
         return
-    seconds = integer(text)
+    seconds = parse_integer(text)
     if seconds is None:
         yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, not_a_number(text))
     elif seconds <= 0:
@@ -226,7 +228,7 @@ def _asks_for_size(meta: ObjectMeta) -> bool:
     return meta.annotations.get(ELASTIC_JOB) == "true"
 
 
-def integer(text: str) -> int | None:
+def parse_integer(text: str) -> int | None:
     """Parse an integer as Go does, up to a bounded length."""
     digits = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None

@@ -29,7 +29,7 @@ from muster.api.kueue.names import (
     TOPOLOGY_GATE,
 )
 from muster.api.managed.ancestry import managed_ancestor
-from muster.api.managed.jobs import changes, new_rules, prebuilt_name
+from muster.api.managed.jobs import find_forbidden_changes, new_rules, prebuilt_name
 from muster.api.managed.podgroup import group_name
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import problems
@@ -218,7 +218,7 @@ def validate_create(pod: Pod) -> list[FieldError]:
 def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError]:
     """Return the errors in an update of those labels and annotations of a pod that control queueing."""
     stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
-    common = changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
+    common = find_forbidden_changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
     return list(chain(_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))
 
 

@@ -18,7 +18,7 @@ from muster.api.kueue.names import (
     POD_SET_UNCONSTRAINED_TOPOLOGY,
     TOPOLOGY_ANNOTATIONS,
 )
-from muster.api.managed.jobs import integer
+from muster.api.managed.jobs import parse_integer
 from muster.api.status import NO_VALUE
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, invalid, required
@@ -44,7 +44,7 @@ def topology_request(
     required_at, preferred_at = (annotations.get(key) for key in _WAYS[:2])
     one = required_at if required_at is not None else preferred_at
     layers = _layers(annotations)
-    size = integer(annotations.get(POD_SET_SLICE_SIZE, ""))
+    size = parse_integer(annotations.get(POD_SET_SLICE_SIZE, ""))
     return PodSetTopologyRequest(
         required=required_at,
         preferred=preferred_at if required_at is None else None,
@@ -80,7 +80,7 @@ def problems(path: str, annotations: Mapping[str, str], count: int | None = None
     yield from _several_slices(path, annotations)
 
 
-def grouping(podsets: Sequence[tuple[str, PodSet]]) -> Errors:
+def validate_grouping(podsets: Sequence[tuple[str, PodSet]]) -> Errors:
     """Yield the errors in podsets to place together, each given with the path of its annotations."""
     groups: dict[str, list[tuple[str, PodSet, PodSetTopologyRequest]]] = {}
     for path, podset in podsets:
@@ -126,7 +126,7 @@ def _slices(path: str, annotations: Mapping[str, str], count: int | None) -> Err
         if level in annotations:
             yield required(at, f"must be set when '{level}' is specified")
         return
-    size = integer(text)
+    size = parse_integer(text)
     if size is None:
         yield invalid(at, text, "must be a numeric value")
     elif size < 1:

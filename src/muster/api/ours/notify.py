@@ -120,7 +120,7 @@ def parse_events(text: str) -> frozenset[Event]:
     return frozenset(map(Event, names))
 
 
-class Wishes(Struct, frozen=True):
+class NoticeSettings(Struct, frozen=True):
     """The targets of a job and the events that they are told of."""
 
     targets: tuple[str, ...] = ()
@@ -131,24 +131,24 @@ class Wishes(Struct, frozen=True):
         return bool(self.targets)
 
 
-def make_wishes(targets: Sequence[str], events: str = "") -> Wishes:
+def make_notice_settings(targets: Sequence[str], events: str = "") -> NoticeSettings:
     """Return whom a job tells of which events. events: as `start,end`; "" for the end alone. Raises `NotifyError`."""
     parsed = parse_targets("\n".join(map(check_target, targets)))
-    return Wishes(parsed, parse_events(events)) if events else Wishes(parsed)
+    return NoticeSettings(parsed, parse_events(events)) if events else NoticeSettings(parsed)
 
 
-def read_wishes(annotations: Mapping[str, str]) -> Wishes:
+def read_notice_settings(annotations: Mapping[str, str]) -> NoticeSettings:
     """Return whom a job tells of which events. Raises `NotifyError`."""
     targets = parse_targets(annotations.get(NOTIFY_ANNOTATION, ""))
-    return Wishes(targets, parse_events(annotations.get(NOTIFY_ON_ANNOTATION, Event.END)))
+    return NoticeSettings(targets, parse_events(annotations.get(NOTIFY_ON_ANNOTATION, Event.END)))
 
 
-def make_annotations(wishes: Wishes) -> dict[str, str]:
+def make_annotations(settings: NoticeSettings) -> dict[str, str]:
     """Return the annotations of a new job that tells its targets."""
-    if not wishes:
+    if not settings:
         return {}
-    events = ",".join(event for event in Event if event in wishes.events)
-    return {NOTIFY_ANNOTATION: "\n".join(wishes.targets), NOTIFY_ON_ANNOTATION: events}
+    events = ",".join(event for event in Event if event in settings.events)
+    return {NOTIFY_ANNOTATION: "\n".join(settings.targets), NOTIFY_ON_ANNOTATION: events}
 
 
 def read_notified(annotations: Mapping[str, str]) -> frozenset[str]:

@@ -8,7 +8,7 @@ from muster.api.patch.json import equal
 Operation = dict[str, Any]
 
 
-def difference(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
+def compute_difference(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
     """Return the operations that turn `before` into `after`. The operations replace a different list as a whole."""
     return list(_difference(before, after, ""))
 

@@ -18,20 +18,20 @@ HANGS_UP = "muster.dev/hangs-up"
 _EXEC = 'exec "$@"'
 
 
-def prepared(lines: str, command: Sequence[str], become: str = _EXEC) -> list[str]:
+def wrap_in_shell(lines: str, command: Sequence[str], become: str = _EXEC) -> list[str]:
     """Return the words of a shell that runs these lines and then the command, for a manifest.
 
     become: the last line of the shell, which replaces the shell by the command.
     """
-    return [escape(word) for word in called(lines + become, ())] + list(command)
+    return [escape(word) for word in wrap_with_arguments(lines + become, ())] + list(command)
 
 
-def called(lines: str, command: Sequence[str]) -> list[str]:
+def wrap_with_arguments(lines: str, command: Sequence[str]) -> list[str]:
     """Return the words of a shell that runs these lines, with the command as its arguments."""
     return ["sh", "-c", lines, NAME, *command]
 
 
-def typed(words: Sequence[str]) -> Sequence[str]:
+def find_typed_command(words: Sequence[str]) -> Sequence[str]:
     """Return the command that the user typed, without Muster's shells. A script becomes its name and its arguments."""
     while len(words) > 4 and words[0] == "sh" and words[1] == "-c" and words[3] == NAME:
         words = words[4:]

@@ -8,7 +8,7 @@ from muster.api.core import Taint, Toleration
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+def find_untolerated_taint(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
     """Return the first taint that keeps the pod off the node, or None (upstream FindMatchingUntoleratedTaint)."""
     tolerations = tuple(tolerations)
     for taint in taints:
@@ -17,7 +17,7 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
     return None
 
 
-def unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
+def count_unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
     """Return the number of PreferNoSchedule taints that the pod does not tolerate."""
     tolerations = tuple(tolerations)
     soft = (taint for taint in taints if taint.effect == "PreferNoSchedule")

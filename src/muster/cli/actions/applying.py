@@ -38,7 +38,7 @@ def split_independent(manifests: Iterable[Manifest]) -> Iterator[list[Manifest]]
         yield group
 
 
-def annotated(manifest: dict[str, Any]) -> dict[str, Any]:
+def annotate_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest with a copy of itself in an annotation.
 
     The next apply reads that copy to find the fields that were removed from the manifest.
@@ -50,7 +50,7 @@ def annotated(manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest | {"metadata": metadata | {"annotations": own | {LAST_APPLIED: text}}}
 
 
-def change(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
+def make_apply_patch(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the merge patch that turns the current object into its manifest.
 
     Fields that were in the last applied manifest and are not in this one are removed. Fields that other writers set
@@ -61,7 +61,7 @@ def change(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
         last = json.loads(text) if text else {}
     except ValueError:  # the text of another program does not say which fields to remove
         last = {}
-    patch: dict[str, Any] = _make_patch(last if isinstance(last, dict) else {}, current, annotated(manifest))
+    patch: dict[str, Any] = _make_patch(last if isinstance(last, dict) else {}, current, annotate_manifest(manifest))
     for identity in ("apiVersion", "kind", "status"):
         patch.pop(identity, None)
     return patch

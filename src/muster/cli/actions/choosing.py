@@ -23,7 +23,7 @@ async def jobs_alike(
     Workloads without a job do not match, because only their owner ends them.
     Raises `ApiError`, `TransportError`.
     """
-    from muster.cli.commands.ps import selected
+    from muster.cli.commands.ps import select_rows
 
     names: set[str] = set()
     kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
@@ -32,4 +32,4 @@ async def jobs_alike(
         objects = await list_or_none(session.client, kind.seen_as(Object), session.namespace, labels=both)
         names |= {one.metadata.name for one in objects or ()}
     rows = await job_rows(session.client, session.namespace, RealClock().now(), say) if names else []
-    return selected(rows, names, states, queue, user)
+    return select_rows(rows, names, states, queue, user)

@@ -11,7 +11,9 @@ from muster.insight.text import format_table
 from muster.runtime.client import Client
 
 
-async def described(client: Client, namespace: str, name: str, now: datetime) -> tuple[list[dict[str, Any]], list[str]]:
+async def describe_groups(
+    client: Client, namespace: str, name: str, now: datetime
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Read the PodGroups of a name: return the details of at most one of each kind, and the names of all PodGroups."""
     groups = await pod_groups(client, namespace, say)
     mine = [view for view in groups if view.name == name]

@@ -9,7 +9,7 @@ from muster.api.status import ApiError
 from muster.cli.terminal.output import say
 
 
-async def attempt(what: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
+async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
     """Await the work; print an error with `what` before it. Return whether the work succeeded.
 
     If the server cannot be reached, every name would fail. So a `TransportError` is not caught.
@@ -25,8 +25,8 @@ async def attempt(what: str, work: Awaitable[object], say: Callable[[str], None]
     return False
 
 
-async def each(names: Sequence[str], act: Callable[[str], Awaitable[object]]) -> None:
+async def act_on_each(names: Sequence[str], act: Callable[[str], Awaitable[object]]) -> None:
     """Call `act` for each name once, also after failures. Raises `click.exceptions.Exit` with code 1 if any failed."""
-    successes = [await attempt(name, act(name)) for name in dict.fromkeys(names)]
+    successes = [await try_and_say(name, act(name)) for name in dict.fromkeys(names)]
     if not all(successes):
         raise click.exceptions.Exit(1)

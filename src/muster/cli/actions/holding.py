@@ -4,7 +4,7 @@ import click
 
 from muster.actions.jobs.holding import set_active, set_stop_policy
 from muster.actions.server.session import Session
-from muster.cli.actions.each import each
+from muster.cli.actions.each import act_on_each
 
 
 async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: bool) -> None:
@@ -20,4 +20,4 @@ async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: boo
         else:
             click.echo(await set_active(session, name, active=not hold))
 
-    await each(names, act)
+    await act_on_each(names, act)

@@ -12,7 +12,7 @@ import msgspec
 from muster.actions.server.session import Session
 from muster.api.ours.submitter import SUBMITTED_KINDS
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
-from muster.cli.actions.applying import annotated, change
+from muster.cli.actions.applying import annotate_manifest, make_apply_patch
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STRICT = "strict decoding error"
@@ -83,11 +83,11 @@ def _write_options(*, dry_run: bool) -> dict[str, str]:
 async def _create(
     session: Session, kind: Any, manifest: dict[str, Any], namespace: str, *, dry_run: bool
 ) -> dict[str, Any]:
-    from muster.actions.submission.submitting import signed
+    from muster.actions.submission.submitting import sign_manifest
     from muster.runtime.transport import Request
 
-    document = annotated(manifest)
-    body = msgspec.json.encode(signed(document) if kind.resource in SUBMITTED_KINDS else document)
+    document = annotate_manifest(manifest)
+    body = msgspec.json.encode(sign_manifest(document) if kind.resource in SUBMITTED_KINDS else document)
     request = Request("POST", kind.path(namespace), _write_options(dry_run=dry_run), body)
     stored: dict[str, Any] = msgspec.json.decode((await session.client.raw(request)).body)
     return stored
@@ -100,7 +100,7 @@ async def _change(
     from muster.api.status import ApiError
     from muster.runtime.transport import Request
 
-    patch = change(current, manifest)
+    patch = make_apply_patch(current, manifest)
     if not patch:
         return current, "unchanged"
     path = kind.path(current["metadata"].get("namespace", ""), current["metadata"]["name"])

@@ -63,7 +63,7 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
 
     require_start: raises while the server does not serve, if it will not.
     """
-    from muster.actions.waiting import until
+    from muster.actions.waiting import wait_for_result
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.realclock import RealClock
     from muster.runtime.transport import TransportError
@@ -79,7 +79,7 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
             return None
         return f"{url}, process {pid}" if url else None
 
-    return await until(look, RealClock(), PATIENCE_SECONDS)
+    return await wait_for_result(look, RealClock(), PATIENCE_SECONDS)
 
 
 async def _find_url(home: Home) -> str:

@@ -11,7 +11,7 @@ from muster.api.core import POD
 from muster.cli.session import connect
 from muster.cli.terminal.output import dump, terminal_width
 from muster.insight.jobs.trials import make_trial_rows
-from muster.insight.reader.history import recalled_job
+from muster.insight.reader.history import recall_job
 from muster.insight.text import format_span, format_table
 from muster.runtime.realclock import RealClock
 
@@ -24,7 +24,7 @@ async def show_trials(target: Target, name: str, states: Collection[str], output
             raise click.ClickException(f"{name} is no sweep: it has no trials")
         pods = (await session.client.list(POD, session.namespace, labels=job.pod_selector)).items
         mine = [pod for pod in pods if job.owns(pod)]
-        job = await recalled_job(session.client, job, mine)
+        job = await recall_job(session.client, job, mine)
     rows = [row for row in make_trial_rows(job, mine, RealClock().now()) if not states or row["state"] in states]
     if output in ("json", "yaml"):
         click.echo(dump(rows, output))

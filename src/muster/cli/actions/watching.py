@@ -12,7 +12,7 @@ from muster.api.status import ApiError
 from muster.cli.terminal.screen import Screen, watch_for_exit
 from muster.runtime.ids import Random
 from muster.runtime.realclock import RealClock
-from muster.runtime.tasks import first
+from muster.runtime.tasks import run_until_first
 from muster.runtime.transport import TransportError
 
 # Returns the current text, and passes remarks to the callable.
@@ -48,7 +48,7 @@ async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: P
                 watch.look_again()
 
             with watch_for_exit(resized) as left:
-                await first(watch.run(look), _wait_until_left(left))
+                await run_until_first(watch.run(look), _wait_until_left(left))
     if left.done() and left.result():
         raise SystemExit(128 + left.result())
 

@@ -65,17 +65,17 @@ def command(
 
 async def _report(target: Target, config: str | None, form: str) -> int:
     from muster.cli.terminal.output import dump, say, terminal_width
-    from muster.insight.takeover import STATES, document, report, sentence
+    from muster.insight.takeover import STATES, format_finding, make_document, report
     from muster.insight.text import format_table
-    from muster.operator.takeover import kinds, survey_cluster
+    from muster.operator.takeover import sort_kinds, survey_cluster
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         await _require_no_embedded(session.client)
         settings = await _read_settings(session.client, config, target.namespace, say)
-        findings = report(await survey_cluster(session.client, settings, RealClock(), say), *kinds(settings))
+        findings = report(await survey_cluster(session.client, settings, RealClock(), say), *sort_kinds(settings))
     if form:
-        click.echo(dump(document(findings), form))
+        click.echo(dump(make_document(findings), form))
     else:
         cells = [[row.kind, *(str(row.counts[state]) for state in STATES)] for row in findings.rows]
         if cells:
@@ -85,7 +85,7 @@ async def _report(target: Target, config: str | None, form: str) -> int:
         for gate in findings.gates:
             click.echo(str(gate))
         for finding in findings.findings:
-            click.echo(f"\n{sentence(finding)}")
+            click.echo(f"\n{format_finding(finding)}")
         if not findings.findings:
             click.echo("Muster can take over: stop Kueue's manager, and start `muster controllers`")
     return 1 if findings.findings else 0
@@ -94,7 +94,7 @@ async def _report(target: Target, config: str | None, form: str) -> int:
 async def _give_back(target: Target, config: str | None) -> None:
     from muster.cli.terminal.output import say
     from muster.operator.handback import StillWorksError, hand_back_alone
-    from muster.operator.precedence import identity
+    from muster.operator.precedence import make_identity
     from muster.runtime.control.leases import LeadershipLostError
     from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
@@ -105,7 +105,7 @@ async def _give_back(target: Target, config: str | None) -> None:
         await _require_no_embedded(session.client)
         settings = await _read_settings(session.client, config, target.namespace, say)
         await _require_stopped(session.client, settings, say)
-        own = identity("adopt", inputs.ids.uid())
+        own = make_identity("adopt", inputs.ids.uid())
         try:
             count = await hand_back_alone(session.client, inputs, settings, own, say)
         except (StillWorksError, LeadershipLostError) as error:
@@ -124,11 +124,11 @@ async def _require_no_embedded(client: Any) -> None:
 
 async def _require_stopped(client: Any, settings: "Configuration", say: Callable[[str], None]) -> None:
     """Raise `click.ClickException` if pods of the engine run. Warn that engines outside of pods cannot be seen."""
-    from muster.install.engines import running
+    from muster.install.engines import list_running_engines
     from muster.install.options import NAME
 
     where = settings.namespace
-    if pods := await running(client, where):
+    if pods := await list_running_engines(client, where):
         raise click.ClickException(
             f"pods of the engine still run: {', '.join(pods)}; stop it first:"
             f" kubectl -n {where} scale deployment {NAME} --replicas=0"

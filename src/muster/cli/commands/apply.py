@@ -60,10 +60,10 @@ async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_r
     Return 1 if one failed, else the highest exit code of the jobs that the command waited for.
     """
     from muster.cli.actions.applying import split_independent
-    from muster.cli.actions.each import attempt
+    from muster.cli.actions.each import try_and_say
     from muster.cli.commands.wait import follow_all
     from muster.cli.names.discovery import Discovery
-    from muster.runtime.tasks import ended_in_order
+    from muster.runtime.tasks import yield_ended_in_order
 
     async with connect(target) as session:
         discovery = Discovery(session.client)
@@ -88,9 +88,9 @@ async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_r
 
         successes: list[bool] = []
         for group in split_independent(manifests):
-            async with aclosing(ended_in_order((send(one.document) for one in group), _AT_ONCE)) as sent:
+            async with aclosing(yield_ended_in_order((send(one.document) for one in group), _AT_ONCE)) as sent:
                 titles = iter(group)
-                successes += [await attempt(next(titles).title, report(sending)) async for sending in sent]
+                successes += [await try_and_say(next(titles).title, report(sending)) async for sending in sent]
         waited = await follow_all(session, list(jobs)) if wait and not dry_run else 0
         return max(waited, int(not all(successes)))
 

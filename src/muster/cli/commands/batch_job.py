@@ -22,8 +22,8 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
 
     from muster.mpi.remote_shell import ENVIRONMENT
     from muster.runtime.realclock import RealClock
-    from muster.slurm.allocation import Allocation, file_name, pattern_values, variables
-    from muster.slurm.files import redirect
+    from muster.slurm.allocation import Allocation, file_name, make_variables, pattern_values
+    from muster.slurm.files import redirect_streams
     from muster.slurm.ledger import LEDGER, make_ledger
     from muster.slurm.programs import add_programs, find_programs_first
 
@@ -34,7 +34,7 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
     if shell := os.environ.get("MUSTER_REMOTE_SHELL"):
         Path(shell).with_name(ENVIRONMENT).write_bytes(msgspec.json.encode(dict(os.environ)))
     now = int(RealClock().now().timestamp())
-    environment = variables(allocation_fields, os.environ, socket.gethostname(), os.getuid(), now) | os.environ
+    environment = make_variables(allocation_fields, os.environ, socket.gethostname(), os.getuid(), now) | os.environ
     environment |= {
         LEDGER: make_ledger(),
         "MUSTER_PYTHON": sys.executable,
@@ -45,7 +45,7 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
     if names := [name for name in dict.fromkeys((output, errors)) if name]:
         _say(f"the output of the script is in {' and '.join(names)}")
     try:
-        redirect(output=output, error=errors, source=source, append=batch.append)
+        redirect_streams(output=output, error=errors, source=source, append=batch.append)
     except OSError as error:
         _say(f"{error.filename}: {error.strerror}; the script has not begun")
         sys.exit(1)

@@ -8,7 +8,7 @@ from muster.actions.server.session import Target
 from muster.cli.commands.ps import OVER, STATES
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
-from muster.cli.names.selecting import selecting
+from muster.cli.names.selecting import add_selection_options
 from muster.cli.names.types import name
 from muster.cli.session import ask, connect, target_options
 
@@ -27,7 +27,7 @@ from muster.cli.session import ask, connect, target_options
 @click.argument("jobs", nargs=-1, type=name, metavar="[JOB]...", shell_complete=names.jobs)
 @click.option("--all", "everything", is_flag=True, help="All jobs of the namespace.")
 @click.option("-l", "--selector", metavar="LABELS", default="", help="The jobs with these labels, as team=vision.")
-@selecting("The jobs", STATES, by_state="The jobs in this state; may be repeated.")
+@add_selection_options("The jobs", STATES, by_state="The jobs in this state; may be repeated.")
 @click.option("--index", metavar="N,N-M", default="", help="Only these trials of JOB, a sweep; the others go on.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, where jobs are not named.")
 @click.option("--delete", is_flag=True, help="Also delete the job, with its output.")
@@ -54,7 +54,7 @@ def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, in
 
 def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
     """Return the jobs that the options select, after asking the user; raise an error if the user does not agree."""
-    from muster.cli.terminal.asking import agreed
+    from muster.cli.terminal.asking import ask_to_go_on
     from muster.cli.terminal.output import say
 
     rows = [row for row in ask(_find_jobs(target, options)) if delete or row["state"] not in OVER]
@@ -63,7 +63,7 @@ def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: 
         return ()
     what = f"{'delete' if delete else 'cancel'} {len(rows)} {'job' if len(rows) == 1 else 'jobs'}"
     shown = [f"{row['name']} ({row['state']})" for row in rows]
-    if agreed(f"{what} of namespace {rows[0]['namespace']}", shown, yes=yes):
+    if ask_to_go_on(f"{what} of namespace {rows[0]['namespace']}", shown, yes=yes):
         return tuple(row["name"] for row in rows)
     raise click.ClickException("nothing was done")
 
@@ -77,7 +77,7 @@ async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, 
 
 async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: bool) -> None:
     from muster.actions.jobs.cancelling import cancel, cancel_trials
-    from muster.cli.actions.each import each
+    from muster.cli.actions.each import act_on_each
 
     async with connect(target) as session:
         if index:
@@ -88,4 +88,4 @@ async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: 
         async def end(name: str) -> None:
             click.echo(f"{name} {await cancel(session.client, name, session.namespace, delete=delete)}")
 
-        await each(jobs, end)
+        await act_on_each(jobs, end)

@@ -93,22 +93,22 @@ def invite(
 
 
 async def _invite(target: Target, invitation: Any, server: str, *, everywhere: bool) -> str:
-    from muster.actions.server.session import connection
+    from muster.actions.server.session import find_connection
     from muster.cli.actions.clusters import inviting
     from muster.cli.terminal.output import say
     from muster.insight.reader.queues import is_embedded
-    from muster.runtime.kube.kubeconfig_text import text
+    from muster.runtime.kube.kubeconfig_text import write_kubeconfig
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
         if not (everywhere or invitation.namespaces):
-            invitation = await inviting.confined(session.client, invitation)
-        reached = await inviting.how_reached(session.client, connection(target), server)
+            invitation = await inviting.confine_invitation(session.client, invitation)
+        reached = await inviting.how_reached(session.client, find_connection(target), server)
         embedded = await is_embedded(session.client)
-        token, authority = await inviting.grant(session.client, invitation, RealClock())
-    for line in inviting.remarks(invitation, reached.server, embedded=embedded):
+        token, authority = await inviting.put_account(session.client, invitation, RealClock())
+    for line in inviting.list_remarks(invitation, reached.server, embedded=embedded):
         say(line)
-    return text(inviting.connection(invitation, reached, token, authority), invitation.name)
+    return write_kubeconfig(inviting.make_connection(invitation, reached, token, authority), invitation.name)
 
 
 def _print_kubeconfig(kubeconfig: str) -> None:
@@ -163,7 +163,7 @@ def join(name: str, kubeconfig: str, context: str, queues: tuple[str, ...], time
 
 def _load_kubeconfig(path: str, context: str) -> Any:
     """Return the connection that a kubeconfig describes, if a manager may use it."""
-    from muster.multicluster.links.kubeconfigs import MAX_BYTES, UntrustedKubeconfigError, trusted
+    from muster.multicluster.links.kubeconfigs import MAX_BYTES, UntrustedKubeconfigError, read_trusted
 
     if path == "-":
         data, source = sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"
@@ -171,23 +171,27 @@ def _load_kubeconfig(path: str, context: str) -> Any:
         with open(path, "rb") as file:
             data, source = file.read(MAX_BYTES + 1), path
     try:
-        return trusted(data, source, context)
+        return read_trusted(data, source, context)
     except UntrustedKubeconfigError as error:
         raise click.ClickException(str(error)) from error
 
 
 async def _join(target: Target, name: str, config: Any, queues: tuple[str, ...], timeout: float) -> None:
-    from muster.actions.server.session import connection
+    from muster.actions.server.session import find_connection
     from muster.cli.actions.clusters.inviting import authority_of
-    from muster.cli.actions.clusters.joining import connected, join
+    from muster.cli.actions.clusters.joining import join, wait_until_connected
     from muster.runtime.realclock import RealClock
 
-    own, server, authority = connection(target).cluster, config.cluster.server, config.cluster.certificate_authority
+    own, server, authority = (
+        find_connection(target).cluster,
+        config.cluster.server,
+        config.cluster.certificate_authority,
+    )
     if own.server == server or (authority is not None and authority_of(own) == authority):
         raise click.ClickException(f"{server} is the manager itself, which cannot be a worker of its own")
     async with connect(target) as session:
         await join(session.client, name, config, queues)
-        await connected(session.client, name, RealClock(), timeout)
+        await wait_until_connected(session.client, name, RealClock(), timeout)
 
 
 @command.command(
@@ -236,9 +240,9 @@ def leave(name: str, force: bool, kubeconfig: str | None) -> None:
 
 
 async def _leave(target: Target, name: str, *, force: bool) -> None:
-    from muster.actions.following.elsewhere import reaching
+    from muster.actions.following.elsewhere import make_reach
     from muster.cli.actions.clusters.leaving import leave
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
-        await leave(session.client, name, RealClock(), reaching(session.client), force=force)
+        await leave(session.client, name, RealClock(), make_reach(session.client), force=force)

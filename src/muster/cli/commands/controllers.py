@@ -52,7 +52,7 @@ def command(
 
     from muster.api.config import DEFAULT
     from muster.api.status import ApiError
-    from muster.cli.session import unignored
+    from muster.cli.session import list_heeded_signals
     from muster.cli.settings import configuration_of
     from muster.operator.addresses import BadAddressError
     from muster.operator.host import Options, operate
@@ -69,7 +69,7 @@ def command(
     try:
         connection = load(os.environ, path=Path(kubeconfig) if kubeconfig else "")
         options = Options(connection, settings, socket.gethostname(), chosen, plain_metrics, not without_webhooks)
-        uvloop.run(operate(options, unignored(), logging.getLogger("muster.operator").info))
+        uvloop.run(operate(options, list_heeded_signals(), logging.getLogger("muster.operator").info))
     except (
         ApiError,
         BadAddressError,

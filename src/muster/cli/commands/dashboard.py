@@ -141,21 +141,21 @@ class Proxied:
 async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_only: bool) -> None:
     """Serve the pages to viewers who sign in, or whom a proxy in front signs in, until the user ends it."""
     _require_parts()
-    from muster.actions.server.session import connection
+    from muster.actions.server.session import find_connection
     from muster.dashboard.app import Dashboard
     from muster.dashboard.viewing.entry import ProxyFilesError, plan_entry
     from muster.dashboard.viewing.sessions import Sessions
-    from muster.operator.addresses import BadAddressError, address
+    from muster.operator.addresses import BadAddressError, parse_address
     from muster.runtime.ids import Random
     from muster.runtime.realclock import RealClock
 
     try:
-        host, port = address(listen)
+        host, port = parse_address(listen)
     except BadAddressError as error:
         raise click.BadParameter(str(error), param_hint="--listen") from error
     clock = RealClock()
     try:
-        entry = plan_entry(connection(target), clock, _read_settings(proxied), Path(proxied.proxy_files))
+        entry = plan_entry(find_connection(target), clock, _read_settings(proxied), Path(proxied.proxy_files))
     except ProxyFilesError as error:
         raise click.BadParameter(str(error), param_hint="--proxy-files") from error
     dashboard = Dashboard(

@@ -73,10 +73,10 @@ def describe_end(home: Home, *, only_terminals: bool = False) -> str:
         labels = run(_label_running_pods(home, only_terminals=only_terminals))
     except click.ClickException as error:
         return f"what it runs is not known: {error.message}"
-    return ends(sorted(set(labels)), len(labels))
+    return describe_ends(sorted(set(labels)), len(labels))
 
 
-def ends(names: Sequence[str], pods: int) -> str:
+def describe_ends(names: Sequence[str], pods: int) -> str:
     """Return the phrase that this many pods of these jobs end."""
     from muster.insight.jobs.failures import count_of
 

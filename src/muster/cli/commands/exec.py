@@ -37,7 +37,7 @@ def command(job: str, command: tuple[str, ...], rank: str, container: str, **opt
 
 async def _exec(target: Target, name: str, rank: str, container: str, command: tuple[str, ...]) -> int:
     from muster.actions.choices import get_job
-    from muster.actions.following.elsewhere import OutOfReachError, cluster_of, copy_of, tunneling
+    from muster.actions.following.elsewhere import OutOfReachError, cluster_of, copy_of, open_tunnel
     from muster.api.status import ApiError
     from muster.runtime.client import Client
     from muster.runtime.refusals import is_refusal
@@ -48,7 +48,7 @@ async def _exec(target: Target, name: str, rank: str, container: str, command: t
         if not cluster:
             return await _enter(session.client, session.tunnels, job, rank, container, command)
         try:
-            async with tunneling(session.client, cluster) as there:
+            async with open_tunnel(session.client, cluster) as there:
                 client = Client(there)
                 copy = await copy_of(session.client, client, job)
                 return await _enter(client, there, copy, rank, container, command)
@@ -64,14 +64,14 @@ async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str,
     import asyncio
 
     from muster.api.status import ApiError
-    from muster.cli.actions.running.entering import entry, request
+    from muster.cli.actions.running.entering import find_entry, request
     from muster.cli.terminal.output import say
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.remote import Ends, hold, is_terminal, raw_terminal, terminal_size
     from muster.cli.terminal.stdin import PROTOCOL, can_come, read
     from muster.insight.jobs.failures import exit_code_of_start
 
-    pod = await entry(client, job, rank)
+    pod = await find_entry(client, job, rank)
     descriptor, tty, resized = sys.stdin.fileno(), is_terminal(), asyncio.Event()
     stdin, printer = tty or can_come(descriptor), Printer(ranks=False)
     ends = Ends(

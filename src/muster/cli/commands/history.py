@@ -9,7 +9,7 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
-from muster.cli.names.selecting import selecting
+from muster.cli.names.selecting import add_selection_options
 from muster.cli.names.types import name
 from muster.cli.session import ask, connect, target_options
 
@@ -31,7 +31,7 @@ _LIMIT = 100
 @click.option("-A", "--all-namespaces", is_flag=True, help="Runs of all namespaces.")
 @click.option("--since", metavar="WHEN", help="Only runs that had not ended before: 2h, 3d, today, 2026-01-31T14:00.")
 @click.option("--until", metavar="WHEN", help="Only runs that were submitted before.")
-@selecting("Only runs", STATES, by_state=f"Only runs with this end ({', '.join(STATES)}); may be repeated.")
+@add_selection_options("Only runs", STATES, by_state=f"Only runs with this end ({', '.join(STATES)}); may be repeated.")
 @click.option(
     "--limit",
     metavar="N",
@@ -68,8 +68,8 @@ async def _history(
     target: Target, patterns: Sequence[str], options: Mapping[str, Any], output: str, *, everywhere: bool
 ) -> None:
     from muster.cli.terminal.output import say
-    from muster.insight.history.runs import RunQuery, row
-    from muster.insight.reader.history import history
+    from muster.insight.history.runs import RunQuery, make_row
+    from muster.insight.reader.history import read_history
 
     async with connect(target) as session:
         wanted = RunQuery(
@@ -81,8 +81,8 @@ async def _history(
             since=options["since"],
             until=options["until"],
         )
-        runs, is_cut = await history(session.client, wanted, options["limit"], say)
-    _show([row(run) for run in reversed(runs)], output, everywhere=everywhere)
+        runs, is_cut = await read_history(session.client, wanted, options["limit"], say)
+    _show([make_row(run) for run in reversed(runs)], output, everywhere=everywhere)
     if is_cut:
         say(f"the newest {len(runs)}; there are more: --limit N, or 0 for all")
 

@@ -56,7 +56,7 @@ async def _logs(
     target: Target, name: str, wanted: dict[str, Any], attempt: int | None, *, follow: bool, previous: bool
 ) -> int:
     from muster.actions.choices import get_job
-    from muster.actions.following.elsewhere import reaching
+    from muster.actions.following.elsewhere import make_reach
     from muster.actions.following.printout import Printout
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.printing import Printer
@@ -75,7 +75,7 @@ async def _logs(
                 show=printer.show,
                 warn=line.say,
                 excerpt=excerpt,
-                reach=reaching(session.client),
+                reach=make_reach(session.client),
             )
             if follow:
                 code = (await _follow(printout)).code

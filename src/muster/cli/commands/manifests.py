@@ -72,7 +72,7 @@ def command(
     from muster.controllers.integrations.table import frameworks_without_effect
     from muster.install.dashboard import describe_rights
     from muster.install.documents import documents
-    from muster.install.removal import removal
+    from muster.install.removal import make_removal_script
     from muster.operator.addresses import BadAddressError
 
     # Without the engine nothing converts Kueue's kinds, so they are removed in any case.
@@ -91,7 +91,9 @@ def command(
         say(f"note: {rights}")
     try:
         printed = (
-            removal(options) if uninstall else "".join(f"---\n{dump(each, 'yaml')}\n" for each in documents(options))
+            make_removal_script(options)
+            if uninstall
+            else "".join(f"---\n{dump(each, 'yaml')}\n" for each in documents(options))
         )
     except BadAddressError as error:
         raise click.BadParameter(f"{config}: {error}", param_hint="--config") from error

@@ -52,7 +52,7 @@ async def _serve(hosts: "Hosts", rank: int, identity: bytes, command: tuple[str,
         launch.write_files(directory, hosts, identity)
         file = directory / "identity.pem"
         if rank == 0:
-            variables = launch.variables(directory, hosts, interface) | os.environ
+            variables = launch.make_variables(directory, hosts, interface) | os.environ
             return await launch.Launch(hosts, client_context(file), clock).run(command, variables)
         variables = daemon_variables(interface) | os.environ
         context = server_context(file)

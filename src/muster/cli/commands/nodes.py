@@ -62,7 +62,7 @@ def command(
     import os
 
     from muster.api.status import ApiError
-    from muster.cli.session import unignored
+    from muster.cli.session import list_heeded_signals
     from muster.cluster.apiserver.identity.certificates import CredentialError
     from muster.cluster.store.errors import DataDirectoryError
     from muster.operator.joining import Joining, NameTakenError
@@ -88,7 +88,7 @@ def command(
     logs.configure(level="WARNING")
     try:
         connection = load(os.environ, path=kubeconfig or "")
-        asyncio.run(play(connection, played, unignored(), click.echo, machine))
+        asyncio.run(play(connection, played, list_heeded_signals(), click.echo, machine))
     except (ApiError, KubeconfigError, TransportError, CredentialError, DataDirectoryError, NameTakenError) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:

@@ -45,7 +45,7 @@ def command(filename: tuple[str, ...], output: str | None, **options: Any) -> No
 
 async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
     """Print the plan; return 1 if the server would refuse some of the manifests."""
-    from muster.cli.actions.each import attempt
+    from muster.cli.actions.each import try_and_say
     from muster.cli.names.discovery import Discovery
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.plan import plan
@@ -66,7 +66,7 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
             document, _ = await apply_one(session, kind, manifest, dry_run=True)
             stored.append((kind, document))
 
-        successes = [await attempt(one.title, look(one.document)) for one in manifests]
+        successes = [await try_and_say(one.title, look(one.document)) for one in manifests]
         plans = await plan(session.client, stored, clock.now())
         namespace, now = session.namespace, clock.now()
     if output:

@@ -94,12 +94,12 @@ def describe(name: str, output: str | None, **options: Any) -> None:
 
 
 async def _describe(target: Target, name: str, output: str) -> None:
-    from muster.cli.actions.describing import described, described_lines
+    from muster.cli.actions.describing import describe_groups, described_lines
     from muster.cli.terminal.output import dump
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
-        documents, names = await described(session.client, session.namespace, name, RealClock().now())
+        documents, names = await describe_groups(session.client, session.namespace, name, RealClock().now())
         if not documents:
             raise click.ClickException(_explain_missing(name, session.namespace, names))
     click.echo(dump(documents, output) if output else described_lines(documents))

@@ -111,7 +111,7 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
 
             for one in missing:
                 say(f"Error: {await no_job(session.client, one, where)}")
-        rows = selected(listed_rows, only["jobs"], only["states"], only["queue"], only["user"])
+        rows = select_rows(listed_rows, only["jobs"], only["states"], only["queue"], only["user"])
         await _require_queue(session, only["queue"], listed_rows, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
         if output == "wide":
@@ -158,10 +158,10 @@ async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, no
     """Return the rows and, after them, the rows of jobs whose objects are deleted."""
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery
-    from muster.insight.reader.history import history
+    from muster.insight.reader.history import read_history
     from muster.insight.reader.jobs import past_row
 
-    runs, is_cut = await history(session.client, RunQuery(namespace=where), _PAST, say)
+    runs, is_cut = await read_history(session.client, RunQuery(namespace=where), _PAST, say)
     if is_cut:
         say(f"only some of the newest {_PAST} deleted jobs are shown: muster history lists all")
     known = {row["uid"] for row in rows}
@@ -191,7 +191,7 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
     async def rows(session: Session, tell: Callable[[str], None]) -> list[dict[str, Any]]:
         now, where = RealClock().now(), "" if everywhere else session.namespace
         all_rows = await job_rows(session.client, where, now, tell)
-        wanted = selected(all_rows, only["jobs"], only["states"], only["queue"], only["user"])
+        wanted = select_rows(all_rows, only["jobs"], only["states"], only["queue"], only["user"])
         await say_if_not_led(session.client, [row["state"] for row in wanted], now, tell)
         return await _add_usage(session, wanted, where, tell) if wide else wanted
 
@@ -217,7 +217,7 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
         async def look() -> None:
             nonlocal has_header
             since = find_earliest_end(only, "", RealClock().now())
-            if changed_rows := arrange(changed(await rows(session, tell), known), since):
+            if changed_rows := arrange(find_changed(await rows(session, tell), known), since):
                 header, _, lines = _render_table(changed_rows, everywhere=everywhere, wide=wide).partition("\n")
                 click.echo(lines if has_header else f"{header}\n{lines}")
                 has_header = True
@@ -264,7 +264,7 @@ def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return going + ended[::-1]
 
 
-def changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
+def find_changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows that are new, differ in more than the age, or were deleted since; update `known`."""
     now = {(row["namespace"], row["name"]): row for row in rows}
     changed_rows = [row for key, row in now.items() if known.get(key, {}) | _TICKING != row | _TICKING]
@@ -274,7 +274,7 @@ def changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[st
     return changed_rows + deleted_rows
 
 
-def selected(
+def select_rows(
     rows: Iterable[dict[str, Any]], jobs: Collection[str], states: Collection[str], queue: str, user: str
 ) -> list[dict[str, Any]]:
     """Return the rows with one of these names, one of these states, this queue and this user.

@@ -137,10 +137,10 @@ def create(name: str, **options: Any) -> None:
 
         ask(create_team(target, name, options))
     elif options["dry_run"]:
-        from muster.cli.actions.queues.newqueue import documents
+        from muster.cli.actions.queues.newqueue import make_documents
         from muster.cli.terminal.output import print_documents
 
-        print_documents(documents(read_new_queue(name, target.namespace or "default", options)), options["output"])
+        print_documents(make_documents(read_new_queue(name, target.namespace or "default", options)), options["output"])
     else:
         ask(_create(target, name, options))
 
@@ -148,7 +148,7 @@ def create(name: str, **options: Any) -> None:
 async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
     from muster.actions.quota.queues import create_all
     from muster.actions.quota.teams import require_known_submitters
-    from muster.cli.actions.queues.newqueue import documents
+    from muster.cli.actions.queues.newqueue import make_documents
     from muster.cli.actions.queues.queueoptions import read_new_queue
 
     async with connect(target) as session:
@@ -157,7 +157,7 @@ async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
         queue = read_new_queue(name, session.namespace, options)
         if queue.limits:
             await require_known_submitters(session.client)
-        for line in await create_all(session.client, documents(queue)):
+        for line in await create_all(session.client, make_documents(queue)):
             click.echo(line)
 
 
@@ -264,14 +264,14 @@ def delete(name: str, yes: bool, **options: Any) -> None:
     more.
     """
     from muster.actions.quota import queues
-    from muster.cli.terminal.asking import agreed
+    from muster.cli.terminal.asking import ask_to_go_on
     from muster.runtime.realclock import RealClock
 
     target = Target.of(options)
 
     async def look() -> queues.Deletion:
         async with connect(target) as session:
-            return await queues.deletion(session, name)
+            return await queues.plan_deletion(session, name)
 
     async def act(what: queues.Deletion) -> None:
         async with connect(target) as session:
@@ -281,6 +281,6 @@ def delete(name: str, yes: bool, **options: Any) -> None:
     deletion = ask(look())
     local = [f"localqueue/{one.metadata.name} of namespace {one.metadata.namespace} goes" for one in deletion.local]
     kind = "localqueue" if deletion.cluster is None else "clusterqueue"
-    if not agreed(f"delete {kind}/{name}", [*local, *deletion.using], yes=yes):
+    if not ask_to_go_on(f"delete {kind}/{name}", [*local, *deletion.using], yes=yes):
         raise click.ClickException("nothing was done")
     ask(act(deletion))

@@ -18,7 +18,7 @@ from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.roles import segment, split
 from muster.cli.names.run_options import run_options
-from muster.cli.session import connect, run, target_options, unignored
+from muster.cli.session import connect, list_heeded_signals, run, target_options
 
 if TYPE_CHECKING:
     from muster.actions.submission.gang import Gang
@@ -207,9 +207,9 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
         await remove_ended(session.client, gang, RealClock())
     named, detach = bool(options["name"]), options["detach"]
     if gang.terminal:
-        from muster.cli.actions.running.shells import stay
+        from muster.cli.actions.running.shells import run_shell
 
-        return await stay(session, gang, named=named, keeps_job=not session.own)
+        return await run_shell(session, gang, named=named, keeps_job=not session.own)
     return await _submit_interruptibly(session, gang, named=named, detach=detach, embedded=embedded)
 
 
@@ -287,7 +287,7 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
     Warn about options that the user may not mean. Raises `click.ClickException` if they are invalid.
     """
-    from muster.actions.submission.workers import overridden
+    from muster.actions.submission.workers import list_overridden
     from muster.cli.actions.running.gangoptions import gang_from_options
     from muster.cli.terminal.output import say
 
@@ -296,7 +296,7 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
         from muster.cli.actions.running.shells import on_terminal
 
         gang = on_terminal(gang)
-    if names := overridden(gang):
+    if names := list_overridden(gang):
         say(f"--env {', '.join(names)}: your value replaces the one that muster run gives each worker")
     return gang
 
@@ -307,7 +307,7 @@ def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
 
     The loop may come to a signal late, and the command has to know at once that it does not leave the job running.
     """
-    loop, signals = asyncio.get_running_loop(), unignored()
+    loop, signals = asyncio.get_running_loop(), list_heeded_signals()
     for number in signals:
         loop.add_signal_handler(number, cancelling.interrupt, number)
         signal.signal(number, lambda number, _frame: cancelling.note(number))  # beside the loop's own handling
@@ -373,14 +373,14 @@ async def _stay(
 
 
 async def _foresee(session: Session, job: "JobRecord") -> "Verdict":
-    from muster.actions.submission.foresight import foresee  # importing it takes long
+    from muster.actions.submission.foresight import predict_start  # importing it takes long
 
-    return await foresee(session, job)
+    return await predict_start(session, job)
 
 
 async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveLine") -> "Ending":
     """Show the job's output until it ends."""
-    from muster.actions.following.elsewhere import reaching
+    from muster.actions.following.elsewhere import make_reach
     from muster.actions.following.follow import Follower
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.progress import Progress
@@ -402,7 +402,7 @@ async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveL
         warn=line.say,
         report=progress.report,
         count=progress.count,
-        reach=reaching(session.client),
+        reach=make_reach(session.client),
     )
     if gang.stdin:
         follower.observe = feeding.observe
@@ -436,16 +436,16 @@ async def _plan_gang(arguments: Sequence[str], options: dict[str, Any], target: 
 
 
 def _print(gang: "Gang", form: str) -> None:
-    from muster.actions.submission.manifests import cron_job, job, jobset, service
-    from muster.actions.submission.mpi import secret
+    from muster.actions.submission.manifests import cron_job, make_job, make_jobset, make_service
+    from muster.actions.submission.mpi import make_secret
     from muster.cli.terminal.output import dump
     from muster.mpi.identity import make_identity
     from muster.runtime.realclock import RealClock
 
-    names = [] if gang.sweep is not None else [service(gang)]
-    secrets = [secret(gang, make_identity(RealClock().now()))] if gang.mpi else []
-    make = cron_job if gang.schedule else job
-    documents = secrets + ([*names, make(gang)] if gang.is_job else [jobset(gang)])
+    names = [] if gang.sweep is not None else [make_service(gang)]
+    secrets = [make_secret(gang, make_identity(RealClock().now()))] if gang.mpi else []
+    make = cron_job if gang.schedule else make_job
+    documents = secrets + ([*names, make(gang)] if gang.is_job else [make_jobset(gang)])
     if form == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": documents} if len(documents) > 1 else documents[0]
         click.echo(dump(whole, "json"))

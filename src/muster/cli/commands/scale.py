@@ -43,7 +43,7 @@ def command(job: str, workers: int, role: str, force: bool, **options: Any) -> N
 
 
 async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
-    from muster.actions.jobs.scaling import ObjectionError, afterwards, scale
+    from muster.actions.jobs.scaling import ObjectionError, explain_later_sizes, scale
 
     async with connect(target) as session:
         try:
@@ -51,5 +51,5 @@ async def _scale(target: Target, name: str, workers: int, role: str, *, force: b
         except ObjectionError as error:
             raise click.ClickException(f"{error}; --force if that is meant") from None
         click.echo(f"{name} scaled from {before.workers} to {workers}")
-        if note := afterwards(before, workers):
+        if note := explain_later_sizes(before, workers):
             click.echo(note, err=True)

@@ -65,7 +65,7 @@ async def _shell(target: Target, arguments: tuple[str, ...], options: dict[str, 
 async def _submit(session: Session, arguments: tuple[str, ...], options: dict[str, Any]) -> int:
     from muster.actions.choices import priority_classes, queue_to_name
     from muster.api.kueue.names import DEFAULT_QUEUE
-    from muster.cli.actions.running.shells import shell, stay
+    from muster.cli.actions.running.shells import make_shell_gang, run_shell
     from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded
 
@@ -77,5 +77,5 @@ async def _submit(session: Session, arguments: tuple[str, ...], options: dict[st
             "jobs of this queue run in other clusters, which no terminal reaches; name another --queue"
         )
     options = options | {"queue": queue} | await priority_classes(client, options["priority"])
-    gang = shell(arguments, options, namespace, on_this_machine=embedded)
-    return await stay(session, gang, named=bool(options["name"]))
+    gang = make_shell_gang(arguments, options, namespace, on_this_machine=embedded)
+    return await run_shell(session, gang, named=bool(options["name"]))

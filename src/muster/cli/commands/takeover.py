@@ -62,7 +62,7 @@ async def _take_over(
     from muster.actions.moving.takeover import plan_takeover
     from muster.cli.moving import carry_out, require_no_embedded
     from muster.cli.terminal.output import say
-    from muster.insight.takeover import restarting
+    from muster.insight.takeover import list_restarting
     from muster.operator.takeover import survey_cluster
     from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
@@ -74,7 +74,7 @@ async def _take_over(
         options = await _make_options(session.client, image, replicas, config, kinds, dry_run=dry_run)
         cluster = await survey_cluster(session.client, options.settings, inputs.clock, say)
         _print_gaps(cluster, options.settings, say)
-        move, jobs = Move(session.client, inputs, options, say), restarting(cluster)
+        move, jobs = Move(session.client, inputs, options, say), list_restarting(cluster)
         await carry_out(
             move,
             lambda observed: plan_takeover(observed, options, move.documents, jobs),
@@ -87,12 +87,12 @@ def _print_gaps(cluster: Any, settings: "Configuration", say: Any) -> None:
     """Print the settings and objects that Muster would ignore, except those that the takeover itself replaces."""
     from msgspec.structs import replace
 
-    from muster.insight.takeover import report, sentence
-    from muster.operator.takeover import kinds
+    from muster.insight.takeover import format_finding, report
+    from muster.operator.takeover import sort_kinds
 
     rest = replace(cluster, manager="", webhooks=(), old=())
-    for finding in report(rest, *kinds(settings)).findings:
-        say(sentence(finding))
+    for finding in report(rest, *sort_kinds(settings)).findings:
+        say(format_finding(finding))
 
 
 async def _make_options(

@@ -49,14 +49,14 @@ def add(name: str, queue: str | None, admin: bool, server: str, **options: Any) 
 async def _add(target: Target, name: str, queue: str, server: str, *, admin: bool) -> str:
     from muster.actions.choices import check_queue
     from muster.actions.quota.teams import join_team
-    from muster.actions.server.session import connection, is_of_system_server
+    from muster.actions.server.session import find_connection, is_of_system_server
     from muster.api.core import NAMESPACE
     from muster.cli.actions.clusters import inviting
     from muster.cli.actions.people.newuser import NewUser, login_command
     from muster.cli.actions.people.users import require_unix_namespace, requiring_administrator
     from muster.cli.terminal.output import say
     from muster.insight.reader.queues import is_embedded
-    from muster.runtime.kube.kubeconfig_text import text
+    from muster.runtime.kube.kubeconfig_text import write_kubeconfig
     from muster.runtime.realclock import RealClock
 
     async with connect(target) as session:
@@ -65,10 +65,10 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
         if queue:
             await check_queue(session.client, session.namespace, queue)
         user = NewUser(name, session.namespace, queue, admin)
-        reached = await inviting.how_reached(session.client, connection(target), server)
+        reached = await inviting.how_reached(session.client, find_connection(target), server)
         embedded = await is_embedded(session.client)
         with requiring_administrator("add users"):
-            token, authority = await inviting.grant(session.client, user, RealClock())
+            token, authority = await inviting.put_account(session.client, user, RealClock())
         if queue and embedded:
             await join_team(session, queue, name)
     say(f"Send this line to {name} as you would send a password; to end it: muster user remove {name}")
@@ -76,7 +76,9 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
         say(line)
     if queue and not embedded:
         say(f"this cluster puts no job into queue {queue} by itself: {name} names it with --queue {queue}")
-    return login_command(text(inviting.connection(user, reached, token, authority, user.namespace), name))
+    return login_command(
+        write_kubeconfig(inviting.make_connection(user, reached, token, authority, user.namespace), name)
+    )
 
 
 @command.command(

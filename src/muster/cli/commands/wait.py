@@ -58,7 +58,7 @@ async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first
 
     first: return the exit code of the first job to finish.
     """
-    from muster.cli.actions.each import attempt
+    from muster.cli.actions.each import try_and_say
     from muster.cli.terminal.liveline import LiveLine
 
     codes: list[int] = []
@@ -67,7 +67,7 @@ async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first
         codes.append(await follow(session, namespace, name, line))
 
     with LiveLine() as line:
-        works = [attempt(name, finish(namespace, name), line.say) for namespace, name in jobs]
+        works = [try_and_say(name, finish(namespace, name), line.say) for namespace, name in jobs]
         results = await (_wait_for_first(works) if first else asyncio.gather(*works))
     return codes[0] if first and codes else max([*codes, int(not all(results))])
 
@@ -90,7 +90,7 @@ async def _wait_for_first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bo
 
 async def follow(session: Session, namespace: str, name: str, line: "LiveLine") -> int:
     """Wait for one job, and print its progress; return its exit code."""
-    from muster.actions.following.elsewhere import reaching
+    from muster.actions.following.elsewhere import make_reach
     from muster.actions.following.follow import Follower
     from muster.actions.jobs.podgroups import find_pods, follow_pods
     from muster.api.status import ApiError
@@ -99,7 +99,7 @@ async def follow(session: Session, namespace: str, name: str, line: "LiveLine") 
     from muster.runtime.realclock import RealClock
 
     progress = Progress(name, 1, line.say, line.show)
-    reach = reaching(session.client)
+    reach = make_reach(session.client)
     follower = Follower(
         session.client,
         RealClock(),

@@ -60,9 +60,9 @@ async def _why(target: Target, name: str, output: str) -> None:
         now = RealClock().now()
         answer = await explain(session.client, session.namespace, name, now)
         if answer is None:
-            from muster.cli.actions.describing import described, described_lines
+            from muster.cli.actions.describing import describe_groups, described_lines
 
-            groups, _ = await described(session.client, session.namespace, name, now)
+            groups, _ = await describe_groups(session.client, session.namespace, name, now)
             if groups:
                 click.echo(dump(groups, output) if output else described_lines(groups))
                 return

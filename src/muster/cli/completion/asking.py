@@ -33,7 +33,7 @@ class _List(msgspec.Struct):
     items: list[_Item]
 
 
-async def names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
+async def read_names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
     """Read the names of the objects in a collection.
 
     path: the API path of the collection. labels: a label selector.

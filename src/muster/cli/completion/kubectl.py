@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 _DEFAULT, _NO_FILES, _DIRECTORIES = 0, 4, 16
 
 
-def completions(words: Sequence[str]) -> list[str]:
+def answer_kubectl(words: Sequence[str]) -> list[str]:
     """Return the lines of the answer to kubectl."""
     from muster.cli.main import PROGRAM, cli
 
@@ -31,4 +31,4 @@ def _format_item(item: CompletionItem[str]) -> str:
 
 def main() -> None:
     """Print the completions for this process's arguments."""
-    click.echo("\n".join(completions(sys.argv[1:])))
+    click.echo("\n".join(answer_kubectl(sys.argv[1:])))

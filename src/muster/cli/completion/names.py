@@ -98,6 +98,6 @@ def _list_names(
     try:
         config = reach(target)
         where = f"/namespaces/{target.namespace or config.namespace}" if namespaced else ""
-        return drive(asking.names(config, f"{group}{where}/{resource}", labels))
+        return drive(asking.read_names(config, f"{group}{where}/{resource}", labels))
     except (UserError, TransportError, OSError, ValueError):
         return []

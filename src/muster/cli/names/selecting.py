@@ -10,7 +10,7 @@ from muster.cli.completion import names
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-def selecting(what: str, states: Sequence[str], *, by_state: str) -> Callable[[Command], Command]:
+def add_selection_options(what: str, states: Sequence[str], *, by_state: str) -> Callable[[Command], Command]:
     """Return a decorator that adds the options --queue, --state and --user to a command.
 
     what: what they select, for their help texts.

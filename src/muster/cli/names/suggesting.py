@@ -48,10 +48,10 @@ def _suggesting() -> Iterator[None]:
     except click.NoSuchOption as wrong:
         if wrong.ctx is None:
             raise
-        raise click.UsageError(meant(wrong), wrong.ctx) from None
+        raise click.UsageError(make_suggestion(wrong), wrong.ctx) from None
 
 
-def meant(wrong: click.NoSuchOption) -> str:
+def make_suggestion(wrong: click.NoSuchOption) -> str:
     """Return the error that there is no such option, with the most similar option if there is one."""
     assert wrong.ctx is not None, "it is an option of a command"
     known = [name for one in wrong.ctx.command.get_params(wrong.ctx) for name in one.opts if name.startswith("--")]

@@ -56,7 +56,7 @@ def quantity(text: str) -> str:
     """Return a quantity in Kubernetes' notation. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
-    return _read(quantities.quantity, text)
+    return _read(quantities.check_quantity, text)
 
 
 def weight(text: str) -> str:
@@ -70,7 +70,7 @@ def memory(text: str) -> str:
     """Return an amount of memory. Raises `click.BadParameter`."""
     from muster.actions.parsing import quantities
 
-    return _read(quantities.memory, text)
+    return _read(quantities.check_memory, text)
 
 
 def worker_cpus(text: str) -> "Amount":

@@ -8,7 +8,7 @@ import click
 _SHOWN = 20
 
 
-def agreed(what: str, things: Sequence[str], *, yes: bool) -> bool:
+def ask_to_go_on(what: str, things: Sequence[str], *, yes: bool) -> bool:
     """Ask the user whether to go on; return whether the user agrees.
 
     what: a sentence that says how many things are affected.

@@ -55,7 +55,7 @@ def print_documents(documents: Sequence[Any], form: str) -> None:
         click.echo("\n---\n".join(dump(document, "yaml") for document in documents))
 
 
-def prefix(rank: str, *, colour: bool) -> str:
+def make_prefix(rank: str, *, colour: bool) -> str:
     """Return the text that precedes every line of a worker, from its rank."""
     text = f"[{rank}] "
     if not colour:

@@ -8,7 +8,7 @@ from io import RawIOBase
 
 from muster.actions.following.carriagereturns import is_wiped, last_state, make_row, split_lines
 from muster.cli.terminal.liveline import LiveLine
-from muster.cli.terminal.output import has_colours, prefix
+from muster.cli.terminal.output import has_colours, make_prefix
 from muster.cli.terminal.streams import raw_of
 from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.runtime.eventloop import has_loop, make_slots
@@ -59,7 +59,7 @@ class Printer:
         return head + lines[:-1].replace(b"\n", b"\n" + head) + b"\n"
 
     def _make_prefix(self, rank: str, stream: bytes) -> str:
-        return prefix(rank, colour=has_colours(self._files[stream], os.environ))
+        return make_prefix(rank, colour=has_colours(self._files[stream], os.environ))
 
     async def _write(self, stream: bytes, data: bytes) -> None:
         file = raw_of(self._files[stream])

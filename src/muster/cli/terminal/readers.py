@@ -13,14 +13,14 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from muster.cli.terminal.streams import OUT, OutputError
-from muster.runtime.tasks import together
+from muster.runtime.tasks import run_together
 
 T = TypeVar("T")
 
 
 async def while_read(work: Coroutine[Any, Any, T]) -> T:
     """Run the work, and return its result. If stdout loses its reader, cancel the work and raise `OutputError`."""
-    return await together(work, _wait_until_unread())
+    return await run_together(work, _wait_until_unread())
 
 
 async def _wait_until_unread() -> None:

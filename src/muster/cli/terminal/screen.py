@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-from muster.cli.session import unignored
+from muster.cli.session import list_heeded_signals
 
 # Enter the alternate screen, hide the cursor and disable wrapping; and the reverse.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -51,7 +51,7 @@ class Screen:
     def draw(self) -> None:
         """Draw the current text again, as after a change of the terminal's size."""
         size = shutil.get_terminal_size()
-        lines = (_plain(line, size.columns) for line in fitted(*self._shown, size.lines))
+        lines = (_plain(line, size.columns) for line in fit_lines(*self._shown, size.lines))
         sys.stdout.write(_HOME + f"{_END_LINE}\n".join(lines) + _END_LINE + _END_SCREEN)
         sys.stdout.flush()
 
@@ -86,7 +86,7 @@ def watch_for_exit(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]
 
     resized: called when the size of the terminal changes.
     """
-    loop, descriptor, signals = asyncio.get_running_loop(), sys.stdin.fileno(), unignored()
+    loop, descriptor, signals = asyncio.get_running_loop(), sys.stdin.fileno(), list_heeded_signals()
     left: asyncio.Future[int] = loop.create_future()
 
     def leave(number: int) -> None:
@@ -115,7 +115,7 @@ def watch_for_exit(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]
         loop.remove_reader(descriptor)
 
 
-def fitted(title: str, text: str, note: str, height: int) -> Sequence[str]:
+def fit_lines(title: str, text: str, note: str, height: int) -> Sequence[str]:
     """Return the lines to draw, at most `height`. If lines are left out, the last one says how many."""
     lines, last = text.split("\n"), [note] if note else []
     room = max(height - 1 - len(last), 1)

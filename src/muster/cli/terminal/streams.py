@@ -60,7 +60,7 @@ class _Remarks(_Stream):
             return len(data)
 
 
-def protect() -> None:
+def replace_streams() -> None:
     """Replace the standard streams of this process by those of this module.
 
     Call it before the process opens any file: a file could take the number of a closed stream.

@@ -18,7 +18,7 @@ from muster.api.status import not_found
 from muster.api.values.quantity import ResourceList
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import list_options
-from muster.cluster.apiserver.request.selection import FieldLabels, selection
+from muster.cluster.apiserver.request.selection import FieldLabels, parse_selection
 from muster.cluster.nodeconnection import NodeConnection, Reading
 from muster.cluster.store import Entry, Key, Store
 from muster.runtime.clock import Clock
@@ -71,7 +71,7 @@ class Rates(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
+def compute_rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
     """Return the rates between two readings. A container that is missing in the first had used nothing by then."""
     nothing = Reading(0.0, 0)
     usage: dict[_Container, ResourceList] = {}
@@ -118,7 +118,7 @@ class Meter:
             since, before = self._last
             after = await self._readings()
             now = self._clock.monotonic()
-            self._last, self._known = (now, after), rates(before, after, now - since)
+            self._last, self._known = (now, after), compute_rates(before, after, now - since)
             return self._known
 
     def _age(self) -> float:
@@ -187,7 +187,7 @@ def _find_requested(store: Store, call: Call, resource: str) -> Sequence[Entry]:
             raise not_found(call.resource.name, call.name)
         return [entry]
     options = list_options(call.request.query)
-    chosen = selection(options.label_selector, options.field_selector, _NO_FIELDS)
+    chosen = parse_selection(options.label_selector, options.field_selector, _NO_FIELDS)
     return chosen.of(store.list(resource, call.namespace).entries)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from muster.api.status import not_acceptable
 from muster.cluster.apiserver.registry.resources import Resource
-from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer
+from muster.cluster.apiserver.static import JSON, StaticAnswer, parse_accept, static_answer
 
 _AGGREGATED = ("v2", "v2beta1")
 # Clients resolve a name that several groups share to the first group, so no user's definition may come before
@@ -65,7 +65,7 @@ class Discovery:
         path = path.rstrip("/")
         if path not in self._plain:
             return None
-        for media_type, parameters in accepted(accept):
+        for media_type, parameters in parse_accept(accept):
             if media_type not in (JSON, "application/*", "*/*"):
                 continue
             if "as" not in parameters:
@@ -120,10 +120,10 @@ class Discovery:
 
 def _order(resource: Resource) -> tuple[int, str, tuple[int, int, int, str], str]:
     kind = resource.kind
-    return _RANK.get(kind.group, len(_FIRST)), kind.group, preference(kind.version), kind.plural
+    return _RANK.get(kind.group, len(_FIRST)), kind.group, make_version_key(kind.version), kind.plural
 
 
-def preference(version: str) -> tuple[int, int, int, str]:
+def make_version_key(version: str) -> tuple[int, int, int, str]:
     """Return the key that sorts the versions of a group: stable before beta before alpha, newer before older."""
     match = _VERSION.fullmatch(version)
     if match is None:

@@ -22,7 +22,7 @@ from muster.api.status import (
     path_not_found,
 )
 from muster.cluster.apiserver.access.audit import Audit
-from muster.cluster.apiserver.access.impersonation import impersonated
+from muster.cluster.apiserver.access.impersonation import find_impersonated_user
 from muster.cluster.apiserver.admission.chain import Admission
 from muster.cluster.apiserver.answers import Answer, Stream, success, warning_headers
 from muster.cluster.apiserver.consumption import metrics_actions
@@ -33,7 +33,7 @@ from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.fairqueue import FairQueue, Flow
 from muster.cluster.apiserver.identity.users import NOBODY, Authorizer, User, authorize
 from muster.cluster.apiserver.objects.documents import Documents
-from muster.cluster.apiserver.objects.loading import loaded_entry
+from muster.cluster.apiserver.objects.loading import load_entry
 from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.pods.access import PodAccess
 from muster.cluster.apiserver.pods.actions import PodActions
@@ -156,7 +156,7 @@ class ApiServer:
             if self.audit is not None:
                 exchange.record = self.audit.received(request, access, target.version if target else "")
             if request.headers:
-                access = replace(access, user=impersonated(request.headers, user, self._authorize))
+                access = replace(access, user=find_impersonated_user(request.headers, user, self._authorize))
                 if exchange.record is not None:
                     exchange.record.acts_as(access.user)
             self._authorize(access)
@@ -271,7 +271,7 @@ class ApiServer:
 
     async def _get(self, call: Call) -> Response:
         entry = self._reader.get(call.key, call.resource, call.request.query)
-        return self._object(call, (await loaded_entry(call.resource, entry)).body)
+        return self._object(call, (await load_entry(call.resource, entry)).body)
 
     async def _list(self, call: Call) -> Response | Stream:
         query = call.request.query

@@ -36,7 +36,7 @@ def static_bytes(body: bytes, content_type: str) -> StaticAnswer:
     return StaticAnswer(body, content_type, sha256(body).hexdigest().upper())
 
 
-def accepted(accept: str) -> list[tuple[str, dict[str, str]]]:
+def parse_accept(accept: str) -> list[tuple[str, dict[str, str]]]:
     """Return the media types of an Accept header with their parameters, the most preferred first."""
     ranges = []
     for clause in accept.split(",", _MAX_CLAUSES)[:_MAX_CLAUSES]:

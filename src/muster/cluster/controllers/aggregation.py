@@ -4,7 +4,7 @@ import msgspec
 
 from muster.api.server.rbac import CLUSTER_ROLE, ClusterRole
 from muster.api.values.selectors import SelectorError
-from muster.cluster.apiserver.access.aggregation import aggregated
+from muster.cluster.apiserver.access.aggregation import aggregate_rules
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -46,7 +46,7 @@ class RoleAggregator(Reconciler):
         if role is None or role.aggregation_rule is None or role.metadata.deletion_timestamp is not None:
             return None
         try:
-            rules = aggregated(role, self._roles.all())
+            rules = aggregate_rules(role, self._roles.all())
         except SelectorError:
             return None  # validation rejects such selectors; older roles stay as they are
         if rules == role.rules:

@@ -26,7 +26,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import reference
+from muster.runtime.objects import make_reference
 from muster.runtime.refusals import ignoring
 
 # Upstream's annotations: the provisioner of a volume; whether a claim is bound for good.
@@ -46,7 +46,7 @@ Remove = Callable[[Path], Awaitable[str]]
 """Removes a directory with all that is in it; returns what stays and why, "" if nothing does."""
 
 
-def obstacle(claim: PersistentVolumeClaim, *, class_is_foreign: bool) -> str | None:
+def find_obstacle(claim: PersistentVolumeClaim, *, class_is_foreign: bool) -> str | None:
     """Return why a claim gets no directory: a sentence; "" if another controller binds it; None if it gets one."""
     spec = claim.spec
     if spec.volume_name not in ("", volume_name(claim)) or class_is_foreign or spec.storage_class_name == "":
@@ -145,11 +145,13 @@ class ClaimBinder(Reconciler):
     async def _bind_claim(self, claim: PersistentVolumeClaim) -> None:
         volume = self._volumes.get(volume_name(claim))
         if volume is None:
-            why = obstacle(claim, class_is_foreign=self._is_class_foreign(claim))
+            why = find_obstacle(claim, class_is_foreign=self._is_class_foreign(claim))
             if why is None:
                 await self._create_volume(claim)
             elif why:
-                self._recorder.event(reference(PERSISTENT_VOLUME_CLAIM, claim), "Warning", "ProvisioningFailed", why)
+                self._recorder.event(
+                    make_reference(PERSISTENT_VOLUME_CLAIM, claim), "Warning", "ProvisioningFailed", why
+                )
             return
         if not is_ours(volume):
             return
@@ -165,7 +167,9 @@ class ClaimBinder(Reconciler):
         with ignoring("AlreadyExists"):
             await self._client.create(kind, volume_for(claim, self._root))
             message = f"Successfully provisioned volume {volume_name(claim)}"
-            self._recorder.event(reference(PERSISTENT_VOLUME_CLAIM, claim), "Normal", "ProvisioningSucceeded", message)
+            self._recorder.event(
+                make_reference(PERSISTENT_VOLUME_CLAIM, claim), "Normal", "ProvisioningSucceeded", message
+            )
 
     async def _mark_bound(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
         """Mark both objects as bound."""

@@ -22,7 +22,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import EventType, Recorder
-from muster.runtime.objects import key_of, reference
+from muster.runtime.objects import key_of, make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
@@ -84,7 +84,7 @@ class DisruptionController(Reconciler):
         state = compute_state(budget, pods, wanted, now)
         for pod in state.stayed:
             why = f"Pod was expected by PDB {key} to be deleted but it wasn't"
-            self._recorder.event(reference(POD, pod), "Warning", "NotDeleted", why)
+            self._recorder.event(make_reference(POD, pod), "Warning", "NotDeleted", why)
         if not pods and state.status != budget.status:
             self._record_event(budget, "Normal", "NoPods", "No matching pods found")
         await self._write(budget, state.status)
@@ -142,7 +142,7 @@ class DisruptionController(Reconciler):
             await self._client.patch_object(POD_DISRUPTION_BUDGET, budget, {"status": patch}, subresource="status")
 
     def _record_event(self, budget: PodDisruptionBudget, type: EventType, reason: str, message: str) -> None:
-        self._recorder.event(reference(POD_DISRUPTION_BUDGET, budget), type, reason, message)
+        self._recorder.event(make_reference(POD_DISRUPTION_BUDGET, budget), type, reason, message)
 
 
 def _is_relevant(old: Pod | None, new: Pod | None) -> bool:

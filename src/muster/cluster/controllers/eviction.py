@@ -17,7 +17,7 @@ from muster.api.nodes import NO_EXECUTE, OUT_OF_SERVICE, UNREACHABLE, has_taint,
 from muster.api.ours.embedded import FENCED_ANNOTATION
 from muster.api.pods import NODE_NOT_READY, is_deleting, is_finished
 from muster.api.values.taints import seconds_tolerated
-from muster.cluster.controllers.nodehealth import readiness
+from muster.cluster.controllers.nodehealth import read_readiness
 
 # Nodes that are lost together are detected one after the other, as their Leases run out: a kubelet renews every 10 s.
 GATHER_SECONDS = 10.0
@@ -39,7 +39,7 @@ class Departure:
     taint: str = field(default="", compare=False)
 
 
-def departure(pod: Pod, node: Node, since: Mapping[Taint, float], *, is_heard: bool) -> Departure | None:
+def plan_departure(pod: Pod, node: Node, since: Mapping[Taint, float], *, is_heard: bool) -> Departure | None:
     """Return when and how the pod leaves the node; None if it stays.
 
     since: when each NoExecute taint of the node was first seen. is_heard: whether the node renews its Lease, whatever
@@ -58,7 +58,7 @@ def departure(pod: Pod, node: Node, since: Mapping[Taint, float], *, is_heard: b
 def _find_write_off(pod: Pod, node: Node, since: Mapping[Taint, float], *, is_heard: bool) -> Departure | None:
     if is_deleting(pod) and not is_ready(node) and has_taint(node, OUT_OF_SERVICE):
         return Departure(0.0, final=True)
-    is_lost = not is_heard and readiness(node) == "Unknown" and _LOST_TAINT in since
+    is_lost = not is_heard and read_readiness(node) == "Unknown" and _LOST_TAINT in since
     if not is_lost or node.metadata.annotations.get(FENCED_ANNOTATION) != "true":
         return None
     seconds = seconds_tolerated((_LOST_TAINT,), pod.spec.tolerations)
@@ -109,7 +109,7 @@ def next_round(departures: Iterable[Departure]) -> float | None:
     return max(one.due for one in ordered if one.due <= first.due + GATHER_SECONDS and one.final)
 
 
-def farewell(pod: Pod, end: Departure, now: datetime) -> dict[str, Any]:
+def make_last_status(pod: Pod, end: Departure, now: datetime) -> dict[str, Any]:
     """Return the status to write for a pod that leaves; empty if it is written already, or the pod ended by itself."""
     status: dict[str, Any] = {}
     if is_finished(pod):

@@ -24,12 +24,12 @@ _LOST = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _OURS = (NOT_READY, UNREACHABLE)
 
 
-def patience(grace_seconds: float, lease: Lease) -> float:
+def compute_patience(grace_seconds: float, lease: Lease) -> float:
     """Return for how many seconds a node may be silent: the grace period, but at least as long as its Lease lasts."""
     return max(grace_seconds, (lease.spec.lease_duration_seconds or 0) * _MARGIN)
 
 
-def readiness(node: Node) -> Readiness:
+def read_readiness(node: Node) -> Readiness:
     """Return the status of the node's condition Ready; `Unknown` for a node without one."""
     ready = find(node.status.conditions, "Ready")
     return cast("Readiness", ready.status) if ready is not None else "Unknown"
@@ -56,7 +56,7 @@ def wanted_taints(node: Node, *, evicts: bool, now: datetime) -> tuple[Taint, ..
 
     evicts: whether pods have to leave a node that is not ready.
     """
-    key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(readiness(node), "")
+    key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(read_readiness(node), "")
     effects = (NO_SCHEDULE, NO_EXECUTE) if evicts else (NO_SCHEDULE,)
     wanted = [Taint(key=key, effect=effect) for effect in effects] if key else []
     remaining = [taint for taint in node.spec.taints if taint.key not in _OURS or _without_time(taint) in wanted]

@@ -18,7 +18,7 @@ from muster.api.pods import is_finished
 from muster.api.pods import is_ready as is_pod_ready
 from muster.api.values.durations import SECOND
 from muster.cluster.controllers.eviction import not_ready
-from muster.cluster.controllers.nodehealth import lost_conditions, patience, readiness, wanted_taints
+from muster.cluster.controllers.nodehealth import compute_patience, lost_conditions, read_readiness, wanted_taints
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.cluster.nodes.node_object import LEASE_NAMESPACE
 from muster.runtime.control.controller import Result
@@ -74,7 +74,7 @@ class NodeLifecycle(Reconciler):
         if new is None or new.metadata.namespace != LEASE_NAMESPACE or new.metadata.name in self._own:
             return
         if old is None or old.spec != new.spec:
-            self._record_sign_of_life(new.metadata.name, patience(self._grace, new))
+            self._record_sign_of_life(new.metadata.name, compute_patience(self._grace, new))
 
     def _record_sign_of_life(self, name: str, patience: float) -> None:
         """Record a sign of life of the node."""
@@ -104,7 +104,7 @@ class NodeLifecycle(Reconciler):
         elif watch is not None:
             if old is not None and _reported_at(old) != _reported_at(new):
                 self._record_sign_of_life(name, watch.patience)
-            if old is None or readiness(old) != readiness(new) or old.spec.taints != new.spec.taints:
+            if old is None or read_readiness(old) != read_readiness(new) or old.spec.taints != new.spec.taints:
                 self._controller.queue.add(name)
         if was_disrupted != (not self._ready):
             for each in self._watched:
@@ -118,7 +118,7 @@ class NodeLifecycle(Reconciler):
         if left <= 0:
             node = await self._declare_lost(node)
         await self._write_taints(node, is_silent=left <= 0)
-        if readiness(node) == "Unknown":
+        if read_readiness(node) == "Unknown":
             await self._mark_pods(name)
         return left if left > 0 else None
 
@@ -150,7 +150,7 @@ class NodeLifecycle(Reconciler):
         its Lease again keeps its pods, even before it has reported its conditions.
         """
         others_ready = len(self._ready) > (node.metadata.name in self._ready)
-        evicts = others_ready and (is_silent or readiness(node) == "False")
+        evicts = others_ready and (is_silent or read_readiness(node) == "False")
         taints = wanted_taints(node, evicts=evicts, now=self._clock.now())
         if taints != node.spec.taints:
             patch = {"spec": {"taints": taints or None}}

@@ -9,7 +9,7 @@ from typing import Any
 
 from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
-from muster.cluster.apiserver.admission.plugins.quotausage import Scope, quantities, resource_of, resources_of
+from muster.cluster.apiserver.admission.plugins.quotausage import Scope, resource_of, resources_of, to_quantities
 from muster.cluster.store import Closed, Compacted, Store, Watch
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -74,7 +74,7 @@ class QuotaController(Reconciler):
         namespace, scope = _namespace(quota), Scope.of(quota.spec)
         names = quota.spec.hard
         used = {name: self._ledger.used(resource_of(name), namespace, scope)[name] for name in names}
-        return {"hard": dict(names), "used": dict(quantities(used))}
+        return {"hard": dict(names), "used": dict(to_quantities(used))}
 
     async def _write(self, quota: ResourceQuota, status: dict[str, dict[str, Any]]) -> None:
         gone = {"hard": quota.status.hard.keys(), "used": quota.status.used.keys()}

@@ -27,7 +27,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import reference
+from muster.runtime.objects import make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -138,7 +138,7 @@ class ClaimMaker(Reconciler):
         if template is None:
             missing = f'{RESOURCE_CLAIM_TEMPLATE.kind.lower()}.resource.k8s.io "{name}" not found'
             message = f'PodResourceClaim {entry}: resource claim template "{name}": {missing}'
-            self._recorder.event(reference(POD, pod), "Warning", "FailedResourceClaimCreation", message)
+            self._recorder.event(make_reference(POD, pod), "Warning", "FailedResourceClaimCreation", message)
             return False
         with ignoring("AlreadyExists"):
             await self._client.create(RESOURCE_CLAIM, claim_for(pod, entry, template))

@@ -19,7 +19,7 @@ from muster.api.managed.variants import is_variant
 from muster.api.meta import controller_of
 from muster.api.ours.usage import USAGE_ANNOTATION
 from muster.api.pods import job_of
-from muster.insight.history.build import NO_TRACE, Trace, amended, run_of, run_of_workload, trace
+from muster.insight.history.build import NO_TRACE, Trace, amend_run, run_of, run_of_workload, trace
 from muster.insight.history.runs import Run
 from muster.insight.quota.state import owner_uids
 from muster.insight.record import JobRecord, record_of
@@ -100,7 +100,7 @@ class Runs:
     def _update_run(self, uid: str) -> Run | None:
         before, run = self._returned.get(uid), self._make_run(uid)
         if run is not None:
-            run = self._returned[uid] = amended(before, run) if before is not None else run
+            run = self._returned[uid] = amend_run(before, run) if before is not None else run
             self._failed.pop(uid, None)
         gone = self._gone.get(uid)
         if gone is not None and not self._find_pods(gone.subject):

@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 from muster.api.core import NODE, POD, Node, Pod, Taint
 from muster.api.nodes import OUT_OF_SERVICE, has_taint
 from muster.api.pods import is_deleting
-from muster.cluster.controllers.eviction import Departure, departure, farewell, next_round, stay_least
-from muster.cluster.controllers.nodehealth import no_execute, readiness
+from muster.cluster.controllers.eviction import Departure, make_last_status, next_round, plan_departure, stay_least
+from muster.cluster.controllers.nodehealth import no_execute, read_readiness
 from muster.cluster.controllers.nodelifecycle import STALL_SECONDS
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, reference
+from muster.runtime.objects import key_of, make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 from muster.runtime.writes import Refusal, Writes
@@ -63,7 +63,7 @@ class TaintEviction(Reconciler):
             return self._since.pop(name, None) is not None
         now = self._clock.monotonic()
         self._since[name] = {taint: before.get(taint, now) for taint in no_execute(new.spec.taints)}
-        matters = old is None or old.spec.taints != new.spec.taints or readiness(old) != readiness(new)
+        matters = old is None or old.spec.taints != new.spec.taints or read_readiness(old) != read_readiness(new)
         if matters:
             self._stale.add(name)
         return matters
@@ -99,7 +99,7 @@ class TaintEviction(Reconciler):
         if node is None or since is None:
             return []
         is_heard = self._is_heard(name)
-        ends = ((pod, departure(pod, node, since, is_heard=is_heard)) for pod in self._pods.by(BY_NODE, name))
+        ends = ((pod, plan_departure(pod, node, since, is_heard=is_heard)) for pod in self._pods.by(BY_NODE, name))
         now, clock = self._clock.now(), self._clock.monotonic()
         return [(pod, stay_least(end, pod, now, clock)) for pod, end in ends if end is not None]
 
@@ -120,7 +120,7 @@ class TaintEviction(Reconciler):
 
     async def _mark_pod(self, one: _Leaving) -> None:
         pod, end = one
-        status: dict[str, Any] = farewell(pod, end, self._clock.now())
+        status: dict[str, Any] = make_last_status(pod, end, self._clock.now())
         if status:
             with ignoring("NotFound", "Conflict"):  # the pod is gone
                 await self._client.patch_object(
@@ -130,6 +130,6 @@ class TaintEviction(Reconciler):
     async def _delete_pod(self, one: _Leaving) -> None:
         pod, end = one
         message = f"Marking for deletion Pod {key_of(pod)}"
-        self._recorder.event(reference(POD, pod), "Normal", "TaintManagerEviction", message)
+        self._recorder.event(make_reference(POD, pod), "Normal", "TaintManagerEviction", message)
         with ignoring("NotFound", "Conflict"):
             await self._client.delete_object(POD, pod, grace_period_seconds=0 if end.final else None)

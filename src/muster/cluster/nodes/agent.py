@@ -37,7 +37,7 @@ from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
 from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end
 from muster.cluster.nodes.gpukeeper import GpuKeeper
 from muster.cluster.nodes.gpus.device import FAMILIES
-from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, played
+from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, simulate_gpus
 from muster.cluster.nodes.gpus.finding import Usage as GpuUsage
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
@@ -54,7 +54,7 @@ from muster.cluster.nodes.pod.facts import Ending
 from muster.cluster.nodes.pod.machine import PodPlan
 from muster.cluster.nodes.pod.rules import FENCED_MESSAGE, NODE_LOST_REASON
 from muster.cluster.nodes.pod.runner import PodRunner
-from muster.cluster.nodes.pod.status import SHUTDOWN_REASON, shortened
+from muster.cluster.nodes.pod.status import SHUTDOWN_REASON, shorten_status
 from muster.cluster.nodes.shownobjects import AllObjects, NamedObjects, ShownObjects
 from muster.cluster.nodes.volumekeeper import VolumeKeeper
 from muster.cluster.nodes.wire import pod_status_patch
@@ -245,7 +245,7 @@ class ProcessNode:
         """
         self._draining = True
         if self._heartbeat is not None:
-            await self._heartbeat.retire()
+            await self._heartbeat.report_shutdown()
         self._has_records = await asyncio.to_thread(self._state.exists)
         if not self._has_records:
             log.warning("%s was removed: its pods end, as no later server could find them", self._state)
@@ -315,7 +315,7 @@ class ProcessNode:
         share = self._share
         if self._played_gpus:
             part = machine.part(machine.discover(self._state), *share)
-            return replace(part, gpus=played(self._played_gpus))
+            return replace(part, gpus=simulate_gpus(self._played_gpus))
         try:
             gpus = await discover()
         except NoAnswerError as error:
@@ -351,7 +351,7 @@ class ProcessNode:
         self._machine = await self._find_machine()
         offers = {resource: amount(resource, quantity) for resource, quantity in self._offered.items()}
         scratch = self._storage.scratch()
-        allocatable = offered(self._machine, self._offered)
+        allocatable = list_offered_resources(self._machine, self._offered)
         for resource in (one for one in offers if amount(one, allocatable[one]) < offers[one]):
             wanted = self._offered[resource]
             self._note_shortage(f"{allocatable[resource]} of {wanted} {resource}: the machine has no more")
@@ -621,7 +621,7 @@ class ProcessNode:
                 runner.objects_changed(names)
 
 
-def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
+def list_offered_resources(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return the resources that the node offers to pods.
 
     instead: quantities that replace or extend those of the machine. A quantity of GPUs above the machine's is lowered
@@ -649,12 +649,12 @@ def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
     """
     if not runner.is_oversized:
         return pod_status_patch(runner.pod, plan.status)
-    return pod_status_patch(runner.pod, shortened(plan.status)) if plan.over else None
+    return pod_status_patch(runner.pod, shorten_status(plan.status)) if plan.over else None
 
 
 def _measure_use(runner: PodRunner) -> Usage:
     """Return the usage of a pod that has ended, from the records of its shims and from samples."""
-    return restoring.used(runner.pod, runner.storage) + runner.sampled_usage
+    return restoring.sum_recorded_usage(runner.pod, runner.storage) + runner.sampled_usage
 
 
 def _is_too_large(error: ApiError) -> bool:

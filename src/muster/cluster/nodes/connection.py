@@ -123,7 +123,7 @@ async def _connect_to_pod(runner: PodRunner, port: int) -> socket.socket:
         return await _connect(runner.address, port)
     except ConnectionRefusedError:
         for shim in runner.running:
-            if address := await asyncio.to_thread(localports.listener, shim.pid, port):
+            if address := await asyncio.to_thread(localports.find_listener, shim.pid, port):
                 return await _connect(address, port)
         raise
 

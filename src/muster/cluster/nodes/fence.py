@@ -77,9 +77,9 @@ class Fence:
         self.descriptor = os.open(directory / FILE, flags, 0o600)
         sent = int.from_bytes(os.pread(self.descriptor, NUMBER_BYTES, 0), "little")
         if sent > boot_nanoseconds():
-            self.renewed(0, 0.0)
+            self.record_renewal(0, 0.0)
 
-    def renewed(self, sent: int, lease_seconds: float) -> None:
+    def record_renewal(self, sent: int, lease_seconds: float) -> None:
         """Write that the Lease was renewed. sent: when the renewal was sent, by `boot_nanoseconds`."""
         numbers = (sent, int(lease_seconds * NANOSECONDS))
         os.pwrite(self.descriptor, b"".join(number.to_bytes(NUMBER_BYTES, "little") for number in numbers), 0)

@@ -91,8 +91,8 @@ class Heartbeat:
         self._address, self._port, self._identity = address, port, identity
         self._gpus = gpus
         self._holder, self._lease_seconds, self._fence = holder or name, lease_seconds, fence
-        self.renewed = self._now()  # when the last renewal that counts was sent
-        self._last_answered = self.renewed  # when the last renewal that succeeded was sent
+        self.last_renewal = self._now()  # when the last renewal that counts was sent
+        self._last_answered = self.last_renewal  # when the last renewal that succeeded was sent
         self._is_late = False  # the last renewal that succeeded does not count
         self._known_status = NodeStatus()  # as last written
         self._reported_at = 0.0
@@ -103,7 +103,7 @@ class Heartbeat:
 
     def silent_seconds(self) -> float:
         """Return how long ago the last renewal that counts was sent, including time in which the machine slept."""
-        return self._now().seconds_since(self.renewed)
+        return self._now().seconds_since(self.last_renewal)
 
     async def register(self) -> None:
         """Create or update the Node object, and retry until the server accepts it or the node retires.
@@ -176,7 +176,7 @@ class Heartbeat:
             log.warning("%s: heartbeat: the server is reached again", self._name)
         self._trouble = trouble
 
-    async def retire(self) -> None:
+    async def report_shutdown(self) -> None:
         """Report that the node accepts no more pods."""
         self._problem = "node is shutting down"
         try:
@@ -256,8 +256,8 @@ class Heartbeat:
         if self._is_late:
             return
         if self._fence is not None:
-            self._fence.renewed(sent.boot, self._lease_seconds)
-        self.renewed = sent
+            self._fence.record_renewal(sent.boot, self._lease_seconds)
+        self.last_renewal = sent
 
     def _now(self) -> Moment:
         return Moment(self._clock.monotonic(), boot_nanoseconds())

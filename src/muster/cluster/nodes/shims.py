@@ -121,7 +121,7 @@ class Shim:
 
         Returns None if the shim was killed before it wrote the record.
         """
-        await processes.ended(self.pidfd)
+        await processes.wait_until_ended(self.pidfd)
         self.close()
         record = read_record(self.directory)
         return record if record and record.finished else None
@@ -177,7 +177,7 @@ def is_alive(directory: Path) -> bool:
 def _find_holder(directory: Path) -> int:
     """Return the pid of the process that has the state locked; 0 if none has."""
     try:
-        with plainfiles.opened(directory / STATE) as descriptor:
+        with plainfiles.open_plain_file(directory / STATE) as descriptor:
             query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
             return 0 if kind == fcntl.F_UNLCK else pid
@@ -359,7 +359,7 @@ async def run_inside(shim: Shim, command: Command, timeout_seconds: float, outpu
     output = processes.Output(reader, output_bytes)
     try:
         async with asyncio.timeout(timeout_seconds):
-            await processes.readable(pidfd)
+            await processes.wait_until_readable(pidfd)
         return processes.exit_status(pidfd), output.finish()
     except BaseException:
         output.finish()

@@ -108,11 +108,11 @@ class Database:
             raise self._broken
         digests = of_records(records)
         if len(records) <= INSERT_ROWS:
-            self._execute(insertion(records, digests))
+            self._execute(make_insertion(records, digests))
         else:
             starts = range(0, len(records), INSERT_ROWS)
             parts = [(records[at : at + INSERT_ROWS], digests[at : at + INSERT_ROWS]) for at in starts]
-            self._execute(("BEGIN IMMEDIATE", ()), *[insertion(*part) for part in parts])
+            self._execute(("BEGIN IMMEDIATE", ()), *[make_insertion(*part) for part in parts])
         if (removed := self._presence.find_removed()) is not None:
             self._broken = StorageFailed(str(removed), "it was removed while the server ran")
             raise self._broken
@@ -274,7 +274,7 @@ def shape(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
 
 
-def insertion(records: Sequence[Record], digests: Sequence[int]) -> Statement:
+def make_insertion(records: Sequence[Record], digests: Sequence[int]) -> Statement:
     """Return the statement that adds the rows of records with these checksums."""
     rows = ",".join([_ROW] * len(records))
     values = chain.from_iterable(

@@ -52,12 +52,12 @@ UPGRADES: Sequence[Step] = (_add_checksums,)
 CURRENT = len(UPGRADES) + 1
 
 
-def nothing(_: sqlite3.Connection) -> None:
+def do_nothing(_: sqlite3.Connection) -> None:
     """Do nothing: the default `finish`."""
 
 
 def prepare(
-    connection: sqlite3.Connection, where: str, upgrades: Sequence[Step] = UPGRADES, finish: Step = nothing
+    connection: sqlite3.Connection, where: str, upgrades: Sequence[Step] = UPGRADES, finish: Step = do_nothing
 ) -> None:
     """Bring the database to the current version: create the tables, or upgrade them. Raises `DataDirectoryError`.
 

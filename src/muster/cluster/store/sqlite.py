@@ -7,7 +7,7 @@ from pathlib import Path
 
 from muster.cluster.store.database import Database
 from muster.cluster.store.directory import DataDirectory
-from muster.cluster.store.integrity.acceptance import admit, refusal
+from muster.cluster.store.integrity.acceptance import admit, make_refusal
 from muster.cluster.store.integrity.inspection import Contents, Damage
 from muster.cluster.store.journal import History, Record
 from muster.cluster.store.worker import Worker
@@ -53,7 +53,7 @@ class SqliteJournal:
                 contents = await self._thread.do(lambda: admit(self._path, is_used=True))
                 assert contents is not None, "there is a database now"
         except Damage as damage:
-            raise refusal(self._path, damage) from damage
+            raise make_refusal(self._path, damage) from damage
         return contents
 
     async def append(self, records: Sequence[Record]) -> None:

@@ -8,7 +8,7 @@ from typing import NoReturn
 from muster.cluster.store.errors import StorageFull
 from muster.cluster.store.store import Store
 from muster.runtime.clock import Clock
-from muster.runtime.tasks import first
+from muster.runtime.tasks import run_until_first
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitabl
     interval_ended = clock.monotonic() + INTERVAL_SECONDS
     while True:
         # A history that grows too large ends the wait.
-        await first(clock.sleep(interval_ended - clock.monotonic()), store.past.exceeded.wait())
+        await run_until_first(clock.sleep(interval_ended - clock.monotonic()), store.past.exceeded.wait())
         before, by_age = store.oldest, 0
         if clock.monotonic() >= interval_ended:
             by_age = marks[0]

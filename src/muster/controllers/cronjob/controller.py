@@ -26,7 +26,7 @@ from muster.runtime.control.ownwrites import MutationCache
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import key_of, own_key, owner_key
-from muster.runtime.tasks import together
+from muster.runtime.tasks import run_together
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal
 
@@ -58,7 +58,7 @@ class CronJobController(Reconciler):
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
-        await together(super().run(), follow_jumps(self._clock, self._reconcile_all))
+        await run_together(super().run(), follow_jumps(self._clock, self._reconcile_all))
 
     def _reconcile_all(self) -> None:
         for cron_job in self._cron_jobs.all():

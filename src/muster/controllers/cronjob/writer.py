@@ -8,7 +8,7 @@ from muster.controllers.cronjob.metrics import CronJobMetrics
 from muster.jobs.cronjob.plan import Start
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import merge_patch, reference
+from muster.runtime.objects import make_reference, merge_patch
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal
@@ -24,7 +24,7 @@ class Writer:
 
     def tell(self, cron_job: CronJob, note: Note) -> None:
         """Record an event about the CronJob."""
-        self._recorder.event(reference(CRON_JOB, cron_job), note.type, note.reason, note.message)
+        self._recorder.event(make_reference(CRON_JOB, cron_job), note.type, note.reason, note.message)
 
     async def remove(self, cron_job: CronJob, job: Job) -> Refusal | None:
         """Delete exactly this Job (by UID); return the refusal if the Job stays."""

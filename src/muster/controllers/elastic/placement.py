@@ -20,7 +20,7 @@ from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, Bounds,
 from muster.api.pods import is_active
 from muster.api.status import ApiError
 from muster.api.values.indexes import Indexes
-from muster.controllers.gangs import Gang, created, held_members, note_held_members, starts_together
+from muster.controllers.gangs import Gang, note_held_members, read_creation_time, read_recorded_size, starts_together
 from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.gang.elastic import Elastic, Resize, Waiting, limit_growth, resize
@@ -29,10 +29,10 @@ from muster.gang.shapes import Asking, no_claims_known, shape_of
 from muster.jobs.job.census import NO_INDEX, completion_index
 from muster.jobs.job.conditions import find_announced_end, finish
 from muster.jobs.job.quota import is_gated
-from muster.jobs.job.world import annotations, current, world_of
+from muster.jobs.job.world import find_current_world, make_world_annotations, world_of
 from muster.runtime.control.manager import Manager
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import own_key, reference, split_key
+from muster.runtime.objects import make_reference, own_key, split_key
 
 # Only Jobs are elastic.
 _GANGS = JobGangs()
@@ -88,7 +88,7 @@ class Sizes:
         if bounds is not None:
             self._bounds[key] = bounds
         if complaint and (old is None or complaint != _read(old)[1]):
-            self._recorder.event(reference(JOB, new), "Warning", "ElasticIgnored", complaint)
+            self._recorder.event(make_reference(JOB, new), "Warning", "ElasticIgnored", complaint)
         if bounds != before:
             return True
         if old is None:
@@ -143,7 +143,7 @@ class Sizes:
         return Elastic(
             key,
             gang.priority,
-            created(job.metadata),
+            read_creation_time(job.metadata),
             size,
             least=least_size(bounds, ended),
             most=most if may_grow else size,
@@ -159,16 +159,16 @@ class Sizes:
         """
         meta = job.metadata
         try:
-            await self._client.patch_object(JOB, job, resizing(job, change.new))
+            await self._client.patch_object(JOB, job, make_resize_patch(job, change.new))
         except ApiError as error:
             if error.code == 404:
                 return True
             if error.code not in (403, 422):
                 raise
             self._refused[change.key] = meta.generation
-            self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Not {_lower(change)}: {error}")
+            self._recorder.event(make_reference(JOB, job), "Warning", "ResizeRefused", f"Not {_lower(change)}: {error}")
             return False
-        self._recorder.event(reference(JOB, job), "Normal", change.verb, str(change))
+        self._recorder.event(make_reference(JOB, job), "Normal", change.verb, str(change))
         return True
 
 
@@ -205,7 +205,7 @@ def least_size(bounds: Bounds, ended: Indexes) -> int:
     return max(bounds.least, ended.runs[-1][1] + 1 if ended else 0)
 
 
-def resizing(job: Job, size: int) -> dict[str, Any]:
+def make_resize_patch(job: Job, size: int) -> dict[str, Any]:
     """Return the merge patch that gives the Job another size."""
     meta = job.metadata
     # The world is written with the size, not later by the Job's controller at the same time. But a queued Job that
@@ -215,10 +215,10 @@ def resizing(job: Job, size: int) -> dict[str, Any]:
     on_credit = size > size_before and QUEUE_NAME_LABEL in meta.labels
     # Growth without quota was never announced: back at the size that the workers know, nothing has changed for them.
     is_size_known = on_credit or (world_before is not None and world_before.size == size)
-    world = {} if is_size_known else annotations(World(size, current(job).epoch + 1))
+    world = {} if is_size_known else make_world_annotations(World(size, find_current_world(job).epoch + 1))
     # If the Job gives up members and gets them back later, they count as growth. The scheduler would need a separate
     # write for that.
-    held = note_held_members(meta, size) if size < (held_members(meta) or 0) else {}
+    held = note_held_members(meta, size) if size < (read_recorded_size(meta) or 0) else {}
     return {"metadata": {"annotations": world | held}, "spec": {"completions": size, "parallelism": size}}
 
 

@@ -16,12 +16,19 @@ from muster.api.core import POD
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.ours.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION, cap_of
 from muster.api.status import ApiError
-from muster.controllers.elastic.placement import elastic_bounds, ended_indexes, least_size, resizing
+from muster.controllers.elastic.placement import elastic_bounds, ended_indexes, least_size, make_resize_patch
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.queueing.cache import QueueingCache
 from muster.jobs.job.conditions import find_announced_end, finish
 from muster.queueing.elastic.growth import count_granted_pods, grow_by
-from muster.queueing.elastic.sizing import SHORT_REASONS, Elastic, affordable, describe_holder, list_claims, smaller
+from muster.queueing.elastic.sizing import (
+    SHORT_REASONS,
+    Elastic,
+    count_affordable,
+    describe_holder,
+    find_smaller_sizes,
+    list_claims,
+)
 from muster.queueing.model import WorkloadInfo as Claim
 from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling.cycle import Outcome, Preemption
@@ -30,7 +37,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, own_key, reference
+from muster.runtime.objects import key_of, make_reference, own_key
 
 # A shorter wait usually ends by itself, because other workloads end.
 GATHER_SECONDS = 0.2
@@ -149,7 +156,7 @@ class ElasticQuota(Reconciler):
             for workload in self._workloads.by(_ELASTIC, "")
             if (one := self._describe_workload(workload)) is not None
         ]
-        return smaller(self._cache.tree, waiting, least, holders, self._fits)
+        return find_smaller_sizes(self._cache.tree, waiting, least, holders, self._fits)
 
     def _fits(self, claim: Claim) -> bool:
         cache = self._cache
@@ -169,7 +176,7 @@ class ElasticQuota(Reconciler):
         if job is None or self._find_least(job) is None:
             return
         with assume_usage(more=list_claims(self._cache.tree, self._cache.queues.parked)):
-            size = _count_granted(workload) + affordable(growth, self._fits)
+            size = _count_granted(workload) + count_affordable(growth, self._fits)
         await self._resize(key_of(workload), size, f"there is quota for {size}")
 
     async def _raise_caps(self) -> None:
@@ -205,7 +212,9 @@ class ElasticQuota(Reconciler):
         except ApiError as error:
             if error.code not in (403, 404, 422):
                 raise
-            self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Still capped at {cap}: {error}")
+            self._recorder.event(
+                make_reference(JOB, job), "Warning", "ResizeRefused", f"Still capped at {cap}: {error}"
+            )
 
     def _count_affordable_pods(self, claim: Claim, workload: Workload, most: int) -> int:
         """Return how many more pods of a running workload there is quota for."""
@@ -214,7 +223,7 @@ class ElasticQuota(Reconciler):
             return 0
         growth = grow_by(claim, most, admission.pod_set_assignments[0].flavors)
         with assume_usage(more=list_claims(self._cache.tree, self._cache.queues.parked)):
-            return affordable(growth, self._fits)
+            return count_affordable(growth, self._fits)
 
     # Jobs and their Workloads.
 
@@ -269,7 +278,7 @@ class ElasticQuota(Reconciler):
             return False
         if (job.spec.completions or 0) <= size:  # the resize is under way
             return True
-        patch = resizing(job, size)
+        patch = make_resize_patch(job, size)
         patch["metadata"]["annotations"][CAP_ANNOTATION] = str(size)
         try:
             await self._client.patch_object(JOB, job, patch)
@@ -277,10 +286,10 @@ class ElasticQuota(Reconciler):
             if error.code not in (403, 404, 422):
                 raise
             self._refused[job.metadata.uid] = job.metadata.generation
-            self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Not shrunk to {size}: {error}")
+            self._recorder.event(make_reference(JOB, job), "Warning", "ResizeRefused", f"Not shrunk to {size}: {error}")
             return False
         message = f"Shrunk from {job.spec.completions} to {size} workers: {why}"
-        self._recorder.event(reference(JOB, job), "Normal", "Shrunk", message)
+        self._recorder.event(make_reference(JOB, job), "Normal", "Shrunk", message)
         return True
 
 

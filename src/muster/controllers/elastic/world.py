@@ -13,7 +13,7 @@ from muster.api.kinds import Kind
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.api.pods import is_active, job_reference
 from muster.controllers.job import claims
-from muster.jobs.job.world import annotations, announce, has_world, pod_annotations
+from muster.jobs.job.world import has_world, make_announcement, make_world_annotations, pod_annotations
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -56,11 +56,11 @@ class WorldController(Reconciler):
         job = self._jobs.get(key)
         if job is None:
             return None
-        news = announce(job, self._pods.by(claims.BY_CONTROLLER, own_key(job.metadata)))
+        news = make_announcement(job, self._pods.by(claims.BY_CONTROLLER, own_key(job.metadata)))
         if news is None:
             return None
         if news.on_job:
-            await self._annotate(JOB, job, annotations(news.world))
+            await self._annotate(JOB, job, make_world_annotations(news.world))
             return None  # the change triggers another reconcile
         for start in range(0, len(news.on_pods), AT_ONCE):
             pods = news.on_pods[start : start + AT_ONCE]

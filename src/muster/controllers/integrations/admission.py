@@ -18,7 +18,7 @@ from muster.api.jobset.names import REPLICATED_JOB_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMITTED, ELASTIC_JOB, POD_SET_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.jobs import arrival, changes, new_rules, prebuilt_name
+from muster.api.managed.jobs import find_forbidden_changes, list_arrival_changes, new_rules, prebuilt_name
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta, controller_of
 from muster.api.ours.elastic import is_elastic
@@ -40,7 +40,7 @@ T = TypeVar("T")
 FindWorkload = Callable[[str], Workload | None]
 
 
-def readable(document: Mapping[str, Any], kind: Kind[T]) -> T | None:
+def read_or_none(document: Mapping[str, Any], kind: Kind[T]) -> T | None:
     """Return the typed object, or None if it does not match its schema."""
     try:
         return kind.typed(document)
@@ -48,7 +48,7 @@ def readable(document: Mapping[str, Any], kind: Kind[T]) -> T | None:
         return None
 
 
-def arrived(
+def complete_new_job(
     integration: Integration[T],
     document: dict[str, Any],
     job: T,
@@ -60,19 +60,19 @@ def arrived(
 
     job: the typed form of the document.
     """
-    for patch in completing(integration, job, namespace, around, settings):
+    for patch in list_default_patches(integration, job, namespace, around, settings):
         document = merge.apply(document, patch)
     return document
 
 
-def changed(
+def complete_changed_job(
     integration: Integration[T], document: dict[str, Any], new: T, old: T, find_workload: FindWorkload
 ) -> dict[str, Any]:
     """Return the document of an updated job, with the values that the engine had set or injected and the update omits.
 
     new, old: the job after and before the update.
     """
-    if left_out := keeping(meta_of(new), meta_of(old)):
+    if left_out := make_keeping_patch(meta_of(new), meta_of(old)):
         document = merge.apply(document, left_out)
     if integration.lacks_injection(old) or not integration.lacks_injection(new):
         return document
@@ -86,7 +86,7 @@ def name_of_workload(kind: Kind[Any], meta: ObjectMeta) -> str:
     return prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
 
 
-def completing(
+def list_default_patches(
     integration: Integration[T], job: T, namespace: str, around: Surroundings, settings: Settings
 ) -> list[dict[str, Any]]:
     """Return the defaults of a new job, as JSON merge patches in their order. Raises `NestingTooDeepError`."""
@@ -94,7 +94,7 @@ def completing(
         return []
     handed_over = integration.hand_over(job)
     meta = replace(meta_of(job), namespace=namespace)
-    gets = arrival(meta, around, settings, dispatchable=bool(handed_over))
+    gets = list_arrival_changes(meta, around, settings, dispatchable=bool(handed_over))
     labels = {QUEUE_NAME_LABEL: gets.queue, PRIORITY_CLASS_LABEL: gets.priority_class}
     patches: list[dict[str, Any]] = [{"metadata": {"labels": {label: name}}} for label, name in labels.items() if name]
     if gets.suspend:
@@ -113,7 +113,7 @@ def queue_of_nobody(kind: str, queue: object, before: object) -> str:
     return f"{QUEUE_NAME_LABEL}: no integration for {kind} is enabled, it does not wait in a queue"
 
 
-def keeping(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
+def make_keeping_patch(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
     """Return a merge patch of metadata that restores the values that the engine set and an update omits.
 
     So the same manifest can be applied again.
@@ -128,7 +128,9 @@ def errors(integration: Integration[T], job: T, old: T | None, around: Surroundi
     if old is None:
         return list(all_errors)
     suspended, was_suspended = integration.is_suspended(job), integration.is_suspended(old)
-    common = changes(meta_of(job), meta_of(old), around, suspended=suspended, was_suspended=was_suspended)
+    common = find_forbidden_changes(
+        meta_of(job), meta_of(old), around, suspended=suspended, was_suspended=was_suspended
+    )
     return list(chain(all_errors, common, integration.changes(job, old)))
 
 

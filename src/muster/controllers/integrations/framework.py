@@ -130,11 +130,11 @@ class Integration(Observable[T], Protocol[T]):
         return ()
 
     @property
-    def is_told_by_parts(self) -> bool:
-        """Whether the podsets of the job are read from the objects that it creates; `beside` attaches them."""
+    def needs_parts(self) -> bool:
+        """Whether the podsets of the job are read from the objects that it creates; `attach_parts` attaches them."""
         return False
 
-    def beside(self, job: T, parts: Sequence[Any]) -> T:  # noqa: ARG002  (most kinds say all of it themselves)
+    def attach_parts(self, job: T, parts: Sequence[Any]) -> T:  # noqa: ARG002  (most kinds say all of it themselves)
         """Return the job with its existing parts attached."""
         return job
 

@@ -40,7 +40,7 @@ class InjectionError(Exception):
     """Two values to inject contradict each other, so the job can never start. The message is for the user."""
 
 
-def infos(
+def list_injected_values(
     workload: Workload, podsets: Sequence[PodSet], flavor_of: FlavorOf, *, queue_labels: bool = True
 ) -> tuple[PodSetInfo, ...]:
     """Return the values to inject into each podset of an admitted workload.
@@ -91,7 +91,7 @@ def _asks_for_topology(request: PodSetTopologyRequest | None) -> bool:
     )
 
 
-def tolerations(old: tuple[Toleration, ...], more: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+def merge_tolerations(old: tuple[Toleration, ...], more: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
     """Return the tolerations of both lists, without duplicates."""
     return (*old, *dict.fromkeys(one for one in more if one not in old))
 
@@ -105,7 +105,7 @@ def info_of_flavors(assignment: PodSetAssignment, labels: Mapping[str, str], fla
         if flavor is None:
             raise not_found("resourceflavors.kueue.x-k8s.io", name)
         selector |= flavor.spec.node_labels
-        bears = tolerations(bears, flavor.spec.tolerations)
+        bears = merge_tolerations(bears, flavor.spec.tolerations)
     return PodSetInfo(
         name=assignment.name,
         count=assignment.count or 0,
@@ -122,7 +122,7 @@ def _apply_update(info: PodSetInfo, update: PodSetUpdate, where: str) -> PodSetI
         annotations=_merge_values(info.annotations, update.annotations, "annotations", where),
         labels=_merge_values(info.labels, update.labels, "labels", where),
         node_selector=_merge_values(info.node_selector, update.node_selector, "nodeSelector", where),
-        tolerations=tolerations(info.tolerations, update.tolerations),
+        tolerations=merge_tolerations(info.tolerations, update.tolerations),
     )
 
 

@@ -16,7 +16,7 @@ from muster.api.managed.jobs import prebuilt_name
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.controllers.integrations.framework import Observable
 from muster.controllers.integrations.priorities import Priorities
-from muster.queueing.jobframework.equivalence import sanitized
+from muster.queueing.jobframework.equivalence import remove_repeated_variables
 from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.runtime.objects import meta_of
 
@@ -48,7 +48,7 @@ class Observer(Generic[T]):
             suspended=kind.is_suspended(job),
             active=kind.is_active(job),
             ready=kind.is_ready(job),
-            podsets=tuple(map(sanitized, kind.podsets(job))) if podsets is None else podsets,
+            podsets=tuple(map(remove_repeated_variables, kind.podsets(job))) if podsets is None else podsets,
             end=kind.end(job),
             reclaimable=kind.reclaimable(job) if podsets is None else (),
             queue=meta.labels.get(QUEUE_NAME_LABEL, ""),

@@ -54,7 +54,7 @@ def find_class(
     return (None, 0) if default is None else (_of_pods(default.metadata.name), default.value)
 
 
-def appeared(old: object | None, new: object | None) -> bool:
+def has_appeared(old: object | None, new: object | None) -> bool:
     """Return whether the change of a class is its creation, for which jobs may have waited."""
     return old is None and new is not None
 

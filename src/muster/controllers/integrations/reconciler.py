@@ -29,14 +29,14 @@ from muster.api.values.quantity import QuantityError
 from muster.api.values.selectors import label_matcher
 from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
-from muster.controllers.integrations.injection import InjectionError, infos
+from muster.controllers.integrations.injection import InjectionError, list_injected_values
 from muster.controllers.integrations.observation import Observer
 from muster.controllers.integrations.owners import Owners, UnseenOwnerError
-from muster.controllers.integrations.priorities import Priorities, appeared
-from muster.controllers.integrations.rules import rules
+from muster.controllers.integrations.priorities import Priorities, has_appeared
+from muster.controllers.integrations.rules import follow_rules
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
 from muster.controllers.waits import CreationWaits
-from muster.queueing.jobframework.matching import injected, list_granted_podsets
+from muster.queueing.jobframework.matching import has_injected, list_granted_podsets
 from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
 from muster.runtime.control.controller import Result
@@ -77,7 +77,7 @@ class JobReconciler(Reconciler, Generic[T]):
         self._configuration = configuration
         selector = configuration.managed_jobs_namespace_selector
         self._selects = label_matcher(selector) if selector is not None else None
-        self._rules = rules(manager, configuration)
+        self._rules = follow_rules(manager, configuration)
         self._jobs = manager.informer(integration.kind, indexes={_BY_TIE: self._ties}, optional=integration.optional)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._namespaces = manager.informer(NAMESPACE)
@@ -99,11 +99,11 @@ class JobReconciler(Reconciler, Generic[T]):
         self._controller.watch(self._jobs)
         for one, jobs in self._parts:
             self._controller.watch(jobs, self._job_above, when=partial(_has_stopped, one))
-            if integration.is_told_by_parts:
+            if integration.needs_parts:
                 self._controller.watch(jobs, self._job_above, when=_is_another)
         self._controller.watch(owners.workloads, self._jobs_of)
-        self._controller.watch(priorities.own, self._jobs_of_class, when=appeared)
-        self._controller.watch(priorities.of_pods, self._jobs_of_class, when=appeared)
+        self._controller.watch(priorities.own, self._jobs_of_class, when=has_appeared)
+        self._controller.watch(priorities.of_pods, self._jobs_of_class, when=has_appeared)
 
     # Events to keys.
 
@@ -197,9 +197,9 @@ class JobReconciler(Reconciler, Generic[T]):
     async def _reconcile_with_workloads(self, job: T, mine: Sequence[Workload]) -> Result:
         """Carry out the decision about a job and its own Workloads; return the seconds until the next reconcile."""
         now, meta = self._clock.now(), meta_of(job)
-        if self._integration.is_told_by_parts:
+        if self._integration.needs_parts:
             parts_of_all_kinds = [one for _, parts in self._parts for one in parts.by(_BY_OWNER, own_key(meta))]
-            job = self._integration.beside(job, parts_of_all_kinds)
+            job = self._integration.attach_parts(job, parts_of_all_kinds)
         is_readable = True
         try:
             facts = self._observer.facts(job)
@@ -209,7 +209,7 @@ class JobReconciler(Reconciler, Generic[T]):
                 return None
             # The job can still end or be evicted: its Workload has the podsets with which it was started.
             is_readable, facts = False, self._observer.facts(job, list_granted_podsets(_find_holder(mine)))
-        if not facts.podsets and facts.end is None and self._integration.is_told_by_parts:
+        if not facts.podsets and facts.end is None and self._integration.needs_parts:
             return None  # its controller has not created its parts yet
         facts = replace(facts, composed=bool(self._parts))
         if facts.end is not None or (facts.suspended and not facts.active):
@@ -273,10 +273,10 @@ class JobReconciler(Reconciler, Generic[T]):
     async def _start(self, job: T, facts: ObservedJob, workload: Workload, now: datetime) -> None:
         admission = workload.status.admission
         assert admission is not None, "only admitted workloads start"
-        podsets = workload.spec.pod_sets if injected(facts, workload) else facts.podsets
+        podsets = workload.spec.pod_sets if has_injected(facts, workload) else facts.podsets
         labels = self._configuration.features.enabled("AssignQueueLabelsForPods")
         try:
-            podset_infos = infos(workload, podsets, self._flavors.get, queue_labels=labels)
+            podset_infos = list_injected_values(workload, podsets, self._flavors.get, queue_labels=labels)
         except InjectionError as error:
             await self._writer.fail_to_start(workload, error, now)
             return

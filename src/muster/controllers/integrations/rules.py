@@ -9,7 +9,7 @@ from muster.queueing.workload.readiness import settings_for
 from muster.runtime.control.manager import Manager
 
 
-def rules(manager: Manager, configuration: Configuration) -> PairingRules:
+def follow_rules(manager: Manager, configuration: Configuration) -> PairingRules:
     """Return the rules, which are updated as the queues and flavors change."""
     queues, flavors = manager.informer(CLUSTER_QUEUE), manager.informer(RESOURCE_FLAVOR)
     base = configuration.wait_for_pods_ready

@@ -15,14 +15,14 @@ from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.controllers.integrations.reconciler import JobReconciler
 from muster.controllers.integrations.serving.groups import GROUPS, GroupsReconciler
 from muster.controllers.integrations.serving.kinds import select_serving
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, frameworks_without_effect
+from muster.controllers.integrations.table import INTEGRATIONS, frameworks_without_effect, list_enabled
 from muster.runtime.control.manager import Manager, Runnable
 from muster.runtime.events.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
 
-def reconcilers(
+def make_reconcilers(
     manager: Manager,
     recorder: Recorder,
     configuration: Configuration,
@@ -31,7 +31,7 @@ def reconcilers(
     """Return a controller for each kind that the Configuration names, and those for elastic Jobs and plain pods."""
     for name, why in frameworks_without_effect(configuration).items():
         log.warning("integrations.frameworks names %s: %s, what is of this kind runs without quota", name, why)
-    ours = chosen(integrations, configuration)
+    ours = list_enabled(integrations, configuration)
     kinds = [one.kind for one in ours]
     owners = Owners(manager, ours, without_queue=configuration.manage_jobs_without_queue_name)
     parts: list[Runnable] = [JobReconciler(manager, one, owners, recorder, configuration) for one in ours]

@@ -7,17 +7,17 @@ from muster.api.ours.interruptions import STOPPED_ANNOTATION
 from muster.api.patch.difference import escape_token
 
 
-def stopped_for(why: str) -> dict[str, Any]:
+def make_stop_patch(why: str) -> dict[str, Any]:
     """Return the merge patch that records why a queue stops a job; empty for a new job, which only waits."""
     return _patch(why) if why else {}
 
 
-def started_again(job: ObjectMeta) -> dict[str, Any]:
+def make_restart_patch(job: ObjectMeta) -> dict[str, Any]:
     """Return the merge patch that removes the reason of the last stop; empty if there is none. job: its metadata."""
     return _patch(None) if STOPPED_ANNOTATION in job.annotations else {}
 
 
-def started_again_operations(job: ObjectMeta) -> list[dict[str, Any]]:
+def make_restart_operations(job: ObjectMeta) -> list[dict[str, Any]]:
     """Return the JSON patch that removes the reason of the last stop; empty if there is none. job: its metadata."""
     path = f"/metadata/annotations/{escape_token(STOPPED_ANNOTATION)}"
     return [{"op": "remove", "path": path}] if STOPPED_ANNOTATION in job.annotations else []

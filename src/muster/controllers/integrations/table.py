@@ -43,7 +43,7 @@ def gang_sources(
 
     A kind that the Configuration does not name need not be served, so it is not watched.
     """
-    named = chosen(integrations, configuration)
+    named = list_enabled(integrations, configuration)
     followed = (one.gangs for one in integrations if one.kind in _ALWAYS_GANGS or one in named)
     return [pod_groups(configuration), *(gangs for gangs in followed if gangs is not None), PodGroupGangs()]
 
@@ -53,13 +53,13 @@ def pod_groups(configuration: Configuration) -> PodGroups:
     return PodGroups(native=NATIVE.api_version in configuration.muster.apis)
 
 
-def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:
+def list_enabled(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:
     """Return the integrations that the Configuration enables, as a framework or as an external kind.
 
     A kind of another project that has a name in Kueue is enabled by that name alone. A user who lists it as an external
     kind has another controller for it. Raises `ValueError` if a kind has two integrations.
     """
-    named, from_outside = configuration.integrations.frameworks, outside(configuration)
+    named, from_outside = configuration.integrations.frameworks, list_external(configuration)
     integrations_by_name = {
         one.kind.resource: one
         for one in integrations
@@ -84,7 +84,10 @@ def frameworks_without_effect(configuration: Configuration) -> dict[str, str]:
 
 def kinds_without_effect(configuration: Configuration) -> list[Kind[Any]]:
     """Return the kinds of Kueue's frameworks whose objects never wait, although they may name a queue; without pods."""
-    elsewhere, followed = outside(configuration), {one.kind.resource for one in chosen(INTEGRATIONS, configuration)}
+    elsewhere, followed = (
+        list_external(configuration),
+        {one.kind.resource for one in list_enabled(INTEGRATIONS, configuration)},
+    )
     followed |= {one.kind.resource for one in select_serving(configuration)}
     others = [Kind(*frameworks.FRAMEWORKS[name], _plural(name), dict) for name in sorted(frameworks.UNHANDLED)]
     known = [*(one.kind for one in INTEGRATIONS), *(one.kind for one in SERVING), *others]
@@ -99,7 +102,7 @@ def _plural(name: str) -> str:
     return f"{frameworks.FRAMEWORKS[name].kind.lower()}s"
 
 
-def outside(configuration: Configuration) -> frozenset[frameworks.GroupVersionKind]:
+def list_external(configuration: Configuration) -> frozenset[frameworks.GroupVersionKind]:
     """Return the external kinds that the Configuration names, including kinds that no integration here handles."""
     names = configuration.integrations.external_frameworks
     return frozenset(kind for name in names if (kind := frameworks.parse(name)) is not None)

@@ -6,20 +6,20 @@ from typing import Any
 import msgspec
 
 from muster.api.core import PodSchedulingGate, PodTemplateSpec
-from muster.controllers.integrations.injection import tolerations
+from muster.controllers.integrations.injection import merge_tolerations
 from muster.queueing.jobframework.observedjob import PodSetInfo
 
 
-def injecting(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:
+def make_injecting_patch(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:
     """Return a merge patch of a template that injects values into its pods."""
-    borne = tolerations(template.spec.tolerations, info.tolerations)
+    borne = merge_tolerations(template.spec.tolerations, info.tolerations)
     patch = _patch(info.labels, info.annotations, info.node_selector, list(borne))
     if info.gates:
         patch["spec"]["schedulingGates"] = _gated(template, info.gates)
     return patch
 
 
-def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[str] = ()) -> dict[str, Any]:
+def make_restoring_patch(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[str] = ()) -> dict[str, Any]:
     """Return a merge patch of a template that removes what was injected; the labels in `keep` stay."""
     kept = {key: value for key, value in now.metadata.labels.items() if key in keep}
     patch = _patch(
@@ -35,7 +35,7 @@ def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[st
 
 def is_as(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
     """Return whether two templates are equal in all fields that may be injected."""
-    return restoring(one, other) == restoring(other, other)
+    return make_restoring_patch(one, other) == make_restoring_patch(other, other)
 
 
 def operations(path: str, now: PodTemplateSpec, patch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -25,15 +25,15 @@ from muster.api.status import ApiError
 from muster.controllers.integrations.injection import InjectionError
 from muster.controllers.integrations.notes import of_checks, of_update
 from muster.controllers.waits import CreationWaits
-from muster.queueing.conditions import put, stamped
-from muster.queueing.elastic.growth import resizing
+from muster.queueing.conditions import put, stamp_generation
+from muster.queueing.elastic.growth import make_resize_patch
 from muster.queueing.jobframework.names import workload_name
 from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventType, Recorder
-from muster.runtime.objects import key_of, merge_patch, meta_of, reference
+from muster.runtime.objects import key_of, make_reference, merge_patch, meta_of
 from muster.runtime.refusals import ignoring, is_refusal
 
 _LONGEST_LABEL = 63
@@ -124,7 +124,7 @@ class Workloads:
     async def _update(
         self, workload: Workload, spec: WorkloadSpec | None, annotations: Mapping[str, str | None]
     ) -> Workload:
-        if spec is not None and (sizes := resizing(workload.spec, spec)):
+        if spec is not None and (sizes := make_resize_patch(workload.spec, spec)):
             with _refusable():
                 workload = await self._client.edit_object(WORKLOAD, workload, sizes)
             if not annotations:
@@ -138,7 +138,7 @@ class Workloads:
 
     async def set_status(self, workload: Workload, status: WorkloadStatus) -> Workload:
         """Store this status; new conditions get the Workload's generation."""
-        conditions = stamped(workload.status.conditions, status.conditions, workload.metadata.generation)
+        conditions = stamp_generation(workload.status.conditions, status.conditions, workload.metadata.generation)
         patch = merge_patch(msgspec.structs.replace(status, conditions=conditions), workload.status)
         return await self._client.patch_object(WORKLOAD, workload, {"status": patch}, subresource="status")
 
@@ -192,7 +192,7 @@ class Workloads:
 
     def tell(self, job: Any, type: EventType, reason: str, message: str) -> None:
         """Record an event about the job."""
-        self._recorder.event(reference(self._kind, job), type, reason, message)
+        self._recorder.event(make_reference(self._kind, job), type, reason, message)
 
     def tell_of_refusal(self, job: Any, error: Exception) -> None:
         """Record an event that the server refused the job's Workload, or a change of it."""

@@ -29,7 +29,7 @@ def by_controller(pod: Pod) -> tuple[str, ...]:
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner else ()
 
 
-def uncontrolled(pod: Pod) -> tuple[str, ...]:
+def key_if_uncontrolled(pod: Pod) -> tuple[str, ...]:
     """Return the key of a pod without a controller in the index UNCONTROLLED; nothing for other pods."""
     if controller_of(pod.metadata) is not None:
         return ()
@@ -41,12 +41,12 @@ def by_uid(job: Job) -> tuple[str, ...]:
     return (job.metadata.uid,)
 
 
-def manual(job: Job) -> tuple[str, ...]:
+def key_if_manual(job: Job) -> tuple[str, ...]:
     """Return the value of the index MANUAL for a Job whose selector a user wrote: its namespace. Otherwise nothing."""
     return (job.metadata.namespace,) if job.spec.manual_selector else ()
 
 
-def matcher(job: Job) -> LabelMatcher | None:
+def make_matcher(job: Job) -> LabelMatcher | None:
     """Return the selector of the Job; None if it has none or an invalid one.
 
     Without a selector, no pod is adopted or released.
@@ -57,17 +57,17 @@ def matcher(job: Job) -> LabelMatcher | None:
         return None
 
 
-def strangers(job: Job, pods: Sequence[Pod]) -> list[Pod]:
+def find_strangers(job: Job, pods: Sequence[Pod]) -> list[Pod]:
     """Return the pods that the Job controls and that no longer match its selector."""
-    selects = matcher(job)
+    selects = make_matcher(job)
     if selects is None or job.metadata.deletion_timestamp is not None:
         return []
     return [pod for pod in pods if not selects.matches(pod.metadata.labels)]
 
 
-def foundlings(job: Job, pods: Informer[Pod]) -> list[Pod]:
+def find_adoptable_pods(job: Job, pods: Informer[Pod]) -> list[Pod]:
     """Return the pods without a controller that the Job may adopt."""
-    selects = matcher(job)
+    selects = make_matcher(job)
     if selects is None or job.metadata.deletion_timestamp is not None:
         return []
     meta = job.metadata
@@ -79,11 +79,11 @@ def foundlings(job: Job, pods: Informer[Pod]) -> list[Pod]:
     ]
 
 
-def adopters(pod: Pod, jobs: Informer[Job]) -> Iterator[Job]:
+def find_adopters(pod: Pod, jobs: Informer[Job]) -> Iterator[Job]:
     """Yield the Jobs whose selector matches a pod without a controller."""
     labels, namespace = pod.metadata.labels, pod.metadata.namespace
     for job in (*jobs.by(BY_UID, labels.get(CONTROLLER_UID_LABEL, "")), *jobs.by(MANUAL, namespace)):
-        selects = matcher(job)
+        selects = make_matcher(job)
         if job.metadata.namespace == namespace and selects is not None and selects.matches(labels):
             yield job
 

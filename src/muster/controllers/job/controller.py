@@ -82,11 +82,11 @@ class JobController(Reconciler):
         self._memories: dict[str, _Memory] = {}
         self._jobs = manager.informer(
             JOB,
-            indexes={claims.BY_UID: claims.by_uid, claims.MANUAL: claims.manual, BY_NAMESPACE: by_namespace},
+            indexes={claims.BY_UID: claims.by_uid, claims.MANUAL: claims.key_if_manual, BY_NAMESPACE: by_namespace},
         )
         self._namespaces = manager.informer(NAMESPACE)
         self._pods = manager.informer(
-            POD, indexes={claims.BY_CONTROLLER: claims.by_controller, claims.UNCONTROLLED: claims.uncontrolled}
+            POD, indexes={claims.BY_CONTROLLER: claims.by_controller, claims.UNCONTROLLED: claims.key_if_uncontrolled}
         )
         self._orphans = Orphans(manager, self._jobs, self._pods, self._writer, f"{self.name}-orphans", manages)
         self._jobs.on_change(self._job_changed)
@@ -134,7 +134,7 @@ class JobController(Reconciler):
         if owner is not None:
             self._pod_of_job_changed(owner, pod, new)
         elif new is not None and controller_of(new.metadata) is None:
-            for job in claims.adopters(new, self._jobs):
+            for job in claims.find_adopters(new, self._jobs):
                 self._controller.queue.add_after(key_of(job), SHOW_SECONDS)
         before = job_reference(old) if old is not None else None
         if before is not None and (owner is None or before.uid != owner.uid):
@@ -202,7 +202,7 @@ class JobController(Reconciler):
             await self._perform(job, plan, decision, memory)
             failed = False
         finally:
-            self._metrics.synced(job, plan, failed=failed, seconds=self._clock.monotonic() - started)
+            self._metrics.count_sync(job, plan, failed=failed, seconds=self._clock.monotonic() - started)
         return _find_next_reconcile(plan, self._clock.now())
 
     async def _ask_for_pods(self, job: Job, memory: _Memory) -> None:
@@ -210,15 +210,15 @@ class JobController(Reconciler):
 
         No pod is created before the cache shows all of these pods; otherwise pods would be created twice.
         """
-        if (selects := claims.matcher(job)) is not None:
+        if (selects := claims.make_matcher(job)) is not None:
             for pod in (await self._client.list(POD, job.metadata.namespace, labels=str(selects))).items:
                 memory.expected.wrote(pod)
         memory.unsure = False
 
     async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
         """Adopt and release pods of the Job, by its selector; return whether there were any."""
-        leaving = claims.strangers(job, pods)
-        coming = claims.foundlings(job, self._pods)
+        leaving = claims.find_strangers(job, pods)
+        coming = claims.find_adoptable_pods(job, self._pods)
         if coming:
             # The cache may not show the Job's deletion yet.
             fresh = await self._client.get(JOB, job.metadata.name, job.metadata.namespace)

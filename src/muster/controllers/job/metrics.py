@@ -62,7 +62,7 @@ class JobMetrics:
             _PREFIX + "stale_sync_skips_total", "The number of syncs put off until own writes are seen"
         ).labels()
 
-    def synced(self, job: Job, plan: JobPlan | None, *, failed: bool, seconds: float) -> None:
+    def count_sync(self, job: Job, plan: JobPlan | None, *, failed: bool, seconds: float) -> None:
         """Count one reconcile of a Job, with its plan."""
         action = "reconciling" if plan is None else "tracking"
         if plan is not None and (plan.create or plan.delete):

@@ -68,7 +68,7 @@ class Orphans:
             if finish(job) is None or managed_by(job) != self._manages:
                 return None
         elif (owner := controller_of(pod.metadata)) is None:
-            if any(finish(adopter) is None for adopter in claims.adopters(pod, self._jobs)):
+            if any(finish(adopter) is None for adopter in claims.find_adopters(pod, self._jobs)):
                 return None
         elif job_reference(pod) is None:
             return None  # the finalizer is another controller's

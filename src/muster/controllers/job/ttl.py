@@ -1,7 +1,7 @@
 """Delete finished Jobs with all their dependents, after their `ttlSecondsAfterFinished`."""
 
 from muster.api.batch import JOB, Job
-from muster.jobs.job.ttl import expiry
+from muster.jobs.job.ttl import find_expiry
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -44,9 +44,9 @@ class TtlController(Reconciler):
 
     def _seconds_left(self, job: Job | None) -> float | None:
         """Return how many seconds remain until the Job is deleted; None if it does not expire."""
-        moment = expiry(job) if job is not None else None
+        moment = find_expiry(job) if job is not None else None
         return None if moment is None else max(0.0, (moment - self._clock.now()).total_seconds())
 
 
 def _may_expire(old: Job | None, new: Job | None) -> bool:
-    return new is not None and expiry(new) is not None and (old is None or expiry(old) != expiry(new))
+    return new is not None and find_expiry(new) is not None and (old is None or find_expiry(old) != find_expiry(new))

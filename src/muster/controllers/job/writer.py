@@ -19,7 +19,7 @@ from muster.jobs.job.pods import PodTemplate
 from muster.runtime.client import Client
 from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.events.recorder import EventType, Recorder
-from muster.runtime.objects import reference
+from muster.runtime.objects import make_reference
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 from muster.runtime.writes import Refusal, Writes
@@ -47,7 +47,7 @@ class Writer:
 
     def note(self, job: Job, type: EventType, reason: str, message: str) -> None:
         """Record an event about the Job."""
-        self._recorder.event(reference(JOB, job), type, reason, message)
+        self._recorder.event(make_reference(JOB, job), type, reason, message)
 
     async def create(self, job: Job, creations: Sequence[Creation], expected: Expectations) -> Report:
         """Create pods in batches of 1, 2, 4, ..., so that few requests are made if the server refuses all.
@@ -106,7 +106,7 @@ class Writer:
 
     async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
         """Store the changed fields of the status. Raises `ApiError` (Conflict) if the Job has changed meanwhile."""
-        patch = {"status": difference(job.status, status)}
+        patch = {"status": make_status_patch(job.status, status)}
         expected.wrote_owner(await self._client.patch_object(JOB, job, patch, subresource="status"))
 
     async def release(self, pods: Iterable[Pod], expected: Expectations) -> list[Refusal]:
@@ -153,7 +153,7 @@ class Writer:
             self.note(job, "Normal", reason, f"{verb} {len(pods) - _TOLD} more pods")
 
 
-def difference(old: JobStatus, new: JobStatus) -> dict[str, Any]:
+def make_status_patch(old: JobStatus, new: JobStatus) -> dict[str, Any]:
     """Return the merge patch that turns one status into the other."""
     return _merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
 

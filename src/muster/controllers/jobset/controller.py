@@ -39,7 +39,7 @@ from muster.jobs.jobset.start.group import is_failing
 from muster.jobs.jobset.status import is_ready, says_it_runs, without_counts
 from muster.jobs.jobset.suspend import without_suspension
 from muster.jobs.jobset.terms import is_suspended, managed_by
-from muster.jobs.jobset.ttl import expiry
+from muster.jobs.jobset.ttl import find_expiry
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.ownwrites import Expectations
@@ -211,8 +211,8 @@ class JobSetController(Reconciler):
             and (left := memory.since + BEGINNING_SECONDS - self._clock.monotonic()) > 0
         ):
             return left
-        group = self._starting.standing(jobset)
-        pods = self._in_place.standing(jobset, jobs)
+        group = self._starting.find_started_pods(jobset)
+        pods = self._in_place.count_restarts(jobset, jobs)
         failed = any(is_failing(job) for job in jobs)
         disturbed = self._pods.by(owned.PODS_BY_JOBSET, own_key(jobset.metadata)) if failed else ()
         plan = decide(
@@ -320,7 +320,7 @@ class JobSetController(Reconciler):
 
     async def _ended_elsewhere(self, jobset: JobSet) -> Result:
         """Delete a JobSet that ran in another cluster and has ended, if its TTL requests that."""
-        at = expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
+        at = find_expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
         if at is None:
             return None
         remaining = (at - self._clock.now()).total_seconds()
@@ -334,7 +334,7 @@ class JobSetController(Reconciler):
         meta = jobset.metadata
         with ignoring("NotFound"):
             fresh = await self._client.get(JOB_SET, meta.name, meta.namespace)
-            at = expiry(fresh)
+            at = find_expiry(fresh)
             if fresh.metadata.uid != meta.uid or at is None or at > self._clock.now():
                 return 0.0 if at is None else max(0.0, (at - self._clock.now()).total_seconds())
             await self._client.delete(

@@ -9,7 +9,7 @@ from muster.api.batch import Job
 from muster.api.core import POD, Pod
 from muster.api.jobset import JobSet, names
 from muster.api.pods import job_reference
-from muster.jobs.jobset.inplace import InPlaceStanding, PodAttempt, attempt_of
+from muster.jobs.jobset.inplace import PodAttempt, RestartCounts, attempt_of
 from muster.runtime.control.manager import Manager
 
 _NONE = PodAttempt()
@@ -43,14 +43,14 @@ class InPlaceRestarts:
         self._jobsets: dict[_JobSetKey, dict[str, _Pods]] = {}
         manager.informer(POD).on_change(self._pod_changed)
 
-    def standing(self, jobset: JobSet, jobs: Iterable[Job]) -> InPlaceStanding:
+    def count_restarts(self, jobset: JobSet, jobs: Iterable[Job]) -> RestartCounts:
         """Return how many pods of these Jobs of a JobSet are in each attempt, and their highest restart count."""
         by_job = self._jobsets.get((jobset.metadata.namespace, jobset.metadata.uid), {})
         counted = [by_job[job.metadata.uid] for job in jobs if job.metadata.uid in by_job] if by_job else []
         attempts = Counter[int]()
         for pods in counted:
             attempts.update(pods.attempts)
-        return InPlaceStanding(attempts, max((most for pods in counted for most in pods.restarts), default=0))
+        return RestartCounts(attempts, max((most for pods in counted for most in pods.restarts), default=0))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         before, after = _read_restarts(old), _read_restarts(new)

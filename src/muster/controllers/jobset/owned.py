@@ -4,7 +4,7 @@ from muster.api.batch import Job
 from muster.api.core import ConfigMap, Pod
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset.names import JOBSET_UID
-from muster.api.jobset.naming import subdomain
+from muster.api.jobset.naming import name_subdomain
 from muster.api.meta import OwnerReference, controller_of
 from muster.jobs.jobset.terms import has_dns_names
 from muster.runtime.objects import meta_of, owner_key
@@ -41,4 +41,4 @@ def pods_by_jobset(pod: Pod) -> tuple[str, ...]:
 
 def by_service(jobset: JobSet) -> tuple[str, ...]:
     """Return the key of a JobSet in the index BY_SERVICE: the Service that it uses. Nothing if it uses none."""
-    return (f"{jobset.metadata.namespace}/{subdomain(jobset)}",) if has_dns_names(jobset) else ()
+    return (f"{jobset.metadata.namespace}/{name_subdomain(jobset)}",) if has_dns_names(jobset) else ()

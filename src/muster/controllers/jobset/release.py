@@ -23,7 +23,7 @@ from typing import cast
 from msgspec import Struct, field
 
 from muster.api.config.types import GroupScheduling
-from muster.jobs.jobset.start.barrier import STARTED, word
+from muster.jobs.jobset.start.barrier import STARTED, make_barrier_word
 from muster.runtime.ids import Random
 
 # Waiting connections use at most half of the files that this process may open. Half of those may not have sent their
@@ -238,7 +238,7 @@ class _Connection(asyncio.Protocol):
     def send_release(self, uid: str, epoch: int) -> None:
         """Send that the barrier may open. The line fits into the kernel's buffer, read or not."""
         assert self._transport is not None
-        self._transport.write(f"{STARTED} {word(uid, epoch)}\n".encode())
+        self._transport.write(f"{STARTED} {make_barrier_word(uid, epoch)}\n".encode())
         self._transport.close()
 
     def refuse(self) -> None:

@@ -20,8 +20,8 @@ from muster.api.status import ApiError
 from muster.controllers.jobset.owned import is_of
 from muster.controllers.jobset.release import Release
 from muster.jobs.jobset.start.barrier import ENDPOINT, config_map_name
-from muster.jobs.jobset.start.decide import Failure, GroupStanding, StartPlan
-from muster.jobs.jobset.start.group import GroupKey, Member, epoch_of, started
+from muster.jobs.jobset.start.decide import Failure, StartedPods, StartPlan
+from muster.jobs.jobset.start.group import GroupKey, Member, epoch_of, find_started_member
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.ownwrites import Expectations, MutationCache
 from muster.runtime.objects import key_of, merge_patch
@@ -65,7 +65,7 @@ class Starting:
         config_maps.on_change(self._config_map_changed)
         manager.informer(POD).on_change(self._pod_changed)
 
-    def standing(self, jobset: JobSet) -> GroupStanding:
+    def find_started_pods(self, jobset: JobSet) -> StartedPods:
         """Return the observed state of the JobSet's group in its present epoch: which pods have started."""
         meta = jobset.metadata
         group = self._groups.get((meta.namespace, meta.uid, epoch_of(jobset)))
@@ -77,7 +77,7 @@ class Starting:
         if jobset.spec.group_scheduling_config is not None:
             written_endpoint = config_map.data.get(ENDPOINT, "") if config_map is not None and is_own else ""
             endpoint = self._release.endpoint(meta.uid, written_endpoint)
-        return GroupStanding(started_indexes, endpoint, kept=is_own, blocked=blocked)
+        return StartedPods(started_indexes, endpoint, kept=is_own, blocked=blocked)
 
     def forget(self, uid: str) -> None:
         """Forget a deleted JobSet."""
@@ -110,8 +110,8 @@ class Starting:
     # Counting.
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        before = started(old) if old is not None else None
-        after = started(new) if new is not None else None
+        before = find_started_member(old) if old is not None else None
+        after = find_started_member(new) if new is not None else None
         if before == after:
             return
         pod = new if new is not None else old

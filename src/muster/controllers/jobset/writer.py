@@ -19,7 +19,7 @@ from muster.jobs.jobset.plan import Change
 from muster.runtime.client import Client
 from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import merge_patch, reference
+from muster.runtime.objects import make_reference, merge_patch
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes
@@ -42,7 +42,7 @@ class Writer:
 
     def tell(self, jobset: JobSet, note: Note) -> None:
         """Record an event about the JobSet."""
-        self._recorder.event(reference(JOB_SET, jobset), note.type, note.reason, note.message)
+        self._recorder.event(make_reference(JOB_SET, jobset), note.type, note.reason, note.message)
 
     async def delete(self, jobs: Sequence[Job], expected: Expectations, refused: Counter[str]) -> list[Refusal]:
         """Delete Jobs, the pods of each first."""

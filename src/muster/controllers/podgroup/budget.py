@@ -7,14 +7,14 @@ from typing import Any
 from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
 from muster.api.kinds import Kind
 from muster.controllers.podgroup.gang import PodGroups
-from muster.jobs.podgroup.budget import asks, budget_of, is_of
+from muster.jobs.podgroup.budget import budget_of, is_of, needs_budget
 from muster.jobs.podgroup.record import read
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.objects import key_of, make_reference, merge_patch
 from muster.runtime.refusals import ignoring
 
 
@@ -47,7 +47,7 @@ class PodGroupBudgetController(Reconciler):
         if group is None:
             return None
         record, budget = read(group), self._budgets.get(name)
-        if not asks(record):
+        if not needs_budget(record):
             if budget is not None and is_of(budget, record):
                 with ignoring("NotFound", "Conflict"):
                     await self._client.delete_object(POD_DISRUPTION_BUDGET, budget)
@@ -58,7 +58,7 @@ class PodGroupBudgetController(Reconciler):
                 await self._client.create(POD_DISRUPTION_BUDGET, desired, record.namespace)
         elif not is_of(budget, record):
             why = f"PodDisruptionBudget {record.name} is there already, and not of this group"
-            self._recorder.event(reference(kind, group), "Warning", "BudgetNotCreated", why)
+            self._recorder.event(make_reference(kind, group), "Warning", "BudgetNotCreated", why)
         elif budget.spec != desired.spec:
             patch = {"spec": merge_patch(desired.spec, budget.spec)}
             with ignoring("NotFound", "Conflict"):

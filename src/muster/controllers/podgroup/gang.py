@@ -15,12 +15,12 @@ from muster.controllers.gangs import (
     Members,
     Turn,
     by_age,
-    held_members,
     one_by_one,
+    read_recorded_size,
 )
 from muster.controllers.intents import find_unfinished_start
 from muster.gang.demands import Demand
-from muster.gang.quorum import Quorum, fewest
+from muster.gang.quorum import Quorum, find_fewest
 from muster.gang.topology import TopologyConstraint
 from muster.jobs.podgroup.readiness import Tally, still_needed
 from muster.jobs.podgroup.record import KINDS, NATIVE, PodGroup, read
@@ -93,7 +93,9 @@ class PodGroups(GangSource[Any]):
 
 def _has_started(carrier: ObjectMeta, members: Members) -> bool:
     """Return whether the whole group has run. After an interrupted start, some of its pods are still unbound."""
-    return held_members(carrier) is not None and not find_unfinished_start(carrier, members.bound, members.unbound)
+    return read_recorded_size(carrier) is not None and not find_unfinished_start(
+        carrier, members.bound, members.unbound
+    )
 
 
 def _find_due(group: PodGroup, members: Members, *, started: bool) -> Due:
@@ -131,7 +133,7 @@ def _find_due(group: PodGroup, members: Members, *, started: bool) -> Due:
 def _find_joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> Due:
     """Return the turns for pods that join a running group: the needed pods together, then the others."""
     pods, topology = by_age(members.unbound), find_topology(group)
-    needed = fewest([pod.metadata.uid for pod in pods], quorums)
+    needed = find_fewest([pod.metadata.uid for pod in pods], quorums)
     repair = tuple(pod for pod in pods if pod.metadata.uid in needed)
     more = [pod for pod in pods if pod.metadata.uid not in needed]
     growth = one_by_one(more, surplus=bool(group.min_members), topology=topology, demand=Demand.GROWTH).turns

@@ -8,13 +8,13 @@ from muster.api.core import POD, Pod
 from muster.api.podgroups import kep
 from muster.api.pods import is_active
 from muster.controllers.podgroup.gang import PodGroups
-from muster.jobs.interruption import withdrawal
+from muster.jobs.interruption import make_withdrawal_patch
 from muster.jobs.podgroup.policy import Step, decide
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import merge_patch, reference
+from muster.runtime.objects import make_reference, merge_patch
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -69,13 +69,13 @@ class PodGroupPolicyController(Reconciler):
             await self._client.patch_object(kep.POD_GROUP, group, patch, subresource="status")
             if step.note is not None:
                 note = step.note
-                self._recorder.event(reference(kep.POD_GROUP, group), note.type, note.reason, note.message)
+                self._recorder.event(make_reference(kep.POD_GROUP, group), note.type, note.reason, note.message)
 
     async def _end(self, pod: Pod, *, blameless: bool) -> None:
         async with self._limit:
             with ignoring("NotFound", "Conflict"):  # the pod was deleted, or another one has its name
                 if blameless and is_active(pod) and TRACKING_FINALIZER in pod.metadata.finalizers:
-                    patch = {"metadata": withdrawal(pod)}
+                    patch = {"metadata": make_withdrawal_patch(pod)}
                     await self._client.patch_object(POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH)
                 await self._client.delete_object(POD, pod)
 

@@ -9,14 +9,14 @@ from muster.api.podgroups import volcano
 from muster.api.podgroups.names import UNSCHEDULABLE
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.census import count
+from muster.jobs.podgroup.groupstate import GroupState, Stage, find_state
 from muster.jobs.podgroup.record import read
-from muster.jobs.podgroup.standing import Stage, Standing, standing
 from muster.jobs.podgroup.status import status_of
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import merge_patch, reference, split_key
+from muster.runtime.objects import make_reference, merge_patch, split_key
 from muster.runtime.refusals import ignoring
 
 WORKERS = 8
@@ -75,7 +75,7 @@ class PodGroupStatusController(Reconciler):
         pods = self._pods.by(_BY_GROUP, key)
         if pods and all(pod.spec.scheduler_name not in self._names for pod in pods):
             return None
-        now = standing(read(group), count(pods))
+        now = find_state(read(group), count(pods))
         new = status_of(group, now, self._clock.now().replace(microsecond=0))
         if new != group.status:
             subresource = "" if kind == volcano.POD_GROUP else "status"
@@ -94,7 +94,7 @@ class PodGroupStatusController(Reconciler):
                 return kind, group
         return None
 
-    def _report_shortage(self, key: str, kind: Kind[Any], group: Any, now: Standing) -> None:
+    def _report_shortage(self, key: str, kind: Kind[Any], group: Any, now: GroupState) -> None:
         """Record an event when a group has too few pods, so that the program that creates the pods can see it.
 
         The same message is recorded once.
@@ -103,4 +103,4 @@ class PodGroupStatusController(Reconciler):
             self._told.pop(key, None)
         elif self._told.get(key) != now.message:
             self._told[key] = now.message
-            self._recorder.event(reference(kind, group), "Warning", UNSCHEDULABLE, now.message)
+            self._recorder.event(make_reference(kind, group), "Warning", UNSCHEDULABLE, now.message)

@@ -53,7 +53,7 @@ from muster.controllers.integrations.injection import (
     InjectionError,
     check_conflicts,
     info_of_flavors,
-    tolerations,
+    merge_tolerations,
 )
 from muster.controllers.provisioning.names import name_request, name_template, parse_attempt
 from muster.queueing.conditions import MAX_MESSAGE
@@ -389,7 +389,7 @@ def _create_template(need: _Need, flavor_of: FlavorOf) -> PodTemplateSpec:
         spec=replace(
             spec,
             node_selector={**spec.node_selector, **info.node_selector},
-            tolerations=tolerations(spec.tolerations, info.tolerations),
+            tolerations=merge_tolerations(spec.tolerations, info.tolerations),
             init_containers=tuple(map(_with_requests, spec.init_containers)),
             containers=tuple(map(_with_requests, spec.containers)),
         ),

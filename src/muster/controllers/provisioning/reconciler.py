@@ -30,7 +30,15 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import NO_REVISION, Revision, key_of, merge_patch, reference, revision, revision_of
+from muster.runtime.objects import (
+    NO_REVISION,
+    Revision,
+    key_of,
+    make_reference,
+    merge_patch,
+    parse_revision,
+    revision_of,
+)
 from muster.runtime.refusals import ignoring, is_refusal
 
 # The retry while a created request is not in the cache yet; usually its event arrives first.
@@ -80,7 +88,7 @@ class ProvisioningController(Reconciler):
         if workload is None:
             self._unseen.pop(key, None)
             return None
-        if revision(self._requests.version) < self._unseen.get(key, NO_REVISION):
+        if parse_revision(self._requests.version) < self._unseen.get(key, NO_REVISION):
             return UNSEEN_SECONDS
         self._unseen.pop(key, None)
         requests = self._requests.by(_BY_WORKLOAD, workload.metadata.uid)
@@ -113,7 +121,7 @@ class ProvisioningController(Reconciler):
             if old.state != new.state:
                 message = f"Admission check {new.name} updated state from {old.state} to {new.state}"
                 message += f" with message: {new.message}" if new.message else ""
-                self._recorder.event(reference(WORKLOAD, workload), "Normal", "AdmissionCheckUpdated", message)
+                self._recorder.event(make_reference(WORKLOAD, workload), "Normal", "AdmissionCheckUpdated", message)
         return workload
 
     async def _delete(self, request: ProvisioningRequest) -> None:
@@ -138,7 +146,7 @@ class ProvisioningController(Reconciler):
             return await self._report(workload, attempt, f'ProvisioningRequest "{name}"', error)
         self._unseen[key_of(workload)] = revision_of(request)
         message = f'Created ProvisioningRequest: "{name}"'
-        self._recorder.event(reference(WORKLOAD, workload), "Normal", "ProvisioningRequestCreated", message)
+        self._recorder.event(make_reference(WORKLOAD, workload), "Normal", "ProvisioningRequestCreated", message)
         await self._hand_over(workload, request, created)
         return None
 
@@ -164,7 +172,7 @@ class ProvisioningController(Reconciler):
         states = workload.status.admission_checks
         after = tuple(set_state(one, one.state, message, now) if one.name == attempt.check else one for one in states)
         if after != states:
-            self._recorder.event(reference(WORKLOAD, workload), "Warning", "FailedCreate", message)
+            self._recorder.event(make_reference(WORKLOAD, workload), "Warning", "FailedCreate", message)
             await self._write_states(workload, after)
         if error.code in _LASTING:
             return AGAIN_SECONDS

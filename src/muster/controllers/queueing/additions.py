@@ -6,7 +6,7 @@ from muster.api.core.quota import LIMIT_RANGE, LimitRange, LimitRangeItem
 from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.kueue import Workload
 from muster.api.values.quantity import ResourceList
-from muster.queueing.additions import Defaults, completed, defaults_of
+from muster.queueing.additions import Defaults, complete_workload, defaults_of
 from muster.queueing.limits import limits_problem
 from muster.runtime.control.manager import Manager
 from muster.runtime.objects import BY_NAMESPACE, by_namespace
@@ -33,7 +33,11 @@ class Additions:
     def complete(self, workload: Workload) -> Workload:
         """Return the workload with defaults and overheads added; usually that is the same object."""
         defaults = self._defaults.get(workload.metadata.namespace)
-        return completed(workload, defaults, self._overheads) if defaults is not None or self._overheads else workload
+        return (
+            complete_workload(workload, defaults, self._overheads)
+            if defaults is not None or self._overheads
+            else workload
+        )
 
     def problem(self, workload: Workload) -> str:
         """Return why the API server would refuse the workload's pods; "" if it would not. Raises `QuantityError`."""

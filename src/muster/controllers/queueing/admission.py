@@ -34,20 +34,20 @@ from muster.api.status import ApiError
 from muster.api.values.quantity import format_amount
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing import model
-from muster.queueing.conditions import stamped
-from muster.queueing.elastic.growth import raised
+from muster.queueing.conditions import stamp_generation
+from muster.queueing.elastic.growth import add_growth
 from muster.queueing.pending.queues import HELD_BACK
 from muster.queueing.scheduling import cycle, explain
 from muster.queueing.scheduling.migration import GATED
 from muster.queueing.scheduling.preemption import classical
 from muster.queueing.workload.eviction import evict, release
-from muster.queueing.workload.reservation import admission as admission_of
-from muster.queueing.workload.reservation import blocked, preempted, reserved
+from muster.queueing.workload.reservation import make_admission as admission_of
+from muster.queueing.workload.reservation import mark_blocked, mark_preempted, reserve_quota
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import merge_patch, reference
+from muster.runtime.objects import make_reference, merge_patch
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 
@@ -214,15 +214,15 @@ class AdmissionController(Reconciler):
         if not self._cache.is_still(workload, obj):
             return obj
         if workload.growth_of:
-            return await self._set_status(obj, raised(obj.status, admission_of(workload.queue, assignment)))
+            return await self._set_status(obj, add_growth(obj.status, admission_of(workload.queue, assignment)))
         queue = self._cache.tree.queues.get(workload.queue)
         if queue is None:
             return obj
-        status = reserved(obj.status, queue.policy, assignment, now)
+        status = reserve_quota(obj.status, queue.policy, assignment, now)
         result = await self._set_status(obj, status)
         waited = int((now - workload.queued).total_seconds())
         message = f"Quota reserved in ClusterQueue {workload.queue}, wait time since queued was {waited}s"
-        considered = explain.considered(assignment)
+        considered = explain.describe_considered(assignment)
         self._record_event(obj, QUOTA_RESERVED, message + (f"; Flavors considered: {considered}" if considered else ""))
         if is_true(status.conditions, ADMITTED):
             self._record_event(
@@ -238,7 +238,7 @@ class AdmissionController(Reconciler):
             current = self._cache.tree.holder(victim.workload.key)
             if current is None or current.evicted:
                 continue
-            message = classical.message(self._cache.tree, decision.workload, victim, job_uid=job_uid)
+            message = classical.explain_preemption(self._cache.tree, decision.workload, victim, job_uid=job_uid)
             self._cache.tree.hold(replace(current, evicted=True))
             self._write(current.whole, partial(self._evict, victim, message, incoming))
 
@@ -252,14 +252,14 @@ class AdmissionController(Reconciler):
             result = await self._set_status(obj, evict(obj.status, FLAVOR_MIGRATION, message, now))
             self._record_event(obj, f"{EVICTED_DUE_TO}{FLAVOR_MIGRATION}", message)
             return result
-        result = await self._set_status(obj, preempted(obj.status, victim.reason, message, now))
+        result = await self._set_status(obj, mark_preempted(obj.status, victim.reason, message, now))
         self._record_event(obj, PREEMPTED, message)
         self._record_event(obj, f"{EVICTED_DUE_TO}{PREEMPTED}", message)
         if incoming is not None:
             victim_key = f"{obj.metadata.namespace}/{obj.metadata.name}"
             event_message = f"Preempted workload {victim_key}: {victim.reason}"
             self._recorder.event(
-                reference(WORKLOAD, incoming), "Normal", "PreemptedWorkload", event_message, series=True
+                make_reference(WORKLOAD, incoming), "Normal", "PreemptedWorkload", event_message, series=True
             )
         return result
 
@@ -272,7 +272,7 @@ class AdmissionController(Reconciler):
         return await self._client.get(WORKLOAD, name, namespace)
 
     async def _set_status(self, obj: Workload, status: WorkloadStatus) -> Workload:
-        conditions = stamped(obj.status.conditions, status.conditions, obj.metadata.generation)
+        conditions = stamp_generation(obj.status.conditions, status.conditions, obj.metadata.generation)
         patch = merge_patch(msgspec.structs.replace(status, conditions=conditions), obj.status)
         return await self._client.patch_object(WORKLOAD, obj, {"status": patch}, subresource="status")
 
@@ -310,7 +310,7 @@ class AdmissionController(Reconciler):
         reason, message = note
         status = release(obj.status, message, self._clock.now(), reason)
         if note == GATED:
-            status = blocked(status, message, self._clock.now())
+            status = mark_blocked(status, message, self._clock.now())
         if status is obj.status:
             return None
         waiting = self._cache.queues.workload(key)
@@ -319,11 +319,11 @@ class AdmissionController(Reconciler):
         self._cache.wrote(result)
         if self._on_wait is not None:
             self._on_wait(result, reason, message)
-        self._recorder.event(reference(WORKLOAD, obj), "Warning", "Pending", message)
+        self._recorder.event(make_reference(WORKLOAD, obj), "Warning", "Pending", message)
         return None
 
     def _record_event(self, obj: Workload, reason: str, message: str) -> None:
-        self._recorder.event(reference(WORKLOAD, obj), "Normal", reason, message)
+        self._recorder.event(make_reference(WORKLOAD, obj), "Normal", reason, message)
 
 
 def pause_after(seconds: float) -> float:

@@ -40,8 +40,8 @@ from muster.controllers.queueing.notifier import Notifier
 from muster.gang.nodes.devices import Matcher
 from muster.queueing import model
 from muster.queueing.convert import ConversionSettings as Reading
-from muster.queueing.convert import workload as read
-from muster.queueing.elastic.growth import growth, growth_key
+from muster.queueing.convert import convert_workload as read
+from muster.queueing.elastic.growth import find_growth, growth_key
 from muster.queueing.pending.activity import Activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
@@ -291,7 +291,7 @@ class QueueingCache:
         completed = self._additions.complete(obj)
         if self.devices.problem(completed):
             return None  # more pods would take uncounted devices
-        return growth(completed, cluster_queue, self._reading, self.devices.count(completed).by_podset)
+        return find_growth(completed, cluster_queue, self._reading, self.devices.count(completed).by_podset)
 
     def _can_grow(self, check: str) -> bool:
         """Return whether the check supports growth, as only MultiKueue's does: it requests the worker's quota."""

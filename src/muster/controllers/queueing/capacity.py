@@ -3,7 +3,7 @@
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue, ResourceGroup
 from muster.api.ours.teams import QUOTA_OF
-from muster.queueing.quota.nodes import cover_same, find_quota_state, follows, quota_from_nodes, sum_parts
+from muster.queueing.quota.nodes import cover_same, find_quota_state, is_following_nodes, quota_from_nodes, sum_parts
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
@@ -40,14 +40,14 @@ class NodeQuotaController(Reconciler):
         for queue in filter(None, (old, new)):
             if whole := _whole_of(queue):
                 self._controller.queue.add(whole)
-        if new is not None and follows(new):
+        if new is not None and is_following_nodes(new):
             for part in self._queues.all():
                 if _whole_of(part) == new.metadata.name:
                     self._controller.queue.add(key_of(part))
 
     def _queue_all(self) -> None:
         for queue in self._queues.all():
-            if follows(queue):
+            if is_following_nodes(queue):
                 self._controller.queue.add_after(key_of(queue), GATHER_SECONDS)
 
     async def _reconcile(self, key: str) -> Result:
@@ -64,7 +64,7 @@ class NodeQuotaController(Reconciler):
     def _find_groups(self, queue: ClusterQueue) -> tuple[ResourceGroup, ...]:
         """Return the quotas that a ClusterQueue should have."""
         groups = queue.spec.resource_groups
-        if follows(queue):
+        if is_following_nodes(queue):
             flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
             parts_quota = sum_parts(queue.metadata.name, self._queues.all())
             return quota_from_nodes(groups, flavors, self._nodes.all(), parts_quota)
@@ -81,4 +81,4 @@ def _needs_update(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
     """Return whether more than the status changed."""
     if old is None or new is None:
         return True
-    return (old.spec, follows(old), _whole_of(old)) != (new.spec, follows(new), _whole_of(new))
+    return (old.spec, is_following_nodes(old), _whole_of(old)) != (new.spec, is_following_nodes(new), _whole_of(new))

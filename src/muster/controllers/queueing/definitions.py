@@ -26,7 +26,7 @@ from muster.controllers.queueing.notifier import Notifier
 from muster.controllers.queueing.topology import TopologyNodes
 from muster.queueing import model
 from muster.queueing.convert import cohort_spec, flavor_in
-from muster.queueing.pending.activity import Activity, activity
+from muster.queueing.pending.activity import Activity, judge_activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
 from muster.queueing.quota.tree import Node, Tree
@@ -164,7 +164,7 @@ class Definitions:
         if node is None:
             return
         before = self._active.get(name)
-        now = self._active[name] = activity(
+        now = self._active[name] = judge_activity(
             node.policy,
             self.flavors,
             self.checks,

@@ -174,7 +174,7 @@ class FairUsageController(Reconciler):
         account = self._accounts.get(key)
         if account is not None:
             return account
-        past = usagestatus.account(_status_of(local), now)
+        past = usagestatus.read_account(_status_of(local), now)
         self._accounts.restore(key, past.consumed, past.updated)
         return past
 

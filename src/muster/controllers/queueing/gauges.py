@@ -15,7 +15,7 @@ from muster.api.kueue.names import ACTIVE, TERMINATING
 from muster.api.values.selectors import label_matcher
 from muster.controllers.customlabels import CustomLabels
 from muster.controllers.queueing.cache import QueueingCache
-from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, named
+from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, name_metric
 from muster.queueing.model import FlavorResource, Quota, Usage
 from muster.queueing.quota.tallies import Tally
 from muster.queueing.quota.tree import Node
@@ -312,7 +312,7 @@ class QueueGauges:
 def gauges_of(name: str, text: str, values: _Values, *, labels: tuple[str, ...], more: tuple[str, ...] = ()) -> Gauges:
     """Return a gauge with these labels, and the label of the reporting replica's role."""
     rows = (((*row, *ROLE), value) for row, value in values)
-    return Gauges(named(name), text, (*labels, *more, *ROLE_LABEL), rows)
+    return Gauges(name_metric(name), text, (*labels, *more, *ROLE_LABEL), rows)
 
 
 def _pending_rows(labels: tuple[str, ...], counts: tuple[int, int]) -> _Values:

@@ -35,9 +35,9 @@ from muster.api.meta import Condition, ObjectMeta
 from muster.controllers.customlabels import CustomLabels, Kind
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.gauges import QueueGauges, gauges_of
-from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, named
+from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, name_metric
 from muster.controllers.waits import gate_seconds
-from muster.queueing.elastic.growth import grew
+from muster.queueing.elastic.growth import has_grown
 from muster.queueing.scheduling.cycle import Outcome
 from muster.runtime.metrics import Gauges, Registry
 from muster.runtime.tallies import Series, Spread, Tally
@@ -96,9 +96,9 @@ class _MirroredMetric(Generic[S]):
         self._custom = custom
         self._by_workload = by_workload
         kinds: tuple[Kind, ...] = ("LocalQueue", "Workload") if by_workload else ("LocalQueue",)
-        self._queues = make(named(name), text, (*QUEUE_LABELS, *more, *ROLE_LABEL, *custom.names("ClusterQueue")))
+        self._queues = make(name_metric(name), text, (*QUEUE_LABELS, *more, *ROLE_LABEL, *custom.names("ClusterQueue")))
         self._local = make(
-            named(f"local_queue_{name}"), text, (*LOCAL_LABELS, *more, *ROLE_LABEL, *custom.names(*kinds))
+            name_metric(f"local_queue_{name}"), text, (*LOCAL_LABELS, *more, *ROLE_LABEL, *custom.names(*kinds))
         )
         # Finding a series by its labels costs more than counting.
         self._series: dict[tuple[_SeriesKey, tuple[str, ...]], tuple[S, ...]] = {}
@@ -149,34 +149,34 @@ class QueueingMetrics:
         self._finished: Counter[str] = Counter()  # by LocalQueue
         self._unadmitted: Counter[tuple[str, str, str]] = Counter()  # by LocalQueue, reason and cause
         self._attempts = registry.counter(
-            named("admission_attempts_total"),
+            name_metric("admission_attempts_total"),
             "Admission cycles, by result: success if a workload was admitted, else inadmissible",
             ("result", *ROLE_LABEL),
         )
         self._attempt_seconds = registry.histogram(
-            named("admission_attempt_duration_seconds"),
+            name_metric("admission_attempt_duration_seconds"),
             "The duration of an admission cycle",
             ("result", *ROLE_LABEL),
             Histogram.DEFAULT_BUCKETS[:-1],
         )
         self._preempted = registry.counter(
-            named("preempted_workloads_total"),
+            name_metric("preempted_workloads_total"),
             "Workloads preempted, by the ClusterQueue of the preemptor",
             ("preempting_cluster_queue", "reason", *ROLE_LABEL, *custom.names("ClusterQueue")),
         )
         self._recomputed = registry.counter(
-            named("preemption_target_recomputations_total"),
+            name_metric("preemption_target_recomputations_total"),
             "New searches for workloads to preempt, because another workload preempted the first ones, by result",
             (*QUEUE_LABELS, "result", *ROLE_LABEL, *custom.names("ClusterQueue")),
         )
         self._grown = registry.counter(
-            named("replaced_workload_slices_total"),
+            name_metric("replaced_workload_slices_total"),
             "Running elastic workloads that grew, which upstream does by a slice that replaces another",
             (*QUEUE_LABELS, *ROLE_LABEL, *custom.names("ClusterQueue")),
         )
         self._gates = gate_seconds(registry, custom)
         self._below = registry.counter(
-            named("cohort_subtree_admitted_workloads_total"),
+            name_metric("cohort_subtree_admitted_workloads_total"),
             "Workloads admitted below the Cohort",
             ("cohort", _PRIORITY, *ROLE_LABEL, *custom.names("Cohort")),
         )
@@ -252,7 +252,7 @@ class QueueingMetrics:
         self._count(new, 1)
         if old is None or new is None:
             return
-        if new.status.admission is not None and grew(old, new):
+        if new.status.admission is not None and has_grown(old, new):
             queue = new.status.admission.cluster_queue
             self._grown.labels(queue, *ROLE, *self._custom.values("ClusterQueue", queue)).inc()
         if old.status.conditions == new.status.conditions:
@@ -372,7 +372,7 @@ class QueueingMetrics:
     # State at a scrape.
 
     def _scrape(self) -> Iterator[Gauges]:
-        yield Gauges(named("build_info"), "The build of Muster", tuple(_BUILD), ((tuple(_BUILD.values()), 1.0),))
+        yield Gauges(name_metric("build_info"), "The build of Muster", tuple(_BUILD), ((tuple(_BUILD.values()), 1.0),))
         yield from self._gauges()
         yield gauges_of(
             "admission_cycle_preemption_skips",

@@ -33,7 +33,7 @@ from muster.api.kueue.names import (
 from muster.api.meta import controller_of
 from muster.api.nodes import HOSTNAME_LABEL, is_ready, taints_of
 from muster.api.pods import is_active
-from muster.api.values.taints import untolerated
+from muster.api.values.taints import find_untolerated_taint
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
 from muster.controllers.queueing.ungater import waits
@@ -45,7 +45,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.objects import key_of, make_reference, merge_patch
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -169,7 +169,7 @@ class NodeReplacement(Reconciler):
         """Return whether a node is cordoned, or has a taint that is not tolerated, or only for a limited time."""
         lasting = tuple(one for one in tolerations if one.toleration_seconds is None)
         cordon = (_CORDON,) if node.spec.unschedulable else ()
-        return self._heeds_taints and untolerated((*taints_of(node), *cordon), lasting) is not None
+        return self._heeds_taints and find_untolerated_taint((*taints_of(node), *cordon), lasting) is not None
 
     def _is_closed_to_podset(self, node: Node, host: str, holder: WorkloadInfo) -> bool:
         """Return whether a podset with pods assigned to a node may send no more pods there."""
@@ -247,7 +247,7 @@ class NodeReplacement(Reconciler):
         status = evict(workload.status, NODE_FAILURES, message, self._clock.now())
         patch = {"status": merge_patch(status, workload.status)}
         await self._client.patch_object(WORKLOAD, workload, patch, subresource="status")
-        about = reference(WORKLOAD, workload)
+        about = make_reference(WORKLOAD, workload)
         self._recorder.event(about, "Normal", f"{EVICTED_DUE_TO}{NODE_FAILURES}", message)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from muster.api.core import NODE, POD, Node, Pod
 from muster.queueing.topology.ledger import Ledger
-from muster.queueing.topology.occupants import occupied
+from muster.queueing.topology.occupants import read_occupied
 from muster.runtime.control.manager import Manager
 
 
@@ -49,7 +49,7 @@ class TopologyNodes:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if not self._following:
             return
-        if new is not None and (requests := occupied(new)) is not None:
+        if new is not None and (requests := read_occupied(new)) is not None:
             self._ledger.occupy(new.metadata.uid, new.spec.node_name, requests)
             return
         pod = new if new is not None else old

@@ -19,15 +19,15 @@ from muster.controllers.queueing.indexes import (
     by_cluster_queue,
     by_local_queue,
 )
-from muster.queueing.conditions import stamped
-from muster.queueing.elastic.growth import resizing
+from muster.queueing.conditions import stamp_generation
+from muster.queueing.elastic.growth import make_resize_patch
 from muster.queueing.variants.decide import Change, FamilyPlan, decide
-from muster.queueing.variants.family import Family, flavors_of, holds, name_of, variant_of
+from muster.queueing.variants.family import Family, flavors_of, has_quota, name_of, variant_of
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.objects import key_of, make_reference, merge_patch
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 8
@@ -73,7 +73,7 @@ class VariantController(Reconciler):
                 await self._disband(parent)
             return None
         if not is_parent(parent):
-            if holds(parent) or is_true(parent.status.conditions, FINISHED):
+            if has_quota(parent) or is_true(parent.status.conditions, FINISHED):
                 return None  # the workload was admitted before there were variants
             with ignoring("NotFound"):
                 parent = await self._client.patch_object(WORKLOAD, parent, _label_patch("true"))
@@ -95,7 +95,7 @@ class VariantController(Reconciler):
 
     async def _disband(self, parent: Workload) -> None:
         """Make a parent an ordinary Workload again, because its ClusterQueue has no variants or is deleted."""
-        if holds(parent):
+        if has_quota(parent):
             return
         for variant in self._list_children(parent):
             with ignoring("NotFound"):
@@ -125,7 +125,7 @@ class VariantController(Reconciler):
         patch: dict[str, Any] = {}
         if change.annotations:
             patch["metadata"] = {"annotations": dict(change.annotations)}
-        sizes = resizing(workload.spec, change.spec) if change.spec is not None else []
+        sizes = make_resize_patch(workload.spec, change.spec) if change.spec is not None else []
         if sizes:
             workload = await self._client.edit_object(WORKLOAD, workload, sizes)
         elif change.spec is not None:
@@ -134,7 +134,7 @@ class VariantController(Reconciler):
             workload = await self._client.patch_object(WORKLOAD, workload, patch)
         if change.status is not None:
             old = change.workload.status
-            conditions = stamped(old.conditions, change.status.conditions, workload.metadata.generation)
+            conditions = stamp_generation(old.conditions, change.status.conditions, workload.metadata.generation)
             patch = {"status": merge_patch(replace(change.status, conditions=conditions), old)}
             await self._client.patch_object(WORKLOAD, workload, patch, subresource="status")
         if change.why and change.spec is not None:
@@ -142,7 +142,7 @@ class VariantController(Reconciler):
             self._record_event(workload, f"{action.title()}Variant", f"Variant Workload {action} due to {change.why}")
 
     def _record_event(self, workload: Workload, reason: str, message: str) -> None:
-        self._recorder.event(reference(WORKLOAD, workload), "Normal", reason, message)
+        self._recorder.event(make_reference(WORKLOAD, workload), "Normal", reason, message)
 
 
 def _label_patch(value: str | None) -> dict[str, object]:

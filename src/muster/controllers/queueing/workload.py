@@ -46,7 +46,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.objects import key_of, make_reference, merge_patch
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16
@@ -156,7 +156,7 @@ class WorkloadController(Reconciler):
         if plan.delete:
             await self._client.delete_object(WORKLOAD, workload)
         for note in plan.notes:
-            self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
+            self._recorder.event(make_reference(WORKLOAD, workload), note.type, note.reason, note.message)
 
     def _describe_eviction(self, workload: Workload, plan: LifecyclePlan) -> Decision | None:
         admission = workload.status.admission

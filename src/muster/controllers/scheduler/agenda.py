@@ -50,7 +50,7 @@ class Agenda:
         """Queue a gang by its priority."""
         waiter, gang = self._pending.get(key), self._roster.gangs.get(key)
         if gang is not None:
-            broken = waiter is not None and waiter.standing.broken
+            broken = waiter is not None and waiter.criteria.broken
             self._queue.add(key, _REPAIR_PRIORITY if broken else gang.priority)
 
     def gang_after(self, key: str, seconds: float, priority: int = 0) -> None:
@@ -74,7 +74,7 @@ class Agenda:
         """Queue the eviction of the chosen victims."""
         self._queue.add(Look.EVICT, _REPAIR_PRIORITY)
 
-    def sizes(self) -> None:
+    def queue_size_decisions(self) -> None:
         """Queue a decision about sizes, after the waiting gangs or the free room changed."""
         if self._resizes():
             self._queue.add_after(Look.SHRINK, SHRINK_SECONDS, LOWEST_PRIORITY)

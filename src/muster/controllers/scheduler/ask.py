@@ -14,13 +14,13 @@ from muster.controllers.gangs import (
     Gang,
     GangSource,
     Turn,
-    created,
     is_preempted,
     made_by,
+    read_creation_time,
 )
 from muster.controllers.intents import Intent, find_unfinished_start, read_intent
 from muster.controllers.scheduler.carrier import Carrier
-from muster.controllers.scheduler.pending import Standing
+from muster.controllers.scheduler.pending import OrderCriteria
 from muster.controllers.scheduler.roster import tenant_of
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints
@@ -29,7 +29,7 @@ from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End, expected_end
 from muster.gang.placement import Placement, Refusal, place
-from muster.gang.quorum import Chosen, fewest, place_enough
+from muster.gang.quorum import Chosen, find_fewest, place_enough
 from muster.gang.shapes import Asking, Shape, no_claims_known, shapes_of
 from muster.gang.topology import place_near
 
@@ -48,7 +48,7 @@ class Ask(Struct, frozen=True, eq=False):
     turn: Turn
     carrier: Carrier | None
     shapes: Mapping[str, Shape]
-    standing: Standing
+    criteria: OrderCriteria
     alike: Hashable
     closed: frozenset[str] = frozenset()
     running: tuple[str, ...] = ()
@@ -66,8 +66,8 @@ class Ask(Struct, frozen=True, eq=False):
     ) -> Self:
         """Return the request of a turn now. asking: returns the requests of its pods' claims."""
         shapes = shapes_of(turn.pods, capacity.watched, asking)
-        oldest = min(turn.pods, key=lambda pod: created(pod.metadata))
-        standing = Standing(turn.repairs, gang.priority, tenant_of(oldest), created(oldest.metadata))
+        oldest = min(turn.pods, key=lambda pod: read_creation_time(pod.metadata))
+        criteria = OrderCriteria(turn.repairs, gang.priority, tenant_of(oldest), read_creation_time(oldest.metadata))
         running: tuple[str, ...] = ()
         if turn.topology is not None:
             assigned = [capacity.assigned(uid) for uid in gang.bound]
@@ -79,7 +79,7 @@ class Ask(Struct, frozen=True, eq=False):
         )
         lasts = _find_end(gang, carrier, (oldest,), 0.0)
         alike = (frozenset(counts.items()), quorums, turn.topology, running, closed, lasts)
-        return cls(key, gang, turn, carrier, shapes, standing, alike, closed, running)
+        return cls(key, gang, turn, carrier, shapes, criteria, alike, closed, running)
 
     @property
     def is_first(self) -> bool:
@@ -96,7 +96,7 @@ class Ask(Struct, frozen=True, eq=False):
         needs it.
         """
         if self.turn.demand is Demand.START and len(pods) > 1:
-            since = max(created(pod.metadata) for pod in pods)
+            since = max(read_creation_time(pod.metadata) for pod in pods)
             return Intent(since, self._leaves_behind(pods, since, others))
         carrier = self.carrier.meta if self.carrier is not None else None
         half = find_unfinished_start(carrier, self.gang.bound.values(), pods) if self.turn.repairs else []
@@ -135,7 +135,7 @@ class Ask(Struct, frozen=True, eq=False):
     @property
     def fewest(self) -> Mapping[Shape, int]:
         """The fewest pods that have to be placed, by shape."""
-        pods = fewest(self.shapes, self.turn.quorums) if self.turn.quorums else self.shapes
+        pods = find_fewest(self.shapes, self.turn.quorums) if self.turn.quorums else self.shapes
         return Counter(self.shapes[uid] for uid in pods)
 
     def place(self, capacity: Capacity, taken: Ints | None = None, effort: Effort | None = None) -> Chosen | Refusal:

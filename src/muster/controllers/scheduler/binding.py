@@ -22,7 +22,7 @@ from muster.controllers.intents import Intent, note_intent
 from muster.controllers.scheduler.carrier import Carrier
 from muster.controllers.scheduler.deviceclaims import DeviceClaims
 from muster.controllers.scheduler.roster import Roster
-from muster.jobs.interruption import withdrawal
+from muster.jobs.interruption import make_withdrawal_patch
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.refusals import ignoring
@@ -143,7 +143,7 @@ class Binder:
     async def take_back(self, pods: Iterable[Pod]) -> None:
         """Delete the bound pods of a gang."""
         for pod in pods:
-            patch = {"metadata": withdrawal(pod)}
+            patch = {"metadata": make_withdrawal_patch(pod)}
             # A pod that ended meanwhile still counts; the write then conflicts, and the gang is reconciled again.
             with ignoring("NotFound"):
                 await self._client.patch_object(POD, pod, patch, type=STRATEGIC_MERGE_PATCH)

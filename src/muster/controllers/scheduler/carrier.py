@@ -21,7 +21,7 @@ from muster.controllers.intents import find_unfinished_start
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.order.ends import End
 from muster.gang.quorum import Quorum
-from muster.runtime.objects import meta_of, reference
+from muster.runtime.objects import make_reference, meta_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Carrier:
     @property
     def reference(self) -> ObjectReference:
         """The reference to the object, for events."""
-        return reference(self.kind, self.object)
+        return make_reference(self.kind, self.object)
 
 
 class Carriers:

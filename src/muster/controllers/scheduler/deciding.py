@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from muster.controllers.scheduler.pending import Head, PendingGangs, Standing
+from muster.controllers.scheduler.pending import Head, OrderCriteria, PendingGangs
 from muster.gang.arrays import Ints
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
@@ -27,7 +27,7 @@ class Asking(Protocol):
         ...
 
     @property
-    def standing(self) -> Standing:
+    def criteria(self) -> OrderCriteria:
         """Its criteria in the order of gangs."""
         ...
 
@@ -48,20 +48,20 @@ class Kept(Struct, frozen=True):
 
 def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: float) -> Chosen | Refusal | Kept:
     """Return the pods that start now and their nodes, or why none does; record the answer in `pending`."""
-    outcome: Chosen | Refusal | None = pending.refusal(ask.alike)
+    outcome: Chosen | Refusal | None = pending.get_refusal(ask.alike)
     if outcome is None:
-        if (head := pending.still_kept_for(ask.key, ask.alike, ask.standing, ask.end(now))) is not None:
+        if (head := pending.recall_delayed_head(ask.key, ask.alike, ask.criteria, ask.end(now))) is not None:
             return Kept(head)
         outcome = ask.place(capacity)
     if isinstance(outcome, Refusal):
-        pending.refused(ask.alike, outcome)
+        pending.record_refusal(ask.alike, outcome)
         return outcome
-    if (nominated := pending.kept_for_others(ask.key, ask.standing)) is not None:
+    if (nominated := pending.sum_nominated_room(ask.key, ask.criteria)) is not None:
         outcome = ask.place(capacity, nominated)
         if isinstance(outcome, Refusal):
             return Kept()
     if pending.head is not None:
         taken, end = taken_by(capacity, outcome.placement), ask.end(now)
-        if (head := pending.kept_for(ask.key, ask.alike, ask.standing, taken, end, now)) is not None:
+        if (head := pending.find_delayed_head(ask.key, ask.alike, ask.criteria, taken, end, now)) is not None:
             return Kept(head)
     return outcome

@@ -99,10 +99,10 @@ class PlacementRecorder:
         self._decisions = decisions
         self._clock = clock
 
-    def placed(self, ask: Ask, bindings: Sequence[tuple[Pod, str]]) -> None:
+    def record_placement(self, ask: Ask, bindings: Sequence[tuple[Pod, str]]) -> None:
         """Record that pods were bound to nodes."""
         now, nodes = self._clock.now(), Counter(node for _, node in bindings)
-        waited = (now - ask.standing.created).total_seconds()
+        waited = (now - ask.criteria.created).total_seconds()
         self._decisions.add(
             describe_placement(
                 find_gang_subject(ask.key, ask.turn.pods),
@@ -110,7 +110,7 @@ class PlacementRecorder:
                 now,
                 rule=ask.turn.demand,
                 waited=waited,
-                priority=ask.standing.priority,
+                priority=ask.criteria.priority,
             )
         )
 
@@ -118,7 +118,7 @@ class PlacementRecorder:
         """Record that a gang waits, and by which rule. other: the gang that the nodes are kept for."""
         subject = find_gang_subject(ask.key, ask.turn.pods)
         if self._decisions.is_news(subject, "Unplaced", rule):
-            now, priority = self._clock.now(), ask.standing.priority
+            now, priority = self._clock.now(), ask.criteria.priority
             self._decisions.add(
                 describe_wait(
                     subject,
@@ -140,7 +140,7 @@ class PlacementRecorder:
     def preempts(self, ask: Ask, plan: Preemption, gangs: Mapping[str, Gang]) -> None:
         """Record a preemptor and its victims."""
         now, by = self._clock.now(), find_gang_subject(ask.key, ask.turn.pods)
-        preemptor = Other(by.job, by.uid, priority=ask.standing.priority)
+        preemptor = Other(by.job, by.uid, priority=ask.criteria.priority)
         victims = [(key, _find_pods(gangs[key], uids)) for key, uids in plan.victims.items() if key in gangs]
         found = [(find_gang_subject(key, pods), pods) for key, pods in victims]
         others = tuple(
@@ -154,7 +154,7 @@ class PlacementRecorder:
                 by.job,
                 by.uid,
                 rule=POD_PRIORITY,
-                priority=ask.standing.priority,
+                priority=ask.criteria.priority,
                 others=others,
                 others_in_all=len(found) if len(found) > _MOST_OTHERS else None,
             )

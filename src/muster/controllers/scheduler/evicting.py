@@ -23,7 +23,7 @@ from muster.controllers.scheduler.state import Displaced, Victim
 from muster.gang.placement import Placement
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import reference
+from muster.runtime.objects import make_reference
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -131,7 +131,7 @@ class Evictor:
                 elif not self._runs_jobs:
                     await self._restore_finalizer(uid, pod, {})
                 raise
-            self._recorder.event(reference(POD, pod), "Normal", "Preempted", victim.message)
+            self._recorder.event(make_reference(POD, pod), "Normal", "Preempted", victim.message)
             target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
             await self._patch(pod, {"status": {"conditions": [target | {"message": victim.message}]}}, "status")
         self._displaced.chosen.pop(uid, None)

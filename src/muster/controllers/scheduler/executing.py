@@ -60,7 +60,7 @@ class Executor:
                 self.requests.lacks(ask)
         self._add_waiter(ask)
         self.records.waits(ask, NO_ROOM, sentence)
-        state.agenda.sizes()
+        state.agenda.queue_size_decisions()
         if ask.closed:
             state.agenda.gang_after(ask.key, REST_SECONDS)
         if not state.pending.is_nominated(ask.key):
@@ -159,9 +159,9 @@ class Executor:
         sentence = " ".join(filter(None, (sentence, describe_demand(ask.turn.demand, len(ask.turn.pods)))))
         if ask.turn.repairs:
             sentence += self._give_back(ask)
-        if self.state.pending.told(ask.key) != sentence:
+        if self.state.pending.get_published_reason(ask.key) != sentence:
             await self.teller.waits(ask.turn.pods, ask.carrier, sentence)
-            self.state.pending.tell(ask.key, sentence)
+            self.state.pending.record_published_reason(ask.key, sentence)
 
     def _give_back(self, ask: Ask) -> str:
         """Let a broken gang give its nodes back at its time; return what to publish about that."""

@@ -22,7 +22,7 @@ from muster.gang.order.reservation import (
     Reservation,
     ends_in_time,
     may_pass,
-    passed,
+    record_passing,
     reserve,
 )
 from muster.gang.order.shares import Shares
@@ -31,7 +31,7 @@ from muster.gang.placement import Placement, Placing, Refusal, taken_by
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
 
 
-class Standing(Struct, frozen=True):
+class OrderCriteria(Struct, frozen=True):
     """The criteria of a gang in the order.
 
     broken: the gang runs without some of its pods.
@@ -52,7 +52,7 @@ class Waiter(Struct, frozen=True):
     """
 
     alike: Hashable
-    standing: Standing
+    criteria: OrderCriteria
 
 
 class Head(Struct, frozen=True, eq=False):
@@ -64,7 +64,7 @@ class Head(Struct, frozen=True, eq=False):
 
     key: str
     alike: Hashable
-    standing: Standing
+    criteria: OrderCriteria
     placing: Placing
     reservation: Reservation
 
@@ -111,7 +111,7 @@ class PendingGangs:
         self._classes: dict[Hashable, deque[str]] = {}
         self._totals: dict[str, int] = {}  # the cluster's total of each resource
         # The placements kept for gangs until their victims are gone.
-        self._nominated: dict[str, tuple[Standing, Placement]] = {}
+        self._nominated: dict[str, tuple[OrderCriteria, Placement]] = {}
         # By class, the highest priority whose search for victims failed, and the published reason.
         self._tried: dict[Hashable, tuple[int, str]] = {}
         self._head: Head | None = None
@@ -145,18 +145,18 @@ class PendingGangs:
         """Return a gang, if it waits."""
         return self._waiting.get(key)
 
-    def refusal(self, alike: Hashable) -> Refusal | None:
+    def get_refusal(self, alike: Hashable) -> Refusal | None:
         """Return the last refusal of an equivalence class since room became free."""
         return self._refusals.get(alike)
 
-    def freed(self) -> None:
+    def drop_refusals(self) -> None:
         """Drop the refusals, after room became free or another change that could help."""
         self._forget_refusals()
         self._tried.clear()
         self._totals = {}
         self._stale = True
 
-    def met_others(self) -> bool:
+    def drop_refusals_by_other_pods(self) -> bool:
         """Drop the refusals that depend on other pods, after the pods on the nodes changed.
 
         Return whether there were any.
@@ -167,7 +167,7 @@ class PendingGangs:
         self._looking.clear()
         return helped
 
-    def refused(self, alike: Hashable, refusal: Refusal) -> None:
+    def record_refusal(self, alike: Hashable, refusal: Refusal) -> None:
         """Record that an equivalence class finds no room until some becomes free."""
         self._refusals[alike] = refusal
         if refusal.is_of_room:
@@ -188,34 +188,34 @@ class PendingGangs:
         self._told.pop(key, None)
         return self._waiting.pop(key, None) is not None
 
-    def told(self, key: str) -> str:
+    def get_published_reason(self, key: str) -> str:
         """Return the last published reason why a gang waits."""
         return self._told.get(key, "")
 
-    def tell(self, key: str, sentence: str) -> None:
+    def record_published_reason(self, key: str, sentence: str) -> None:
         """Record the published reason why a gang waits."""
         if key in self._waiting:
             self._told[key] = sentence
 
-    def tried(self, alike: Hashable, standing: Standing) -> str | None:
+    def get_failed_search(self, alike: Hashable, criteria: OrderCriteria) -> str | None:
         """Return why the last search for victims failed, if it was for a gang of the class and of no lower priority."""
         result = self._tried.get(alike)
-        return result[1] if result is not None and result[0] >= standing.priority else None
+        return result[1] if result is not None and result[0] >= criteria.priority else None
 
-    def try_no_more(self, alike: Hashable, standing: Standing, words: str) -> None:
+    def record_failed_search(self, alike: Hashable, criteria: OrderCriteria, words: str) -> None:
         """Record that gangs of a class find no victims, up to the priority of this gang, until `try_again`.
 
         words: the reason, for users.
         """
-        self._tried[alike] = standing.priority, words
+        self._tried[alike] = criteria.priority, words
 
-    def try_again(self) -> None:
+    def drop_failed_searches(self) -> None:
         """Drop the results of failed searches for victims, after an obstacle has changed."""
         self._tried.clear()
 
-    def nominate(self, key: str, standing: Standing, placement: Placement) -> None:
+    def nominate(self, key: str, criteria: OrderCriteria, placement: Placement) -> None:
         """Reserve a placement for a gang until the pods there are gone."""
-        self._nominated[key] = standing, placement
+        self._nominated[key] = criteria, placement
 
     def is_nominated(self, key: str) -> bool:
         """Return whether a placement is reserved for a gang until the pods there are gone."""
@@ -228,47 +228,47 @@ class PendingGangs:
         self._refusals.clear()
         return True
 
-    def kept_for_others(self, key: str, standing: Standing) -> Ints | None:
+    def sum_nominated_room(self, key: str, criteria: OrderCriteria) -> Ints | None:
         """Return the room nominated to gangs that come before this one; None if there is none.
 
         A broken gang comes before all others, but does not get nodes that victims freed for another gang.
         """
         if not self._nominated:
             return None
-        rank, capacity = self.rank(key, standing), self._room.capacity
+        rank, capacity = self.rank(key, criteria), self._room.capacity
         nominated = [
             taken_by(capacity, placement)
             for other, (its, placement) in self._nominated.items()
-            if other != key and (self.rank(other, its) < rank or (standing.broken and not its.broken))
+            if other != key and (self.rank(other, its) < rank or (criteria.broken and not its.broken))
         ]
         return sum(nominated[1:], start=nominated[0]) if nominated else None
 
-    def in_order(self) -> list[str]:
+    def list_in_order(self) -> list[str]:
         """Return the waiting gangs in their order."""
-        tenants = {one.standing.tenant for one in self._waiting.values()}
+        tenants = {one.criteria.tenant for one in self._waiting.values()}
         shares = {tenant: self._room.shares.share(tenant, self._sum_totals()) for tenant in tenants}
-        ranks = [make_rank(key, one.standing, shares[one.standing.tenant]) for key, one in self._waiting.items()]
+        ranks = [make_rank(key, one.criteria, shares[one.criteria.tenant]) for key, one in self._waiting.items()]
         return [rank[-1] for rank in sorted(ranks)]
 
-    def broken_before(self, key: str, standing: Standing) -> list[str]:
+    def broken_before(self, key: str, criteria: OrderCriteria) -> list[str]:
         """Return the waiting broken gangs that come before this one, in order."""
-        own = self.rank(key, standing)
+        own = self.rank(key, criteria)
         return [other for other, rank in self._list_broken() if rank < own]
 
-    def broken_after(self, key: str, standing: Standing) -> list[str]:
+    def broken_after(self, key: str, criteria: OrderCriteria) -> list[str]:
         """Return the waiting broken gangs that come after this one, in order."""
-        own = self.rank(key, standing)
+        own = self.rank(key, criteria)
         return [other for other, rank in self._list_broken() if rank > own]
 
     def _list_broken(self) -> list[tuple[str, Rank]]:
-        ranks = [(key, self.rank(key, one.standing)) for key, one in self._waiting.items() if one.standing.broken]
+        ranks = [(key, self.rank(key, one.criteria)) for key, one in self._waiting.items() if one.criteria.broken]
         return sorted(ranks, key=lambda ranked: ranked[1])
 
     def sweep(self) -> list[str]:
         """Return the first gang of each class, in order; `next_alike` returns the others."""
         self._classes = {}
         classes, firsts, waiting = set(), [], self._waiting
-        for key in self.in_order():
+        for key in self.list_in_order():
             alike = waiting[key].alike
             if alike in classes:
                 self._classes.setdefault(alike, deque()).append(key)
@@ -285,12 +285,12 @@ class PendingGangs:
                 return key
         return None
 
-    def rank(self, key: str, standing: Standing) -> Rank:
+    def rank(self, key: str, criteria: OrderCriteria) -> Rank:
         """Return the sort key of a gang among those that wait."""
-        share = self._room.shares.share(standing.tenant, self._sum_totals())
-        return make_rank(key, standing, share)
+        share = self._room.shares.share(criteria.tenant, self._sum_totals())
+        return make_rank(key, criteria, share)
 
-    def keep_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
+    def reserve_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
         """Reserve room for a gang that found none, unless a waiting gang comes before it.
 
         Return why the gang never fits, without a reservation; else None.
@@ -301,15 +301,15 @@ class PendingGangs:
             is_same = head.key == key and head.alike == waiter.alike
             if is_same and not self._stale and not head.is_overdue(now):
                 return None
-            if head.key != key and self.precedes(head, key, waiter.standing):
+            if head.key != key and self.precedes(head, key, waiter.criteria):
                 return None
-        return self._reserve(key, waiter.alike, waiter.standing, placing, now)
+        return self._reserve(key, waiter.alike, waiter.criteria, placing, now)
 
-    def precedes(self, head: Head, key: str, standing: Standing) -> bool:
+    def precedes(self, head: Head, key: str, criteria: OrderCriteria) -> bool:
         """Return whether the head comes before another gang, by the present shares of their tenants."""
-        return self.rank(head.key, head.standing) < self.rank(key, standing)
+        return self.rank(head.key, head.criteria) < self.rank(key, criteria)
 
-    def still_kept_for(self, key: str, alike: Hashable, standing: Standing, end: End | None) -> Head | None:
+    def recall_delayed_head(self, key: str, alike: Hashable, criteria: OrderCriteria, end: End | None) -> Head | None:
         """Return the head if it prevented the start of a gang of this class, and nothing has changed since.
 
         Return None if that is not known.
@@ -317,7 +317,7 @@ class PendingGangs:
         head = self._head
         if head is None or head.key == key or self._stale or self._nominated or alike not in self._list_kept(head):
             return None
-        if ends_in_time(head.reservation, end) or not self.precedes(head, key, standing):
+        if ends_in_time(head.reservation, end) or not self.precedes(head, key, criteria):
             return None
         return head
 
@@ -328,8 +328,8 @@ class PendingGangs:
             self._kept_since = head.reservation, self._room.capacity.version
         return self._kept
 
-    def kept_for(
-        self, key: str, alike: Hashable, standing: Standing, taken: Ints, end: End | None, now: float
+    def find_delayed_head(
+        self, key: str, alike: Hashable, criteria: OrderCriteria, taken: Ints, end: End | None, now: float
     ) -> Head | None:
         """Return the head if a gang that fits must not start, because it would delay the head.
 
@@ -341,24 +341,26 @@ class PendingGangs:
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != taken.shape):
-            self._reserve(head.key, head.alike, head.standing, head.placing, now)
+            self._reserve(head.key, head.alike, head.criteria, head.placing, now)
             head = self._head
-        if head is None or head.key == key or not self.precedes(head, key, standing):
+        if head is None or head.key == key or not self.precedes(head, key, criteria):
             return None
-        if key in self._nominated and head.standing.broken and not standing.broken:  # see `kept_for_others`
+        if key in self._nominated and head.criteria.broken and not criteria.broken:  # see `kept_for_others`
             return None
         passing = may_pass(head.reservation, head.placing, taken, end)
         if passing is None:
             self._list_kept(head).add(alike)
             return head
-        self._head = replace(head, reservation=passed(head.reservation, passing, taken))
+        self._head = replace(head, reservation=record_passing(head.reservation, passing, taken))
         return None
 
     def _forget_refusals(self) -> None:
         self._refusals.clear()
         self._looking.clear()
 
-    def _reserve(self, key: str, alike: Hashable, standing: Standing, placing: Placing, now: float) -> Refusal | None:
+    def _reserve(
+        self, key: str, alike: Hashable, criteria: OrderCriteria, placing: Placing, now: float
+    ) -> Refusal | None:
         head = self._head
         previous = head.reservation if head is not None and head.key == key else self._heads.get(key)
         running = self._running(now)
@@ -369,7 +371,7 @@ class PendingGangs:
             return outcome
         if head is not None and head.key != key:
             self._heads[head.key] = head.reservation.without_room()
-        self._head, self._stale = Head(key, alike, standing, placing, outcome), False
+        self._head, self._stale = Head(key, alike, criteria, placing, outcome), False
         return None
 
     def _sum_totals(self) -> Mapping[str, int]:
@@ -379,6 +381,6 @@ class PendingGangs:
         return self._totals
 
 
-def make_rank(key: str, standing: Standing, share: float) -> Rank:
+def make_rank(key: str, criteria: OrderCriteria, share: float) -> Rank:
     """Return the sort key of a gang. share: what its tenant has of the scarcest resource."""
-    return not standing.broken, -standing.priority, share, standing.created, key
+    return not criteria.broken, -criteria.priority, share, criteria.created, key

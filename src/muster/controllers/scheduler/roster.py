@@ -267,7 +267,7 @@ class Roster:
         going = self.going(now)
         others = {
             "assumed": Running(tuple(self._assumed), now),
-            "going": Running(tuple(going), 0.0, End(now, sure=True)),
+            "going": Running(tuple(going), 0.0, End(now, is_enforced=True)),
             "late": Running(tuple(self.leaving.keys() - going), 0.0),
         }
         for name, running in others.items():  # keys of gangs contain a slash, so these differ

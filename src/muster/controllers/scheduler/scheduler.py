@@ -144,7 +144,7 @@ class Scheduler(Reconciler):
         ]
         manager.informer(POD).on_change(self._on_pod)
         self._done.on_change(self._on_members_done)
-        self._sizes.on_change(self._state.agenda.sizes)
+        self._sizes.on_change(self._state.agenda.queue_size_decisions)
         for source, _, carriers in self._carriers:
             carriers.on_change(partial(self._on_carrier, source))
 
@@ -183,7 +183,7 @@ class Scheduler(Reconciler):
             self._binder.forget(old.metadata.uid)
         if change.freed:
             state.retry_waiting()
-        elif change.moved and state.pending.met_others():
+        elif change.moved and state.pending.drop_refusals_by_other_pods():
             state.agenda.sweep()
         for key in {change.before, change.key}:
             if not state.is_waiting(key):
@@ -194,7 +194,7 @@ class Scheduler(Reconciler):
     def _on_budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
         allowed = new.status.disruptions_allowed if new is not None else None
         if old is not None and (allowed is None or allowed > old.status.disruptions_allowed):
-            self._state.pending.try_again()
+            self._state.pending.drop_failed_searches()
             self._state.agenda.sweep()
 
     def _on_carrier(self, source: GangSource[Any], old: Any | None, new: Any | None) -> None:
@@ -230,7 +230,7 @@ class Scheduler(Reconciler):
             case Look.EVICT:
                 await self._evictor.evict()
             case Look.LATER:
-                state.pending.try_again()
+                state.pending.drop_failed_searches()
                 state.agenda.sweep()
             case Look.SHRINK | Look.GROW:
                 return await self._reconcile_sizes(grow=key == Look.GROW)
@@ -299,7 +299,7 @@ class Scheduler(Reconciler):
 
     async def _reconcile_sizes(self, *, grow: bool) -> Result:
         waiting = []
-        for key in self._state.pending.in_order():
+        for key in self._state.pending.list_in_order():
             carrier, due = self._state.carriers.due(key, self._state.roster)
             if due.turns:
                 first = due.turns[0]
@@ -320,7 +320,7 @@ class Scheduler(Reconciler):
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
             return None
         if sum(self._state.roster.unassume(pod.metadata.uid) for pod in turn.pods):  # left by an interrupted attempt
-            self._state.pending.freed()
+            self._state.pending.drop_refusals()
         closed = self._state.half_bound.find_closed(turn.pods, self._clock.monotonic())
         return Ask.of(key, gang, turn, carrier, capacity, closed, self._state.roster.devices.ask)
 
@@ -348,7 +348,7 @@ class Scheduler(Reconciler):
         """Pick the devices that the pods claim. If a node has too few, place the gang without that node."""
         if not any(pod.spec.resource_claims for pod in ask.turn.pods):
             return chosen
-        nominated = self._state.pending.kept_for_others(ask.key, ask.standing)
+        nominated = self._state.pending.sum_nominated_room(ask.key, ask.criteria)
         for _ in range(MOST_REPLACEMENTS):
             lacking = self._state.roster.devices.pick(ask.bindings(chosen))
             if not lacking:
@@ -370,7 +370,7 @@ class Scheduler(Reconciler):
             self._requests.forget(ask.key)
         for pod, node in bindings:
             self._state.roster.assume(pod, node)
-        if self._state.pending.met_others():
+        if self._state.pending.drop_refusals_by_other_pods():
             self._state.agenda.sweep()
         pods = [pod for pod, _ in bindings]
         intent = ask.intent(pods, self._state.roster.others(ask.key))
@@ -386,7 +386,7 @@ class Scheduler(Reconciler):
         except (ApiError, TransportError):
             self._unassume(ask.key, bindings)
             raise
-        self._state.agenda.sizes()
+        self._state.agenda.queue_size_decisions()
         if (alike := self._state.pending.next_alike(ask.alike)) is not None:
             self._state.agenda.gang(alike)
         if refusals:
@@ -395,7 +395,7 @@ class Scheduler(Reconciler):
             return False
         self._metrics.attempted("scheduled", len(bindings))
         self._teller.bound(bindings, ask.carrier)
-        self._records.placed(ask, bindings)
+        self._records.record_placement(ask, bindings)
         if ask.carrier is not None and (under_way or (ask.turn.repairs and read_intent(ask.carrier.meta))):
             await self._binder.forget_intent(ask.carrier)
         if len(bindings) < len(ask.turn.pods):  # pods above the minimum wait alone

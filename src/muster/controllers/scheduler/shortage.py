@@ -18,19 +18,19 @@ PREEMPT_SECONDS = 1.0
 def add_waiter(state: SchedulerState, ask: Ask) -> None:
     """Add a gang to those that wait."""
     waiter = state.pending.get(ask.key)
-    if ask.turn.repairs and (waiter is None or not waiter.standing.broken):
+    if ask.turn.repairs and (waiter is None or not waiter.criteria.broken):
         # This broken gang may be a victim for one of them.
-        for key in state.pending.broken_before(ask.key, ask.standing):
+        for key in state.pending.broken_before(ask.key, ask.criteria):
             state.agenda.gang(key)
-    state.pending.wait(ask.key, Waiter(ask.alike, ask.standing))
+    state.pending.wait(ask.key, Waiter(ask.alike, ask.criteria))
 
 
 def reserve_room(state: SchedulerState, ask: Ask, now: float) -> str:
     """Reserve room for a gang if it is the first that waits; return what to publish about that."""
     pending = state.pending
-    waiter, placing = Waiter(ask.alike, ask.standing), partial(ask.placing, state.roster.capacity)
+    waiter, placing = Waiter(ask.alike, ask.criteria), partial(ask.placing, state.roster.capacity)
     before = pending.head
-    never = pending.keep_for(ask.key, waiter, placing, now)
+    never = pending.reserve_for(ask.key, waiter, placing, now)
     if never is not None:
         if before is not None and pending.head is None:
             state.agenda.sweep()  # retries the gangs that the former head prevented from starting
@@ -54,16 +54,16 @@ def find_victims(state: SchedulerState, ask: Ask, now: float, *, resizes: bool) 
     if resizes and pending.get(ask.key) is None:
         agenda.gang_after(ask.key, PREEMPT_SECONDS, ask.gang.priority)
         return None, ""
-    broken = pending.broken_after(ask.key, ask.standing) if ask.turn.repairs else ()
-    if not broken and (words := pending.tried(ask.alike, ask.standing)) is not None:
+    broken = pending.broken_after(ask.key, ask.criteria) if ask.turn.repairs else ()
+    if not broken and (words := pending.get_failed_search(ask.alike, ask.criteria)) is not None:
         return None, words
     roster = state.roster
     leaving = Holdings.of(roster.capacity, [tuple(roster.going(now))]).freed()
-    nominated = pending.kept_for_others(ask.key, ask.standing)
+    nominated = pending.sum_nominated_room(ask.key, ask.criteria)
     taken = leaving if nominated is None else leaving + nominated
     plan = victims.decide(ask, state.list_budgets(), taken, now, broken)
     if isinstance(plan, Preemption):
-        pending.nominate(ask.key, ask.standing, plan.placement)
+        pending.nominate(ask.key, ask.criteria, plan.placement)
         agenda.later(victims.gone_by(plan, now) - now)  # pods that are not gone by then no longer count as leaving
         # The next gang of the class may find victims, too.
         if (alike := pending.next_alike(ask.alike)) is not None:
@@ -80,13 +80,13 @@ def find_victims(state: SchedulerState, ask: Ask, now: float, *, resizes: bool) 
     words = ""
     if isinstance(plan, Protected):
         words = f" Pods of lower priority are protected by PodDisruptionBudget {', '.join(plan.budgets)}."
-    pending.try_no_more(ask.alike, ask.standing, words)
+    pending.record_failed_search(ask.alike, ask.criteria, words)
     return None, words
 
 
 def choose_victims(state: SchedulerState, ask: Ask, plan: Preemption) -> int:
     """Choose the victims of a plan, which are evicted next; return how many there are."""
-    state.displaced.spare(ask.key)
+    state.displaced.spare_victims_of(ask.key)
     name = split_key(ask.key)[0] if ask.carrier is not None else key_of(ask.turn.pods[0])
     for key, uids in plan.victims.items():
         bound = state.roster.gangs[key].bound

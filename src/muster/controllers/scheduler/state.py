@@ -101,7 +101,7 @@ class Displaced:
         self.chosen[pod.metadata.uid] = Victim(gang, pod, by, message)
         self.spared.pop(pod.metadata.uid, None)
 
-    def spare(self, by: str) -> bool:
+    def spare_victims_of(self, by: str) -> bool:
         """Spare the victims of a gang that no longer needs them, if no pod of their gangs has been evicted.
 
         Return whether marks have to be removed.
@@ -158,7 +158,7 @@ class SchedulerState:
 
     def retry_waiting(self) -> None:
         """Retry the waiting gangs, after room became free or another change that could help."""
-        self.pending.freed()
+        self.pending.drop_refusals()
         self.agenda.sweep()
 
     def forget(self, key: str) -> None:
@@ -175,12 +175,12 @@ class SchedulerState:
         """
         if self.pending.forget(key):
             self.agenda.sweep()
-            self.agenda.sizes()
+            self.agenda.queue_size_decisions()
         self.spare_victims(key)
 
     def spare_victims(self, key: str) -> None:
         """Spare the victims of a gang, except those whose gang is already partly evicted."""
-        if self.displaced.spare(key):
+        if self.displaced.spare_victims_of(key):
             self.agenda.evict()
 
     def is_waiting(self, key: str) -> bool:
@@ -192,7 +192,7 @@ class SchedulerState:
         """Queue the first gang of each class again."""
         for key in self.pending.sweep():
             self.agenda.gang(key)
-        self.agenda.sizes()
+        self.agenda.queue_size_decisions()
 
     def find_pause(self, key: str, now: float) -> float:
         """Return how many seconds a gang is left alone: it rests, or its running pods are being evicted.

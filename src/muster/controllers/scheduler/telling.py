@@ -11,7 +11,7 @@ from muster.controllers.scheduler.carrier import Carrier
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, reference
+from muster.runtime.objects import key_of, make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -53,7 +53,7 @@ class Teller:
         """Record a warning event on the gang and one of its pods."""
         if carrier is not None:
             self._recorder.event(carrier.reference, "Warning", reason, sentence)
-        self._recorder.event(reference(POD, pod), "Warning", reason, sentence)
+        self._recorder.event(make_reference(POD, pod), "Warning", reason, sentence)
 
     def bound(self, bindings: Sequence[tuple[Pod, str]], carrier: Carrier | None) -> None:
         """Record where pods were bound: one event for a gang."""
@@ -65,7 +65,7 @@ class Teller:
             return
         for pod, node in bindings:
             message = f"Successfully assigned {key_of(pod)} to {node}"
-            self._recorder.event(reference(POD, pod), "Normal", "Scheduled", message)
+            self._recorder.event(make_reference(POD, pod), "Normal", "Scheduled", message)
 
     def say(self, reason: str, carrier: Carrier, message: str, type: Literal["Normal", "Warning"] = "Warning") -> None:
         """Record an event on a gang."""

@@ -7,7 +7,7 @@ from muster.api.core import Pod
 from muster.api.groups.policy import PodDisruptionBudget
 from muster.api.pods import priority
 from muster.api.values.selectors import label_matcher
-from muster.controllers.gangs import Gang, created
+from muster.controllers.gangs import Gang, read_creation_time
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.roster import LATE_SECONDS, Roster, started_at
 from muster.gang.arrays import Ints
@@ -17,12 +17,12 @@ from muster.gang.order.preemption import (
     Candidate,
     Preemption,
     Protected,
+    compute_resistance,
+    compute_strength,
     preempt,
     protected_until,
-    resistance,
-    strength,
 )
-from muster.gang.order.recovery import rivals
+from muster.gang.order.recovery import list_rivals
 from muster.gang.placement import Refusal
 from muster.gang.quorum import Quorum
 from muster.runtime.objects import key_of
@@ -57,11 +57,11 @@ class Victims:
         taken: the room kept for other gangs, less the use of the pods that are already leaving.
         broken: gangs that are not whole and are preempted first, whatever their priority, the last of them first.
         """
-        strong = strength(ask.turn.pods)
+        strong = compute_strength(ask.turn.pods)
         if strong is None:
             return None
         running = {one.key: one for one in self._list_candidates(now)}
-        rivalling = rivals(running.pop(key) for key in broken if key in running)
+        rivalling = list_rivals(running.pop(key) for key in broken if key in running)
         weaker = [*(one for one in running.values() if one.resistance < strong), *rivalling]
         going = self._roster.going(now)
         if not weaker and not going:
@@ -90,7 +90,7 @@ class Victims:
 
     def protected_until(self, ask: Ask, now: float) -> float | None:
         """Return when the first weaker gang loses its protection; None if none is protected."""
-        strong = strength(ask.turn.pods)
+        strong = compute_strength(ask.turn.pods)
         if strong is None:
             return None
         times = (one.protected for one in self._list_candidates(now) if one.resistance < strong and one.protected > now)
@@ -110,8 +110,10 @@ class Victims:
             del self._candidates[key]
 
     def _make_candidate(self, key: str, gang: Gang, now: float) -> Candidate | None:
-        pods = sorted(gang.bound.values(), key=lambda pod: (-priority(pod), created(pod.metadata), pod.metadata.name))
-        resists = resistance(pods)
+        pods = sorted(
+            gang.bound.values(), key=lambda pod: (-priority(pod), read_creation_time(pod.metadata), pod.metadata.name)
+        )
+        resists = compute_resistance(pods)
         if resists is None:
             return None
         started = min(started_at(pod, now) for pod in pods)

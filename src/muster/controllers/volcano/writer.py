@@ -16,7 +16,7 @@ from muster.jobs.volcano.children import Children
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, merge_patch, meta_of, reference
+from muster.runtime.objects import key_of, make_reference, merge_patch, meta_of
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes
@@ -44,7 +44,7 @@ class Writer:
 
     def record_event(self, job: Job, note: Note) -> None:
         """Record an event about the Job."""
-        self._recorder.event(reference(VOLCANO_JOB, job), note.type, note.reason, note.message)
+        self._recorder.event(make_reference(VOLCANO_JOB, job), note.type, note.reason, note.message)
 
     async def write_children(self, job: Job, children: Children, group: PodGroup | None) -> list[Refusal]:
         """Create and correct the Job's objects other than pods. group: the existing PodGroup."""

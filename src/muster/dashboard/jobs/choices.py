@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from muster.actions.jobs.altering import Alteration, find_obstacle
-from muster.actions.jobs.retrying import unfinished
+from muster.actions.jobs.retrying import list_unfinished_ranks
 from muster.actions.jobs.scaling import Part, part_of
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.insight.jobs.deferral import describe_deferral
@@ -31,7 +31,9 @@ def list_choices(readings: JobReadings, now: datetime) -> list[Choice]:
     """Return the changes that apply to a job in its state, those that end it last."""
     job, word = readings.job, readings.state.word
     if readings.state.finished:
-        can_retry = job is not None and job.array is not None and job.end is not None and bool(unfinished(job))
+        can_retry = (
+            job is not None and job.array is not None and job.end is not None and bool(list_unfinished_ranks(job))
+        )
         return [Choice("retry", "Retry the unfinished trials")] if can_retry else []
     if word in ("Cancelling", "Deleting"):
         return []
@@ -69,7 +71,7 @@ def list_commands(readings: JobReadings) -> list[str]:
     if job is not None:
         commands.append(f"muster logs -f {target}" if not state.finished else f"muster logs {target}")
     if state.finished:
-        retries = job is not None and job.array is not None and job.end is not None and unfinished(job)
+        retries = job is not None and job.array is not None and job.end is not None and list_unfinished_ranks(job)
         return [*commands, *([f"muster retry {target}"] if retries else []), f"muster cancel --delete {target}"]
     if state.word in (*_HELD,) or describe_deferral(job):
         commands.append(f"muster release {target}")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from muster.actions.following.carriagereturns import split_lines
-from muster.actions.following.elsewhere import reaching
+from muster.actions.following.elsewhere import make_reach
 from muster.actions.following.excerpt import Excerpt
 from muster.actions.following.follow import Follower
 from muster.actions.following.printout import Printout, ShowOutput
@@ -150,7 +150,7 @@ def _make_printout(
     client: Client, job: JobRecord, excerpt: Excerpt, show: ShowOutput, warn: Callable[[str], None]
 ) -> Printout:
     meta = job.metadata
-    return Printout(client, RealClock(), meta.namespace, meta.name, show, warn, excerpt, reaching(client))
+    return Printout(client, RealClock(), meta.namespace, meta.name, show, warn, excerpt, make_reach(client))
 
 
 def _make_follower(
@@ -171,5 +171,5 @@ def _make_follower(
         show=show,
         warn=warn,
         excerpt=excerpt,
-        reach=reaching(client),
+        reach=make_reach(client),
     )

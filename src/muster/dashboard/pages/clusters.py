@@ -5,7 +5,7 @@ from typing import Any
 
 from muster.api.kueue import CLUSTER_QUEUE
 from muster.dashboard.visits import Page, Visit
-from muster.insight.reader.clusters import clusters_of, destinations
+from muster.insight.reader.clusters import clusters_of, find_destinations
 from muster.insight.reader.queues import list_or_none
 
 _COLORS = {"Connected": "good", "Lost": "bad", "Unknown": "waiting"}
@@ -15,7 +15,7 @@ async def view_clusters(visit: Visit) -> Mapping[str, Any]:
     """Return the worker clusters, and which queues send jobs there."""
     states = await clusters_of(visit.copy)
     queues = await list_or_none(visit.copy, CLUSTER_QUEUE) if states else None
-    sends = await destinations(visit.copy, queues or ())
+    sends = await find_destinations(visit.copy, queues or ())
     senders = {
         state.name: sorted(queue for queue, clusters in sends.items() if state.name in clusters)
         for state in states or ()

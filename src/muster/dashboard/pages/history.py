@@ -8,7 +8,7 @@ from typing import Any
 from muster.dashboard.states import color_of
 from muster.dashboard.visits import Download, Page, Visit, address
 from muster.insight.history.csvfile import format_csv
-from muster.insight.history.runs import OUTCOMES, Run, RunQuery, row
+from muster.insight.history.runs import OUTCOMES, Run, RunQuery, make_row
 from muster.insight.history.totals import GROUPINGS, By, add_up
 from muster.insight.reader.visible import visible_history
 from muster.insight.text import format_owners
@@ -59,7 +59,7 @@ async def _read_runs(visit: Visit, most: int, say: Callable[[str], None]) -> tup
 
 
 def _format(runs: Sequence[Run]) -> bytes:
-    return format_csv([row(run) for run in reversed(runs)]).encode()
+    return format_csv([make_row(run) for run in reversed(runs)]).encode()
 
 
 def read_query(visit: Visit) -> RunQuery:

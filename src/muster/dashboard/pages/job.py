@@ -27,7 +27,7 @@ from muster.dashboard.rights import find_refusal, list_job_rights
 from muster.dashboard.states import color_of
 from muster.dashboard.usage import ask_usage
 from muster.dashboard.visits import Page, PageError, Visit
-from muster.insight.history.build import times
+from muster.insight.history.build import read_times
 from muster.insight.history.life import Life
 from muster.insight.history.phases import Phase, list_phases
 from muster.insight.history.runs import Run, RunQuery
@@ -37,7 +37,7 @@ from muster.insight.jobs.trials import Trials
 from muster.insight.jobs.workers import make_worker, order_workers
 from muster.insight.reader.decisions import NO_DECISIONS, read_life
 from muster.insight.reader.events import read_events
-from muster.insight.reader.history import recorded
+from muster.insight.reader.history import read_recorded_runs
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES
 from muster.insight.reader.podgroups import events_of, pod_groups
 from muster.insight.reader.queues import get_or_none, is_embedded, list_or_none
@@ -116,7 +116,7 @@ def _list_facts(readings: JobReadings, now: datetime) -> dict[str, Any]:
         "cluster": quota.cluster if quota is not None else "",
     }
     if job is not None:
-        return about | times(job, readings.pods, now)
+        return about | read_times(job, readings.pods, now)
     submitted = workload.metadata.creation_timestamp if workload is not None else None
     ended = quota.since if quota is not None and quota.finished else None
     return about | {"owner": "", "submitted": submitted, "started": None, "ended": ended, "runSeconds": None}
@@ -299,7 +299,7 @@ async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None
 
 
 async def _find_run(visit: Visit, namespace: str, name: str) -> Run | None:
-    runs = await recorded(visit.viewer.client, RunQuery(namespace=namespace, names=(name,)))
+    runs = await read_recorded_runs(visit.viewer.client, RunQuery(namespace=namespace, names=(name,)))
     return next((run for run in runs if run.name == name), None)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.actions.errors import UserError
-from muster.actions.jobs.scaling import Part, afterwards, scale
+from muster.actions.jobs.scaling import Part, explain_later_sizes, scale
 from muster.actions.server.session import Session
 from muster.api.batch import JOB, MAX_PARALLELISM, Job
 from muster.api.status import ApiError
@@ -75,5 +75,5 @@ async def change_size(_visit: Visit, session: Session, name: str, form: Mapping[
         raise UserError(f"{said!r} is no number of workers: give one from 0 to {MAX_PARALLELISM}")
     workers = int(said)
     before = await scale(session, name, workers, role=role, find_objection=find_page_objection)
-    note = afterwards(before, workers)
+    note = explain_later_sizes(before, workers)
     return f"{name} scaled from {before.workers} to {workers}{f'; {note}' if note else ''}"

@@ -10,7 +10,7 @@ from muster.gang import arrays as np
 from muster.gang.arrays import Floats, Ints
 from muster.gang.fit.around import Around
 from muster.gang.fit.rules import Even, Limits, Rule, limits_of
-from muster.gang.fit.scoring import welcome, worths
+from muster.gang.fit.scoring import compute_worths, score_nodes
 from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.shapes import Shape
 
@@ -61,7 +61,7 @@ def fill(
     roomiest = int(fits.max(initial=0))
     if not limits.rules and roomiest < wanted and int(np.minimum(fits, wanted).sum()) < wanted:
         return Filled(fits)
-    capacity, liked = around.capacity, welcome(around, shape)
+    capacity, liked = around.capacity, score_nodes(around, shape)
     if not limits.rules and liked is None and capacity.strategy is Strategy.TIGHT and 0 < wanted <= roomiest:
         return _fill_one(capacity, fits, wanted)
     order = capacity.by_name
@@ -82,7 +82,7 @@ def fill(
     if tight:
         counts[order] = _pack_by_place(ordered, places, quotas, liked)
     else:
-        worth = worths(capacity, shape, taken, most)[order]
+        worth = compute_worths(capacity, shape, taken, most)[order]
         counts[order] = _pack_best_by_place(worth, ordered, places, quotas, liked)
     return Filled(counts)
 
@@ -186,7 +186,7 @@ def _place_one_by_one(
         for rule in limits.rules:
             if isinstance(rule, Even):
                 crowd += rule.counts[rule.places[nodes]]
-        liked = welcome(now, shape)
+        liked = score_nodes(now, shape)
         keys = [
             left[nodes] if capacity.strategy is Strategy.TIGHT else -_compute_worth(now, shape, counts, taken)[nodes]
         ]
@@ -201,5 +201,5 @@ def _place_one_by_one(
 
 def _compute_worth(around: Around, shape: Shape, counts: Ints, taken: Ints | None) -> Floats:
     used = around.capacity.taking(shape, counts)
-    worth: Floats = worths(around.capacity, shape, used if taken is None else taken + used, 1)[:, 0]
+    worth: Floats = compute_worths(around.capacity, shape, used if taken is None else taken + used, 1)[:, 0]
     return worth

@@ -14,7 +14,7 @@ from muster.gang.shapes import Shape
 _TAINTS, _NODES, _PODS = 3, 2, 2
 
 
-def welcome(around: Around, shape: Shape) -> Ints | None:
+def score_nodes(around: Around, shape: Shape) -> Ints | None:
     """Return the preference score of each node for a shape, by node index; None if all nodes are equal.
 
     The score combines taints with the effect PreferNoSchedule, and the shape's preferences for nodes and for pods.
@@ -31,7 +31,7 @@ def welcome(around: Around, shape: Shape) -> Ints | None:
     return np.sum(scores, axis=0, dtype=np.int64) if scores else None
 
 
-def worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: int) -> Floats:
+def compute_worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: int) -> Floats:
     """Return the worth of the first, second, ... pod of a shape on each node, by node index and up to `most` pods.
 
     The worth of a pod is at most that of the earlier pods on its node, so that sorting keeps their order.

@@ -19,10 +19,10 @@ from muster.api.core import Node, NodeSelectorTerm, PersistentVolume, Persistent
 from muster.api.nodes import is_ready, taints_of
 from muster.api.values.nodeaffinity import matches_any
 from muster.api.values.quantity import amount
-from muster.api.values.taints import untolerated, unwelcome
+from muster.api.values.taints import count_unwelcome, find_untolerated_taint
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
-from muster.gang.nodes.domains import Level, domains
+from muster.gang.nodes.domains import Level, list_levels
 from muster.gang.nodes.guests import Guests
 from muster.gang.nodes.volumes import Volumes
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
@@ -254,12 +254,15 @@ class Capacity:
     def tolerated(self, shape: Shape) -> Mask:
         """Return why no node can fit a shape; "" if some node may."""
         key = "tolerated", shape.tolerations
-        return self._compute_numbers(key, lambda traits: untolerated(traits.taints, shape.tolerations) is None) > 0
+        return (
+            self._compute_numbers(key, lambda traits: find_untolerated_taint(traits.taints, shape.tolerations) is None)
+            > 0
+        )
 
     def unwelcome(self, shape: Shape) -> Ints:
         """Return how many taints of each node ask the shape to stay away if it can."""
         key = "unwelcome", shape.tolerations
-        return self._compute_numbers(key, lambda traits: unwelcome(traits.taints, shape.tolerations))
+        return self._compute_numbers(key, lambda traits: count_unwelcome(traits.taints, shape.tolerations))
 
     def matching(self, term: NodeSelectorTerm) -> Mask:
         """Return the nodes that match a node selector term."""
@@ -295,7 +298,7 @@ class Capacity:
             if len(self._domains) >= _MASKS_KEPT:
                 self._domains.clear()
             nodes = [None if traits is None else dict(traits.labels) for traits in self.traits]
-            cached = self._domains[labels] = domains(nodes, labels)
+            cached = self._domains[labels] = list_levels(nodes, labels)
         return cached
 
     def places(self, *keys: str) -> Ints:
@@ -370,7 +373,7 @@ class Capacity:
         return cached
 
     def _find_obstacle(self, traits: NodeTraits | None, shape: Shape) -> str | None:
-        if (reason := obstacle(traits, shape)) is not None or traits is None:
+        if (reason := find_obstacle(traits, shape)) is not None or traits is None:
             return reason
         labels = dict(traits.labels) if shape.claims else {}
         return next(filter(None, (self.volumes.obstacle(claim, labels) for claim in shape.claims)), None)
@@ -467,7 +470,7 @@ def _read_traits(node: Node) -> NodeTraits:
     return NodeTraits(node.metadata.name, labels, taints_of(node), bool(node.spec.unschedulable), ready)
 
 
-def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
+def find_obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
     """Return why a node is closed to a shape whatever is free on it, in kube-scheduler's words.
 
     Return None if the node is open.
@@ -480,7 +483,7 @@ def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
         return "node(s) were unschedulable"
     if not _is_selected(traits, shape):
         return "node(s) didn't match Pod's node affinity/selector"
-    if (taint := untolerated(traits.taints, shape.tolerations)) is not None:
+    if (taint := find_untolerated_taint(traits.taints, shape.tolerations)) is not None:
         return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     return None
 
@@ -493,4 +496,4 @@ def _is_selected(traits: NodeTraits, shape: Shape) -> bool:
 
 def _tolerates_cordon(shape: Shape) -> bool:
     cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-    return untolerated([cordon], shape.tolerations) is None
+    return find_untolerated_taint([cordon], shape.tolerations) is None

@@ -32,10 +32,10 @@ class Level(Struct, frozen=True, eq=False):
 
     def totals(self, amounts: Ints) -> Ints:
         """Return the sums of the amounts of the nodes of each domain."""
-        return summed(self.of_node, amounts, len(self.names))
+        return sum_by_number(self.of_node, amounts, len(self.names))
 
 
-def domains(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]) -> tuple[Level, ...]:
+def list_levels(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]) -> tuple[Level, ...]:
     """Return the levels of a topology, from the widest to the narrowest.
 
     nodes: the labels of each node, by index; None where there is no node.
@@ -54,7 +54,7 @@ def domains(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]) ->
     return tuple(levels)
 
 
-def summed(numbers: Ints, amounts: Ints, size: int) -> Ints:
+def sum_by_number(numbers: Ints, amounts: Ints, size: int) -> Ints:
     """Return the sums of amounts by number, without the amounts of `NOWHERE`."""
     inside = numbers >= 0
     sums = np.zeros(size, np.int64)

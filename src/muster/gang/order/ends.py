@@ -25,14 +25,14 @@ class End(Struct, frozen=True, cache_hash=True):
     """The time at which something ends, in seconds of the clock by which it started.
 
     at: infinity if it does not end by itself.
-    sure: whether an enforced limit ends it at that time at the latest.
+    is_enforced: whether an enforced limit ends it at that time at the latest.
     """
 
     at: float
-    sure: bool = False
+    is_enforced: bool = False
 
 
-NEVER = End(inf, sure=True)
+NEVER = End(inf, is_enforced=True)
 
 
 def expected_end(pod: Pod, started: float, carried: End | None = None) -> End | None:
@@ -56,7 +56,7 @@ def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> End | None
     limits = [limit for limit in (deadline, _read_time_limit(meta)) if limit is not None and limit < _CENTURY]
     expected = _read_expected_duration(meta)
     if limits and (expected is None or min(limits) <= expected):
-        return End(started + min(limits), sure=True)
+        return End(started + min(limits), is_enforced=True)
     return End(started + expected) if expected is not None else None
 
 

@@ -47,7 +47,7 @@ class Terms(Struct, frozen=True, eq=False):
     numbers: Ints
     started: Floats
     ends: Floats
-    sure: Mask
+    enforced: Mask
 
 
 class Ledger:
@@ -87,7 +87,9 @@ class Ledger:
         first, self._end = self._end, self._end + len(pods)
         self._gangs[key] = number, first, self._end
         self._terms = _grow_columns(self._terms, number + 1)
-        self._terms[:, number] = (running.started, nan, 0.0) if end is None else (running.started, end.at, end.sure)
+        self._terms[:, number] = (
+            (running.started, nan, 0.0) if end is None else (running.started, end.at, end.is_enforced)
+        )
         self._pods = _grow_columns(self._pods, self._end)
         if pods:
             self._pods[:, first : self._end] = np.array(pods, np.int64).T

@@ -94,7 +94,7 @@ def preempt(
 
     pods: how many pods of each shape the gang places.
     placing: tries to place them, given the room that is taken and the pods treated as gone.
-    strength: the gang's strength, as the function `strength` computes it.
+    strength: the gang's strength, as the function `compute_strength` computes it.
     candidates: the gangs that may be preempted.
     taken: the room kept for other gangs, less the use of the pods in `leaving`.
     leaving: the pods that are being deleted already.
@@ -122,7 +122,7 @@ def preempt(
     return Preemption(pods_by_gang, reprieve.placement)
 
 
-def strength(pods: Iterable[Pod]) -> int | None:
+def compute_strength(pods: Iterable[Pod]) -> int | None:
     """Return the strength of a gang of these pods; None if it preempts no gang.
 
     A gang preempts gangs whose resistance is below its strength.
@@ -133,7 +133,7 @@ def strength(pods: Iterable[Pod]) -> int | None:
     return min(map(priority, pods))
 
 
-def resistance(pods: Iterable[Pod]) -> int | None:
+def compute_resistance(pods: Iterable[Pod]) -> int | None:
     """Return the strength that a gang must exceed to preempt these pods; None if they are never preempted."""
     pods = list(pods)
     if any(

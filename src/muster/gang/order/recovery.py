@@ -21,7 +21,7 @@ from muster.gang.order.preemption import Candidate
 _LEAST = -(2**31)
 
 
-def rivals(behind: Iterable[Candidate]) -> list[Candidate]:
+def list_rivals(behind: Iterable[Candidate]) -> list[Candidate]:
     """Return broken gangs as candidates for preemption, each as a whole, the last one first.
 
     behind: the broken gangs that come after the gang to be completed, in their order.

@@ -126,10 +126,10 @@ def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: End |
 def ends_in_time(reservation: Reservation, end: End | None) -> bool:
     """Return whether a gang with this end is gone once the head is expected to start."""
     shadow = reservation.shadow
-    return shadow is not None and end is not None and end.at <= shadow and (end.sure or not reservation.held)
+    return shadow is not None and end is not None and end.at <= shadow and (end.is_enforced or not reservation.held)
 
 
-def passed(reservation: Reservation, passing: Passing, taken: Ints) -> Reservation:
+def record_passing(reservation: Reservation, passing: Passing, taken: Ints) -> Reservation:
     """Return the reservation after a gang has passed the head.
 
     passing: why it was allowed to pass. taken: the room that it uses.
@@ -169,7 +169,7 @@ class _Releases(Struct, frozen=True, eq=False):
             expected[late] = _expect_end(float(terms.ends[late]), now)
         rest = np.zeros_like(known)
         if held_since is not None:
-            rest = (terms.started > held_since) & ~terms.sure
+            rest = (terms.started > held_since) & ~terms.enforced
         sort = np.where(rest, 2, np.where(known, 0, 1))
         order = np.lexsort((expected, sort))
         counted = np.bincount(sort, minlength=3)

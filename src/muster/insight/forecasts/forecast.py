@@ -38,7 +38,7 @@ from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import runtimes
 from muster.queueing.scheduling.estimate import Certainty, Estimate, RunTime, estimate, estimate_all
-from muster.queueing.topology.occupants import occupied
+from muster.queueing.topology.occupants import read_occupied
 from muster.queueing.variants.family import without_doubles
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
@@ -145,7 +145,7 @@ class Outlook:
         """Return a Workload's requests for every flavor that could serve it, each beside the supply."""
         requests: dict[str, int] = {}
         try:
-            podsets = convert.workload(workload, cluster_queue, devices=devices_by_status(workload)).podsets
+            podsets = convert.convert_workload(workload, cluster_queue, devices=devices_by_status(workload)).podsets
         except _INVALID:
             return []
         for podset in podsets:
@@ -211,7 +211,7 @@ class Outlook:
         for node in snapshot.nodes:
             ledger.set_node(node)
         for pod in snapshot.pods:
-            if (requests := occupied(pod)) is not None:
+            if (requests := read_occupied(pod)) is not None:
                 ledger.occupy(pod.metadata.uid, pod.spec.node_name, requests)
 
     def _add_workload(self, workload: Workload, cluster_queue: str) -> None:
@@ -228,7 +228,7 @@ class Outlook:
         if not is_inside and not (isinstance(place, Holds) and self.tree.ledger.in_use):
             return
         try:
-            seen = convert.workload(workload, cluster_queue, devices=devices_by_status(workload))
+            seen = convert.convert_workload(workload, cluster_queue, devices=devices_by_status(workload))
         except _INVALID:
             return
         if not is_inside:

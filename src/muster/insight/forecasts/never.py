@@ -40,7 +40,7 @@ from muster.insight.text import format_quantity
 from muster.jobs.jobset.gang import at_once
 from muster.queueing.additions import Completion
 from muster.queueing.model import PODS, FlavorResource, ResourceGroup
-from muster.queueing.quota.nodes import following, follows
+from muster.queueing.quota.nodes import follow_nodes, is_following_nodes
 from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.quota.tree import Tree
 from muster.queueing.requests import ResourceRules, requests_of
@@ -104,7 +104,7 @@ class Room:
         self.queues_by_name = {queue.metadata.name: queue for queue in self.queues}
         self._flavors = {one.metadata.name: one for one in flavors or ()}
         self.best = self._with(node_at_best)
-        self._followers = {queue.metadata.name for queue in self.queues if follows(queue)}
+        self._followers = {queue.metadata.name for queue in self.queues if is_following_nodes(queue)}
         self._followed = bool(self.nodes) and flavors is not None  # otherwise the nodes are not known
         self._behind = {key_of(queue): queue.spec.cluster_queue for queue in local_queues}
         self.completion = completion
@@ -132,7 +132,7 @@ class Room:
     def _with(self, become: Callable[[Node], Node]) -> Extent:
         nodes = [become(node) for node in self.nodes]
         return Extent(
-            nodes, [following(queue, self._flavors, nodes, self.queues) for queue in self.queues], self._cohorts
+            nodes, [follow_nodes(queue, self._flavors, nodes, self.queues) for queue in self.queues], self._cohorts
         )
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:

@@ -13,7 +13,7 @@ from muster.api.kueue.names import ADMISSION_GATE, ELASTIC_JOB, POD_SET_LABEL, T
 from muster.api.managed.pods import role_of
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.controllers.gangs import GangSource
-from muster.controllers.integrations.injection import tolerations
+from muster.controllers.integrations.injection import merge_tolerations
 from muster.insight.forecasts.quotaplan import QuotaPlan
 from muster.insight.forecasts.rehearsal import ClusterReadings, GangPlan, Verdict, merge_plans, rehearse
 from muster.insight.jobs.state import OPEN
@@ -207,6 +207,6 @@ def _on(pod: Pod, flavors: Iterable[ResourceFlavor], domain: Mapping[str, str]) 
     selector, borne = {**spec.node_selector, **domain}, spec.tolerations
     for flavor in flavors:
         selector |= flavor.spec.node_labels
-        borne = tolerations(borne, flavor.spec.tolerations)
+        borne = merge_tolerations(borne, flavor.spec.tolerations)
     gates = tuple(gate for gate in spec.scheduling_gates if gate.name not in _OPENED_BY_ADMISSION)
     return changed(pod, spec=changed(spec, node_selector=selector, tolerations=borne, scheduling_gates=gates))

@@ -87,7 +87,7 @@ class GangPlan:
     starts: datetime | None = None
 
     @property
-    def placed(self) -> int:
+    def placed_pods(self) -> int:
         """How many of its pods would get a node."""
         return sum(self.nodes.values())
 
@@ -174,7 +174,7 @@ class _Rehearsal:
             if key in asked and not due.turns and self.roster.gangs[key].unbound:
                 plans[key] = self._lacking(key, due.lacking)
             asks += [self._ask(key, turn) for turn in due.turns]
-        for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.standing)):
+        for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.criteria)):
             plan = self._look(ask, told=ask.key in asked)
             if plan is not None:
                 before = plans.get(ask.key)
@@ -217,8 +217,8 @@ class _Rehearsal:
                 plan = self._plan(ask, "waits", reason=reason)
         if ask.turn.surplus:
             return plan if told else None
-        waiter = Waiter(ask.alike, ask.standing)
-        never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.roster.capacity), self._now)
+        waiter = Waiter(ask.alike, ask.criteria)
+        never = self._pending.reserve_for(ask.key, waiter, partial(ask.placing, self.roster.capacity), self._now)
         if not told:
             return None
         if never is not None and never.is_of_room:

@@ -81,7 +81,7 @@ def _describe_placement(gang: GangPlan, namespace: str, now: datetime) -> list[L
     lines: list[Line] = []
     if gang.nodes:
         nodes = _shorten_list([f"{node} {count}" for node, count in sorted(gang.nodes.items())])
-        pods = f"{gang.placed} of {gang.pods} pods" if gang.placed < gang.pods else count_of(gang.pods, "pod")
+        pods = f"{gang.placed_pods} of {gang.pods} pods" if gang.placed_pods < gang.pods else count_of(gang.pods, "pod")
         once = ", once others have gone" if gang.victims else ""
         lines.append(("placement", f"{pods}{once}: {nodes}"))
     if gang.victims:

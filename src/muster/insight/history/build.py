@@ -20,7 +20,7 @@ from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.usage import USAGE_ANNOTATION, Usage, usage_of
 from muster.api.pods import is_finished, pod_requests
 from muster.api.values.quantity import format_amount
-from muster.api.values.shells import typed
+from muster.api.values.shells import find_typed_command
 from muster.gang.order.ends import end_of
 from muster.insight.history.runs import Outcome, PodRequests, Run
 from muster.insight.jobs.state import find_ending, find_job_state, is_cancelling
@@ -139,7 +139,7 @@ def _find_priority(workload: Workload | None, pods: Sequence[Pod]) -> int | None
 def _find_limit(meta: ObjectMeta, deadline: int | None) -> int | None:
     """Return the time limit of a job in seconds; None if nothing ends it."""
     end = end_of(meta, deadline, started=0.0)
-    return int(end.at) if end is not None and end.sure else None
+    return int(end.at) if end is not None and end.is_enforced else None
 
 
 def _make_pod_requests(pods: int, spec: PodSpec) -> PodRequests:
@@ -190,7 +190,7 @@ def run_of_workload(
     return _used(run, left)
 
 
-def amended(first: Run, later: Run) -> Run:
+def amend_run(first: Run, later: Run) -> Run:
     """Return the first record with the usage that became known later.
 
     Everything else stays as in the first record, which was made while the pods of the job existed.
@@ -219,7 +219,7 @@ def started_at(job: JobRecord, left: Trace) -> datetime | None:
     return min((one.status.start_time for one in job.jobs if one.status.start_time is not None), default=None)
 
 
-def times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
+def read_times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
     """Return the owner and the times of a job for its table row: submitted, started, ended, seconds of running."""
     ended = None if is_cancelling(job, pods) else ended_at(job)
     started = job.past.started if job.past is not None else started_at(job, trace(pods))
@@ -244,7 +244,7 @@ def command_of(containers: Sequence[Container]) -> str:
     if not containers:
         return ""
     words = [word.replace("$$", "$") for word in (*containers[0].command, *containers[0].args)]
-    return _short(shlex.join(typed(words)))
+    return _short(shlex.join(find_typed_command(words)))
 
 
 def _used(run: Run, left: Trace) -> Run:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from muster.insight.history.runs import Run, row
+from muster.insight.history.runs import Run, make_row
 from muster.insight.text import escape_controls
 
 # The first characters of a formula in a spreadsheet.
@@ -20,7 +20,7 @@ def format_csv(rows: Sequence[dict[str, Any]]) -> str:
     """Return CSV with a header: times in UTC, and no text that a spreadsheet would take for a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(row(Run("", "", "", "", "Completed", _EPOCH, _EPOCH)))
+    writer.writerow(make_row(Run("", "", "", "", "Completed", _EPOCH, _EPOCH)))
     writer.writerows([_format_csv_value(value) for value in one.values()] for one in rows)
     return out.getvalue()
 

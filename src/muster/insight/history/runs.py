@@ -141,7 +141,7 @@ class RunQuery(Struct, frozen=True):
         )
 
 
-def row(run: Run) -> dict[str, Any]:
+def make_row(run: Run) -> dict[str, Any]:
     """Return a run as a row of a table. All rows have the same members."""
     return {
         "namespace": run.namespace,

@@ -12,9 +12,9 @@ from muster.api.core import Event, Pod
 from muster.api.podgroups.kep import PodGroupPolicy
 from muster.insight.text import format_age
 from muster.jobs.podgroup.census import Census, count
+from muster.jobs.podgroup.groupstate import Stage, find_state
 from muster.jobs.podgroup.record import PodGroup, read
 from muster.jobs.podgroup.reference import By, Reference, reference_of
-from muster.jobs.podgroup.standing import Stage, standing
 
 _WORDS = {
     Stage.EMPTY: "Empty",
@@ -76,7 +76,7 @@ def _key(pod: Pod, reference: Reference) -> tuple[str, str, By]:
 
 
 def _view_group(group: PodGroup, pods: Sequence[Pod]) -> PodGroupView:
-    now = standing(group, count(pods))
+    now = find_state(group, count(pods))
     state, reason = (FAILED, group.failed) if group.failed else (_WORDS[now.stage], now.message)
     return PodGroupView(group.namespace, group.name, group, tuple(pods), now.census, state, reason)
 

@@ -19,7 +19,7 @@ from muster.api.kueue.names import (
     JOB_UID_LABEL,
     QUOTA_RESERVED,
 )
-from muster.api.managed.dispatch import barred_in
+from muster.api.managed.dispatch import find_barred
 from muster.api.managed.variants import is_parent, is_variant
 from muster.api.meta import ObjectMeta
 from muster.api.ours.deferral import GATE
@@ -236,8 +236,8 @@ def _describe_checks(workload: Workload) -> str:
 
 def find_nominated_clusters(status: WorkloadStatus) -> tuple[tuple[str, ...], str]:
     """Return the clusters that may still admit a Workload, and why other nominated clusters cannot."""
-    message = next((check.message for check in status.admission_checks if barred_in(check.message)), "")
-    return tuple(name for name in status.nominated_cluster_names if name not in barred_in(message)), message
+    message = next((check.message for check in status.admission_checks if find_barred(check.message)), "")
+    return tuple(name for name in status.nominated_cluster_names if name not in find_barred(message)), message
 
 
 def display_name(meta: ObjectMeta, namespace: str) -> str:

@@ -54,7 +54,7 @@ async def all_clusters(client: Client) -> list[ClusterState]:
     return find_cluster_states(clusters, workloads, servers)
 
 
-async def destinations(client: Client, queues: Iterable[ClusterQueue]) -> dict[str, tuple[str, ...]]:
+async def find_destinations(client: Client, queues: Iterable[ClusterQueue]) -> dict[str, tuple[str, ...]]:
     """Return the worker clusters of the ClusterQueues that send their jobs to other clusters.
 
     The result omits the queues whose checks or configurations the user may not see.
@@ -72,7 +72,7 @@ async def sends_away(client: Client, namespace: str, queue: str) -> bool:
     if local is None:
         return False
     behind = await get_or_none(client, CLUSTER_QUEUE, local.spec.cluster_queue)
-    return behind is not None and bool(await destinations(client, [behind]))
+    return behind is not None and bool(await find_destinations(client, [behind]))
 
 
 async def engine_namespace(client: Client) -> str:
@@ -80,7 +80,7 @@ async def engine_namespace(client: Client) -> str:
     return await _configured(client, namespace_of, NAMESPACE)
 
 
-async def origin(client: Client) -> str:
+async def read_origin(client: Client) -> str:
     """Return the origin label's value on the manager's objects in workers, or the default if unknown."""
     return await _configured(client, origin_of, MultiKueue().origin)
 
@@ -94,7 +94,11 @@ async def _configured(client: Client, of: Callable[[Any], str], usual: str) -> s
 
 async def connection_to(client: Client, cluster: MultiKueueCluster, namespace: str) -> ConnectionConfig | str:
     """Return the connection of the manager to a worker cluster, or a sentence why the user may not see it."""
-    from muster.multicluster.links.kubeconfigs import SECRET_KEY, UntrustedKubeconfigError, trusted  # it loads asyncio
+    from muster.multicluster.links.kubeconfigs import (
+        SECRET_KEY,
+        UntrustedKubeconfigError,
+        read_trusted,
+    )  # it loads asyncio
 
     name, source = cluster.metadata.name, cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != SECRET_LOCATION:
@@ -103,6 +107,6 @@ async def connection_to(client: Client, cluster: MultiKueueCluster, namespace: s
     if secret is None or SECRET_KEY not in secret.data:
         return f"the kubeconfig of cluster {name}, in Secret {namespace}/{source.location}, may not be read by you"
     try:
-        return trusted(secret.data[SECRET_KEY], f"Secret {namespace}/{source.location}")
+        return read_trusted(secret.data[SECRET_KEY], f"Secret {namespace}/{source.location}")
     except UntrustedKubeconfigError as error:
         return str(error)

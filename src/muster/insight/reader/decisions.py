@@ -9,7 +9,7 @@ from muster.api.ours.decisions import PATH, Decision, Decisions
 from muster.api.status import ApiError
 from muster.insight.history.life import Facts, Life, describe_life, facts_of_job, facts_of_run
 from muster.insight.history.runs import RunQuery
-from muster.insight.reader.history import recorded
+from muster.insight.reader.history import read_recorded_runs
 from muster.insight.reader.queues import list_or_none
 from muster.insight.reader.records import record_named
 from muster.runtime.client import Client
@@ -66,6 +66,6 @@ async def _find_facts(client: Client, namespace: str, name: str) -> Facts | None
         if error.code != 404:
             raise
         job = None
-    runs = await recorded(client, RunQuery(namespace=namespace, names=(name,)))
+    runs = await read_recorded_runs(client, RunQuery(namespace=namespace, names=(name,)))
     run = next((one for one in runs if one.name == name and (job is None or one.uid == job.uid)), None)
     return facts_of_run(run) if run is not None else job

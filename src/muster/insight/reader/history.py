@@ -18,7 +18,9 @@ _PAGE = 1_000
 NO_HISTORY = "this cluster keeps no history: only jobs that are still there are shown, and what Events tell of others"
 
 
-async def history(client: Client, wanted: RunQuery, limit: int, say: Callable[[str], None]) -> tuple[list[Run], bool]:
+async def read_history(
+    client: Client, wanted: RunQuery, limit: int, say: Callable[[str], None]
+) -> tuple[list[Run], bool]:
     """Return the matching runs, the newest first, and whether there are more.
 
     limit: the most runs to return; 0 for all.
@@ -40,7 +42,7 @@ async def history(client: Client, wanted: RunQuery, limit: int, say: Callable[[s
     return (runs[:limit], len(runs) > limit) if limit else (runs, False)
 
 
-async def recorded(client: Client, wanted: RunQuery) -> list[Run]:
+async def read_recorded_runs(client: Client, wanted: RunQuery) -> list[Run]:
     """Return the matching runs that the history has, the newest first; none where there is no history to see.
 
     Raises:
@@ -55,7 +57,7 @@ async def recorded(client: Client, wanted: RunQuery) -> list[Run]:
         return []
 
 
-async def recalled(
+async def recall_jobs(
     client: Client, namespace: str, jobs: Sequence[JobRecord], pods: Mapping[str, Sequence[Pod]]
 ) -> list[JobRecord]:
     """Return the jobs, and add the record of the history to each job whose pods no longer exist.
@@ -73,14 +75,14 @@ async def recalled(
         return list(jobs)
     names = (lacking[0].metadata.name,) if len(lacking) == 1 else ()
     since = min(filter(None, map(ended_at, lacking)), default=None)
-    runs = await recorded(client, RunQuery(namespace=namespace, names=names, since=since))
+    runs = await read_recorded_runs(client, RunQuery(namespace=namespace, names=names, since=since))
     run_by_uid, uids = {run.uid: run for run in runs}, {job.metadata.uid for job in lacking}
     return [with_past(job, run_by_uid.get(job.metadata.uid)) if job.metadata.uid in uids else job for job in jobs]
 
 
-async def recalled_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> JobRecord:
-    """Return one job with the record of the history if its pods no longer exist, as `recalled` does."""
-    [job_record] = await recalled(client, job.metadata.namespace, [job], {job.metadata.uid: pods})
+async def recall_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> JobRecord:
+    """Return one job with the record of the history if its pods no longer exist, as `recall_jobs` does."""
+    [job_record] = await recall_jobs(client, job.metadata.namespace, [job], {job.metadata.uid: pods})
     return job_record
 
 

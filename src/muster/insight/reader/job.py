@@ -21,8 +21,8 @@ from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import find_job_state, find_workload_state
 from muster.insight.quota.state import find_quota_state, index_by_owner
-from muster.insight.reader.history import recalled_job
-from muster.insight.reader.jobs import plain_pods, pods_of, refused_pods, uncomposed
+from muster.insight.reader.history import recall_job
+from muster.insight.reader.jobs import explain_missing_workloads, explain_refused_pods, plain_pods, pods_of
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.queues import UNSEEN, labels_of, list_or_none
 from muster.insight.reader.records import record_named
@@ -98,14 +98,14 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     pods: list[Pod] = []
     if job is not None:
         pods = [pod for pod in (await client.list(POD, namespace, labels=job.pod_selector)).items if job.owns(pod)]
-        job = await recalled_job(client, job, pods)
+        job = await recall_job(client, job, pods)
         state = find_job_state(job, pods, stands)
         if state.word == "Pending" and not pods:
-            refused = await refused_pods(client, namespace)
+            refused = await explain_refused_pods(client, namespace)
             refusals = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
             state = replace(state, reason=next(refusals, state.reason))
         if state.outside:
-            state = state.with_refusal((await uncomposed(client, namespace)).get(job.metadata.uid, ""))
+            state = state.with_refusal((await explain_missing_workloads(client, namespace)).get(job.metadata.uid, ""))
     elif workload is not None:
         pods = pods_of(workload, await plain_pods(client, namespace, [workload]))
         state = find_workload_state(workload, find_quota_state(workload), pods)
@@ -118,11 +118,11 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         facts = replace(facts, apart=find_jobs_apart(kept_apart, await lists.of(POD) or pods))
     if state.waits:
         from muster.insight.forecasts.never import judge_job  # it takes a while to load
-        from muster.insight.reader.room import survey
+        from muster.insight.reader.room import survey_room
 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"
-        room = await survey(lists, namespace)
+        room = await survey_room(lists, namespace)
         told = with_obstacle(state, room.queues_by_name)
         facts = replace(facts, verdict=judge_job(subject, state, room), state=told)
     if (job is not None and job.remote_counts is not None) or (stands is not None and stands.cluster):

@@ -17,13 +17,13 @@ from muster.api.jobset.names import JOBSET_UID
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.podgroup import group_name
-from muster.insight.history.build import nodes_of, run_seconds, times
+from muster.insight.history.build import nodes_of, read_times, run_seconds
 from muster.insight.history.runs import Run
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import JobState, find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
-from muster.insight.reader.history import recalled
+from muster.insight.reader.history import recall_jobs
 from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, WORKLOAD_LINES
 from muster.insight.reader.memo import Memo
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
@@ -57,7 +57,7 @@ async def job_rows(
         pods_by_job(client, namespace),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
     )
-    jobs = await recalled(client, namespace, jobs, pods)
+    jobs = await recall_jobs(client, namespace, jobs, pods)
     for text in unseen:
         say(text)
     stands = await _quota_states(client, workloads, now, memo)
@@ -69,7 +69,7 @@ async def job_rows(
         stand = stands[workload.metadata.uid] if workload is not None else None
         standings.append((job, _recall_state(memo, job, pods.get(job.metadata.uid, ()), stand), stand))
     if any(state.outside for _, state, _ in standings):
-        untaken = await uncomposed(client, namespace)
+        untaken = await explain_missing_workloads(client, namespace)
         standings = [
             (job, state.with_refusal(untaken.get(job.metadata.uid, "")), stand) for job, state, stand in standings
         ]
@@ -81,7 +81,11 @@ async def job_rows(
         uid, own_pods = workload.metadata.uid, pods_of(workload, plain)
         state = find_workload_state(workload, stands[uid], own_pods) if own_pods else states[uid]
         standings.append((workload, state, stands[uid]))
-    refused = await refused_pods(client, namespace) if any(state.word == "Pending" for _, state, _ in standings) else {}
+    refused = (
+        await explain_refused_pods(client, namespace)
+        if any(state.word == "Pending" for _, state, _ in standings)
+        else {}
+    )
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
     standings = await _doubted(client, namespace, await _explain_closed_queues(client, standings))
@@ -156,7 +160,7 @@ def _recall_row(
     """Return the line of a job, as it was at the time when one of the objects changed."""
 
     def make() -> dict[str, Any]:
-        about = times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
+        about = read_times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
         return _job_row(job, pods, state, stand, refused) | about
 
     return memo.recall("row", job.metadata.uid, (job.source, *job.jobs, job.past, stand, state, refused, *pods), make)
@@ -189,13 +193,13 @@ async def _doubted(client: Client, namespace: str, standings: list[tuple[Any, An
         return standings
     from muster.insight.forecasts.never import with_verdict
     from muster.insight.reader.lists import Lists
-    from muster.insight.reader.room import survey
+    from muster.insight.reader.room import survey_room
 
     subjects: list[Any] = await all_records(client, namespace)
     if hopeless - {one.metadata.uid for one in subjects}:
         subjects += await list_or_none(client, WORKLOAD, namespace) or []
     whole = {one.metadata.uid: one for one in subjects if one.metadata.uid in hopeless}
-    room = await survey(Lists(client), namespace)
+    room = await survey_room(Lists(client), namespace)
 
     def judged(uid: str, state: Any) -> Any:
         return with_verdict(whole[uid], state, room) if uid in whole else state  # a missing job was deleted meanwhile
@@ -237,12 +241,12 @@ def _is_of_group(workload: Workload) -> bool:
     return workload.metadata.annotations.get(IS_GROUP_WORKLOAD) == "true"
 
 
-async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
+async def explain_refused_pods(client: Client, namespace: str) -> dict[str, str]:
     """Return why pods of jobs could not be created: by the UID of the job, the message of the newest Event."""
     return await _told(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
 
 
-async def uncomposed(client: Client, namespace: str) -> dict[str, str]:
+async def explain_missing_workloads(client: Client, namespace: str) -> dict[str, str]:
     """Return why jobs have no Workload: by the UID of the job, the message of the newest Event."""
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
     invalid, unranked = await await_all(*(_told(client, namespace, f"reason={reason}") for reason in reasons))

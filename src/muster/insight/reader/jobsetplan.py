@@ -20,9 +20,9 @@ from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.terms import Terms
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.gang import at_once, is_one_gang
-from muster.jobs.jobset.ordering import startup
+from muster.jobs.jobset.ordering import find_startable_roles
 from muster.jobs.jobset.size import pods_of_job
-from muster.queueing.jobframework.equivalence import sanitized
+from muster.queueing.jobframework.equivalence import remove_repeated_variables
 
 
 async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tuple[Subject, list[Carrier]]:
@@ -34,7 +34,7 @@ async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tup
     start: the settings of group start, by which the pods wait for each other.
     """
     meta, queue = jobset.metadata, jobset.metadata.labels.get(QUEUE_NAME_LABEL, "")
-    podsets = tuple(map(sanitized, JobSetIntegration().podsets(jobset)))
+    podsets = tuple(map(remove_repeated_variables, JobSetIntegration().podsets(jobset)))
     subject = Subject("jobset.jobset.x-k8s.io", meta, queue=queue, podsets=podsets)
     if jobset.spec.suspend and not queue:
         return replace(subject, problem="it is suspended"), []
@@ -43,7 +43,7 @@ async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tup
     runs = changed(jobset, spec=changed(jobset.spec, suspend=False))
     carriers, pods = [Carrier(JOB_SET, runs)], list[Pod]()
     nothing_yet = [ReplicatedJobStatus(name=role.name) for role in runs.spec.replicated_jobs]
-    for role in startup(runs, nothing_yet).roles:
+    for role in find_startable_roles(runs, nothing_yet).roles:
         jobs = list(_jobs(runs, role, start))
         carriers += [Carrier(JOB, job) for job in jobs]
         try:

@@ -41,14 +41,14 @@ from muster.insight.jobs.state import Verdict
 from muster.insight.reader.jobsetplan import of_jobset
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.listviews import NODE_LINES
-from muster.insight.reader.room import survey
+from muster.insight.reader.room import survey_room
 from muster.insight.reader.waiting import ADMITTED_BY, snapshot_of
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.terms import Terms
 from muster.jobs.podgroup.record import NATIVE
 from muster.queueing.additions import Completion
-from muster.queueing.jobframework.equivalence import sanitized
+from muster.queueing.jobframework.equivalence import remove_repeated_variables
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of, split_key
 from muster.runtime.transport import Request
@@ -94,7 +94,7 @@ async def _of_job(lists: Lists, job: Job) -> Subject:
     """Return the demand of a Job. The server creates one pod as a dry run; copies of it stand for the other pods."""
     meta, integration = job.metadata, JobIntegration()
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
-    podsets = tuple(map(sanitized, integration.podsets(job)))
+    podsets = tuple(map(remove_repeated_variables, integration.podsets(job)))
     subject = Subject("job.batch", meta, queue=queue, podsets=podsets, together=_at_once(meta, podsets))
     if job.spec.suspend and not queue:
         return replace(subject, problem="it is suspended")
@@ -150,7 +150,7 @@ def _of_gang(name: str, pods: Sequence[Pod], now: datetime) -> Subject:
     except QuantityError as error:
         return replace(subject, problem=str(error))
     queue = first.metadata.labels.get(QUEUE_NAME_LABEL, "")
-    podsets = tuple(map(sanitized, membership.group.podsets))
+    podsets = tuple(map(remove_repeated_variables, membership.group.podsets))
     together = _at_once(first.metadata, podsets)
     return replace(subject, queue=queue, podsets=podsets, problem=membership.complaint, together=together)
 
@@ -205,7 +205,7 @@ async def _prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, Ver
     """Return the verdict whether each subject can ever start at its least size, by UID."""
     if not subjects:
         return {}
-    room = await survey(lists, subjects[0].meta.namespace)
+    room = await survey_room(lists, subjects[0].meta.namespace)
     verdicts = {}
     for subject in subjects:
         least_counts = (

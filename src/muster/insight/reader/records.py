@@ -17,12 +17,12 @@ async def record_named(client: Client, name: str, namespace: str) -> JobRecord:
     """
     job_set = await get_or_none(client, JOB_SET, name, namespace)
     if job_set is not None:
-        return await filled(client, job_set)
+        return await read_record(client, job_set)
     job: Job = await client.get(JOB, name, namespace)
     return record_of(job)
 
 
-async def filled(client: Client, source: Job | JobSet) -> JobRecord:
+async def read_record(client: Client, source: Job | JobSet) -> JobRecord:
     """Return the record of a Job, or of a JobSet with its Jobs."""
     if isinstance(source, Job):
         return record_of(source)

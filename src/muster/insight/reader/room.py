@@ -8,7 +8,7 @@ from muster.insight.reader.listviews import NODE_LINES
 from muster.insight.reader.queues import is_embedded
 
 
-async def survey(lists: Lists, namespace: str = "") -> Room:
+async def survey_room(lists: Lists, namespace: str = "") -> Room:
     """Read the nodes and quotas of a cluster.
 
     The result omits what the user may not see, and a verdict then does not consider it. Without numpy the result has no

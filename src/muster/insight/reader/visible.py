@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
 from muster.insight.history.runs import Run, RunQuery
-from muster.insight.reader.history import history
+from muster.insight.reader.history import read_history
 from muster.insight.reader.jobs import job_rows
 from muster.insight.reader.memo import Memo
 from muster.runtime.client import Client
@@ -76,11 +76,11 @@ async def visible_history(
         ApiError: the user may not see the jobs of the namespace that the query names, or of their own.
     """
     try:
-        return await history(client, query, most, say)
+        return await read_history(client, query, most, say)
     except ApiError as error:
         if error.code != 403 or query.namespace:
             raise
-    found = await history(client, replace(query, namespace=own), most, say)
+    found = await read_history(client, replace(query, namespace=own), most, say)
     say(_describe_limit("runs", own))
     return found
 

@@ -137,7 +137,9 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
     records = records_of(await lists.of(JOB_SET_LINES), await lists.of(JOB_LINES) or ())
     deadlines = {one.metadata.uid: timedelta(seconds=one.deadline) for one in records if one.deadline is not None}
     ends = {one.metadata.uid: end_of(one.metadata, one.deadline, started=0.0) for one in records}
-    expectations = {uid: timedelta(seconds=end.at) for uid, end in ends.items() if end is not None and not end.sure}
+    expectations = {
+        uid: timedelta(seconds=end.at) for uid, end in ends.items() if end is not None and not end.is_enforced
+    }
     topologies = await lists.of(TOPOLOGY) or [] if any(one.spec.topology_name for one in flavors) else []
     return Snapshot(
         cluster_queues=cluster_queues,

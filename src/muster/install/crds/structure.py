@@ -12,7 +12,7 @@ import msgspec
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.podgroups import kubebatch, sigs
-from muster.api.schema import Schema, structural
+from muster.api.schema import Schema, make_structural_schema
 from muster.install.crds.old import KEYWORDS_OF_THE_NEW
 from muster.install.crds.rules import Rules, rules_of
 
@@ -64,7 +64,7 @@ _PATCHES: Final = "x-kubernetes-patch-"
 
 def schema(kind: Kind[Any]) -> Schema:
     """Return a new schema of a version of a kind, which shares no part with other schemas."""
-    return _Structure(kind).of(structural(kind))
+    return _Structure(kind).of(make_structural_schema(kind))
 
 
 class _Structure:

@@ -67,7 +67,7 @@ class Entry(Struct, frozen=True):
     interrupted: tuple[Pod, ...] = ()
 
 
-def settled(status: JobStatus, census: Census) -> JobStatus:
+def settle_counted(status: JobStatus, census: Census) -> JobStatus:
     """Return the status with each listed UID whose pod has lost its finalizer moved from the list to the counter."""
     uncounted = status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {member.uid for member in census.tracked}
@@ -82,7 +82,7 @@ def settled(status: JobStatus, census: Census) -> JobStatus:
 
 
 def tally(status: JobStatus, terms: Terms, census: Census) -> Tally:
-    """Count the pods that have ended. `status` must be the result of `settled`."""
+    """Count the pods that have ended. `status` must be the result of `settle_counted`."""
     uncounted = _read_uncounted(status)
     counted_uids = {*uncounted.succeeded, *uncounted.failed}
     ours = [member for member in census.tracked if terms.has_index(member.index)]

@@ -47,10 +47,10 @@ class Backoff(Struct, frozen=True):
 
     def until(self) -> datetime | None:
         """Return the time from which pods may be created; None for at once."""
-        return None if self.last_failure is None else self.last_failure + delay(self.failures)
+        return None if self.last_failure is None else self.last_failure + compute_delay(self.failures)
 
 
-def delay(failures: int) -> timedelta:
+def compute_delay(failures: int) -> timedelta:
     """Return how long to wait after the last of this number of failures."""
     if failures <= 0:
         return timedelta(0)
@@ -60,7 +60,7 @@ def delay(failures: int) -> timedelta:
 
 def index_until(last_failed: Pod) -> datetime:
     """Return the time from which the index of a failed pod may have a new pod."""
-    return finish_time(last_failed) + delay(sum(failures_of_index(last_failed)) + 1)
+    return finish_time(last_failed) + compute_delay(sum(failures_of_index(last_failed)) + 1)
 
 
 def finish_time(pod: Pod) -> datetime:

@@ -20,7 +20,7 @@ from muster.api.core import Pod
 from muster.api.notes import Note
 from muster.api.pods import restart_count
 from muster.jobs.job import conditions, success_policy
-from muster.jobs.job.accounting import Tally, record, settled, tally
+from muster.jobs.job.accounting import Tally, record, settle_counted, tally
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import Census, Member, has_run, ready_count
 from muster.jobs.job.conditions import Verdict
@@ -73,7 +73,7 @@ class _Decision(Struct, frozen=True):
     def of(cls, job: Job, pods: Sequence[Pod], now: datetime, backoff: Backoff | None, *, closing: bool) -> "_Decision":
         terms, census = Terms.of(job), Census.of(pods)
         moment = now.replace(microsecond=0)
-        status = _set_start(settled(job.status, census), terms, moment)
+        status = _set_start(settle_counted(job.status, census), terms, moment)
         count = tally(status, terms, census)
         if closing:  # no replacement comes, and the namespace deletes the Job only after all its pods
             count = replace(count, awaiting={})

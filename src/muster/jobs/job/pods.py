@@ -15,7 +15,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.ours.interruptions import ATTEMPT_ANNOTATION, INTERRUPTIONS_ANNOTATION
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.terms import Terms
-from muster.jobs.job.world import birth_annotations, current, has_world
+from muster.jobs.job.world import birth_annotations, find_current_world, has_world
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
@@ -38,7 +38,8 @@ class PodTemplate:
             generate_name=f"{job.metadata.name}-",
             namespace=job.metadata.namespace,
             labels=template.metadata.labels,
-            annotations=template.metadata.annotations | (birth_annotations(current(job)) if has_world(job) else {}),
+            annotations=template.metadata.annotations
+            | (birth_annotations(find_current_world(job)) if has_world(job) else {}),
             owner_references=(JOB.refer_to_controller(job.metadata),),
             finalizers=tuple(dict.fromkeys((*template.metadata.finalizers, TRACKING_FINALIZER))),
         )

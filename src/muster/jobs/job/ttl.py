@@ -6,7 +6,7 @@ from muster.api.batch import Job
 from muster.jobs.job.conditions import finish
 
 
-def expiry(job: Job) -> datetime | None:
+def find_expiry(job: Job) -> datetime | None:
     """Return the time from which the Job is to be deleted; None if it has not ended or has no TTL."""
     end = finish(job)
     ttl = job.spec.ttl_seconds_after_finished

@@ -43,14 +43,14 @@ class Announcement(Struct, frozen=True):
     on_pods: tuple[Pod, ...] = ()
 
 
-def announce(job: Job, pods: Sequence[Pod]) -> Announcement | None:
+def make_announcement(job: Job, pods: Sequence[Pod]) -> Announcement | None:
     """Return the world to write on the Job or its pods; None if they have it, or the Job has no world (any more)."""
     if not has_world(job) or finish(job) is not None or job.metadata.deletion_timestamp is not None:
         return None
     active = [pod for pod in pods if is_active(pod)]
     if _grows_on_credit(job, active):
         return None
-    world = current(job, active)
+    world = find_current_world(job, active)
     if world_of(job.metadata) != world:
         return Announcement(world, on_job=True)
     behind = tuple(pod for pod in active if completion_index(pod) < world.size and world_of(pod.metadata) != world)
@@ -82,7 +82,7 @@ def has_world(job: Job) -> bool:
     )
 
 
-def current(job: Job, pods: Iterable[Pod] = ()) -> World:
+def find_current_world(job: Job, pods: Iterable[Pod] = ()) -> World:
     """Return the world of an elastic Job: the newest recorded on it or its pods, or the next if the size differs."""
     # A pod that waits for quota has a world that may never take effect, and no worker has read it.
     metas_of_pods = (pod.metadata for pod in pods if not is_gated(pod))
@@ -105,7 +105,7 @@ def world_of(meta: ObjectMeta) -> World | None:
     return world if 0 <= world.size <= _MOST and 1 <= world.epoch < _MOST else None
 
 
-def annotations(world: World) -> dict[str, str]:
+def make_world_annotations(world: World) -> dict[str, str]:
     """Return the annotations that record a world on the Job and on its pods."""
     return {WORLD_ANNOTATION: msgspec.json.encode(world).decode()}
 
@@ -115,9 +115,9 @@ def pod_annotations(pod: Pod, world: World) -> dict[str, str]:
 
     A pod without a node has not started, so this world is also recorded as the one in which its worker starts.
     """
-    return annotations(world) if pod.spec.node_name else birth_annotations(world)
+    return make_world_annotations(world) if pod.spec.node_name else birth_annotations(world)
 
 
 def birth_annotations(world: World) -> dict[str, str]:
     """Return the annotations of a new pod, which record this world and that its worker starts in it."""
-    return annotations(world) | {FIRST_SIZE_ANNOTATION: str(world.size)}
+    return make_world_annotations(world) | {FIRST_SIZE_ANNOTATION: str(world.size)}

@@ -10,11 +10,11 @@ from muster.api.config.types import GroupScheduling
 from muster.api.core import Container, PodSpec, Toleration, Volume
 from muster.api.core.volumes import PersistentVolumeClaimVolumeSource
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
-from muster.api.jobset.naming import claim_name, coordinator_endpoint, job_name, subdomain
+from muster.api.jobset.naming import claim_name, coordinator_endpoint, job_name, name_subdomain
 from muster.api.meta import ObjectMeta
 from muster.jobs.jobset import gang
 from muster.jobs.jobset.census import job_restarts
-from muster.jobs.jobset.start.barrier import DEFAULT, gated
+from muster.jobs.jobset.start.barrier import DEFAULT, add_barrier
 from muster.jobs.jobset.start.group import epoch_of, is_target
 from muster.jobs.jobset.terms import attempt_of, has_dns_names, is_suspended
 
@@ -62,7 +62,7 @@ class Children:
         pods = template.spec.template
         spec = pods.spec
         if has_dns_names(jobset):
-            spec = replace(spec, subdomain=subdomain(jobset))
+            spec = replace(spec, subdomain=name_subdomain(jobset))
         if names.EXCLUSIVE_TOPOLOGY in annotations and names.NODE_SELECTOR_STRATEGY in annotations:
             spec = _select_own_nodes(spec, f"{jobset.metadata.namespace}_{job_name(jobset, role.name, index)}")
         spec = replace(spec, volumes=(*spec.volumes, *self._list_volumes(spec)))
@@ -77,7 +77,7 @@ class Children:
         )
         if not is_target(jobset.spec, role.name):
             return job_template
-        return gated(job_template, jobset, epoch_of(jobset), self._start)
+        return add_barrier(job_template, jobset, epoch_of(jobset), self._start)
 
     def _make_labels(self, role: ReplicatedJob, index: int) -> dict[str, str]:
         """Return the entries that the Job and its pods get both as labels and as annotations."""

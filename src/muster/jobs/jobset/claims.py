@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from muster.api.core import PersistentVolumeClaim, Service
 from muster.api.core.service import ServiceSpec
 from muster.api.jobset import JobSet, names
-from muster.api.jobset.naming import claim_name, subdomain
+from muster.api.jobset.naming import claim_name, name_subdomain
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.jobs.jobset.terms import has_dns_names
 
@@ -16,7 +16,9 @@ def headless_service(jobset: JobSet, owner: OwnerReference) -> Service | None:
         return None
     network = jobset.spec.network
     return Service(
-        metadata=ObjectMeta(name=subdomain(jobset), namespace=jobset.metadata.namespace, owner_references=(owner,)),
+        metadata=ObjectMeta(
+            name=name_subdomain(jobset), namespace=jobset.metadata.namespace, owner_references=(owner,)
+        ),
         spec=ServiceSpec(
             cluster_ip="None",
             selector={names.JOBSET_NAME: jobset.metadata.name},

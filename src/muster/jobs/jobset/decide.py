@@ -23,18 +23,18 @@ from muster.jobs.jobset.census import Census, Member
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.claims import headless_service, volume_claims
 from muster.jobs.jobset.conditions import Record
-from muster.jobs.jobset.inplace import NO_PODS, InPlaceStanding, in_place
-from muster.jobs.jobset.ordering import startup
+from muster.jobs.jobset.inplace import NO_PODS, RestartCounts, in_place
+from muster.jobs.jobset.ordering import find_startable_roles
 from muster.jobs.jobset.plan import JobSetPlan
 from muster.jobs.jobset.slices import take_slice
 from muster.jobs.jobset.start.barrier import DEFAULT
-from muster.jobs.jobset.start.decide import NOTHING_SEEN, GroupStanding, decide_start
-from muster.jobs.jobset.start.group import is_target, is_used, renewed
+from muster.jobs.jobset.start.decide import NOTHING_SEEN, StartedPods, decide_start
+from muster.jobs.jobset.start.group import begin_next_epoch, is_target, is_used
 from muster.jobs.jobset.status import all_ready, roles_status
 from muster.jobs.jobset.success import has_succeeded
-from muster.jobs.jobset.suspend import changes
+from muster.jobs.jobset.suspend import list_suspension_changes
 from muster.jobs.jobset.terms import finish, is_in_order, is_suspended, restart_strategy
-from muster.jobs.jobset.ttl import expiry
+from muster.jobs.jobset.ttl import find_expiry
 
 NONE_REFUSED: Mapping[str, int] = {}
 
@@ -44,9 +44,9 @@ def decide(
     jobs: Sequence[Job],
     *,
     now: datetime,
-    group: GroupStanding = NOTHING_SEEN,
+    group: StartedPods = NOTHING_SEEN,
     start: GroupScheduling = DEFAULT,
-    pods: InPlaceStanding = NO_PODS,
+    pods: RestartCounts = NO_PODS,
     refused: Mapping[str, int] = NONE_REFUSED,
     disturbed: Sequence[Pod] = (),
 ) -> JobSetPlan:
@@ -79,9 +79,9 @@ class _Decision(Struct, frozen=True):
     census: Census
     record: Record
     now: datetime
-    group: GroupStanding
+    group: StartedPods
     start: GroupScheduling
-    pods: InPlaceStanding
+    pods: RestartCounts
     refused: Mapping[str, int]
 
     @classmethod
@@ -90,9 +90,9 @@ class _Decision(Struct, frozen=True):
         jobset: JobSet,
         jobs: Sequence[Job],
         now: datetime,
-        group: GroupStanding,
+        group: StartedPods,
         start: GroupScheduling,
-        pods: InPlaceStanding,
+        pods: RestartCounts,
         refused: Mapping[str, int],
     ) -> "_Decision":
         census = Census.of(jobset, jobs)
@@ -122,7 +122,7 @@ class _Decision(Struct, frozen=True):
         Ended Jobs are kept and other Jobs deleted. The JobSet itself is deleted once its TTL is over.
         """
         jobset, census = self.jobset, self.census
-        at = expiry(jobset)
+        at = find_expiry(jobset)
         plan = JobSetPlan(
             self.record.status,
             wake_at=at if at is not None and at > self.now else None,
@@ -133,14 +133,14 @@ class _Decision(Struct, frozen=True):
     def _plan_running(self, plan: JobSetPlan, record: Record) -> JobSetPlan:
         jobset, owner = self.jobset, JOB_SET.refer_to_controller(self.jobset.metadata)
         if is_suspended(jobset) and is_used(jobset):
-            return replace(plan, status=replace(record.status, group_scheduling=renewed(jobset)))
+            return replace(plan, status=replace(record.status, group_scheduling=begin_next_epoch(jobset)))
         present = [member.job for member in (*self.census.active, *self.census.successful)]
         group = decide_start(jobset, present, self.group, record.now)
         record = record.starting(group)
         children = Children(jobset, self.start)
-        start = startup(jobset, record.status.replicated_jobs_status)
+        start = find_startable_roles(jobset, record.status.replicated_jobs_status)
         may_run = [role for role in start.roles if self.group.kept or not is_target(jobset.spec, role.name)]
-        changing = changes(jobset, children, self.census.active, {role.name for role in may_run})
+        changing = list_suspension_changes(jobset, children, self.census.active, {role.name for role in may_run})
         change, unchanged = take_slice(changing, attrgetter("job.metadata.name"), self.refused)
         if is_suspended(jobset):
             # Quota is held until the last Job is suspended.

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from muster.api.batch import INDEXED, JobSpec
 
 
-def adjusted(spec: JobSpec, wanted: JobSpec) -> JobSpec:
+def adjust_spec(spec: JobSpec, wanted: JobSpec) -> JobSpec:
     """Return the spec of an existing Job with the parallelism, completions and time limit of `wanted`."""
     if spec.active_deadline_seconds != wanted.active_deadline_seconds:
         spec = replace(spec, active_deadline_seconds=wanted.active_deadline_seconds)

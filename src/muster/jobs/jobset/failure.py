@@ -27,7 +27,7 @@ from muster.jobs.job.terms import Terms
 from muster.jobs.jobset.census import Census, Member
 from muster.jobs.jobset.conditions import Record
 from muster.jobs.jobset.start.decide import waiting_again
-from muster.jobs.jobset.start.group import renewed
+from muster.jobs.jobset.start.group import begin_next_epoch
 
 _LAST = datetime.max.replace(tzinfo=UTC)
 
@@ -36,8 +36,10 @@ def apply(jobset: JobSet, record: Record, failed: Sequence[Member]) -> Record:
     """Return the record after the failure policy has handled some failed Jobs."""
     policy = jobset.spec.failure_policy
     if policy is None:
-        return record.failed("FailedJobs", _name_job("jobset failed due to one or more job failures", first(failed)))
-    rule, job = matching(policy.rules, failed)
+        return record.failed(
+            "FailedJobs", _name_job("jobset failed due to one or more job failures", find_first(failed))
+        )
+    rule, job = find_matching_rule(policy.rules, failed)
     action = rule.action if rule is not None else names.RESTART_JOBSET
     about = _name_job(f"applying {action} failure policy action", job)
     counts = action in (names.RESTART_JOBSET, names.RESTART_JOB)
@@ -74,7 +76,7 @@ def find_interruption(
     for pod in filter(is_interrupted, pods):
         owner = job_reference(pod)
         owning_member = by_job.get(owner.uid) if owner is not None else None
-        if owning_member is not None and (message := _describe_loss(owning_member, pod, or_fails=excuses(jobset))):
+        if owning_member is not None and (message := _describe_loss(owning_member, pod, or_fails=is_excused(jobset))):
             return owning_member, message
     return None
 
@@ -95,7 +97,7 @@ def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
     return describe_interruption((pod,), terms.pod_failure_policy, or_fails=or_fails) if terms.restarts_whole else ""
 
 
-def excuses(jobset: JobSet) -> bool:
+def is_excused(jobset: JobSet) -> bool:
     """Return whether a failure policy rule restarts the JobSet, uncounted, if a Job fails by its podFailurePolicy.
 
     Users write that rule for the Job controller of Kubernetes. There, too, another Job may fail before the Job with the
@@ -123,18 +125,20 @@ def _is_for_role(rule: FailurePolicyRule, member: Member) -> bool:
     return not ends and (not rule.target_replicated_jobs or member.role in rule.target_replicated_jobs)
 
 
-def matching(rules: Iterable[FailurePolicyRule], failed: Sequence[Member]) -> tuple[FailurePolicyRule | None, Member]:
+def find_matching_rule(
+    rules: Iterable[FailurePolicyRule], failed: Sequence[Member]
+) -> tuple[FailurePolicyRule | None, Member]:
     """Return the first rule that a failed Job matches, with the Job that failed first among those that match it.
 
     If no rule matches, return None with the Job that failed first of all.
     """
     for rule in rules:
-        if met := [member for member in failed if meets(rule, member)]:
-            return rule, first(met)
-    return None, first(failed)
+        if met := [member for member in failed if is_met(rule, member)]:
+            return rule, find_first(met)
+    return None, find_first(failed)
 
 
-def meets(rule: FailurePolicyRule, member: Member) -> bool:
+def is_met(rule: FailurePolicyRule, member: Member) -> bool:
     """Return whether a failed Job matches the rule by role, reason and message."""
     condition = find_true(member.job.status.conditions, FAILED)
     if condition is None:
@@ -147,7 +151,7 @@ def meets(rule: FailurePolicyRule, member: Member) -> bool:
     return not patterns or any(_has_match(pattern, condition.message) for pattern in patterns)
 
 
-def first(failed: Sequence[Member]) -> Member:
+def find_first(failed: Sequence[Member]) -> Member:
     """Return the Job that failed before all others."""
     return min(failed, key=_find_failure_time)
 
@@ -186,7 +190,7 @@ def _restart_all(jobset: JobSet, record: Record, *, counts: bool) -> Record:
             status,
             restarts=status.restarts + 1,
             restarts_count_towards_max=counted,
-            group_scheduling=renewed(jobset),
+            group_scheduling=begin_next_epoch(jobset),
         )
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from muster.api.jobset import JobSet, ReplicatedJob
 from muster.api.ours.elastic import GANG_ANNOTATION
-from muster.jobs.jobset.start.group import is_target, status_of, targets
+from muster.jobs.jobset.start.group import find_target_roles, is_target, status_of
 from muster.jobs.jobset.terms import is_in_order
 
 # On the pods of a JobSet that requests one gang.
@@ -22,7 +22,7 @@ def pod_annotations(jobset: JobSet, role: ReplicatedJob) -> dict[str, str]:
     return {GANG_ANNOTATION: WHOLE} if _asks(jobset) and _is_member(jobset, role) else {}
 
 
-def stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
+def find_stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
     """Return, for each role of the gang, the roles that start together with it, including itself."""
     members = [role for role in jobset.spec.replicated_jobs if _is_member(jobset, role)]
     roles_by_stage: dict[object, list[ReplicatedJob]] = {}
@@ -35,7 +35,7 @@ def is_one_gang(jobset: JobSet) -> bool:
     """Return whether all pods of the JobSet are placed together: on request, or if the JobSet has a single Job."""
     roles = jobset.spec.replicated_jobs
     if _asks(jobset):
-        stage = stages(jobset)
+        stage = find_stages(jobset)
         return all(len(stage.get(role.name, ())) == len(roles) for role in roles)
     alone = len(roles) == 1 and roles[0].replicas == 1
     return alone and roles[0].template.metadata.annotations.get(GANG_ANNOTATION) != "false"
@@ -50,7 +50,7 @@ def at_once(jobset: JobSet) -> frozenset[str]:
         return frozenset(role.name for role in jobset.spec.replicated_jobs)
     status = status_of(jobset)
     waits = status.released_epoch < status.epoch
-    return frozenset(role.name for role in targets(jobset.spec)) if waits else frozenset()
+    return frozenset(role.name for role in find_target_roles(jobset.spec)) if waits else frozenset()
 
 
 def _asks(jobset: JobSet) -> bool:

@@ -28,7 +28,7 @@ class PodAttempt(Struct, frozen=True):
     restarts: int = 0
 
 
-class InPlaceStanding(Struct, frozen=True):
+class RestartCounts(Struct, frozen=True):
     """The restarts in place of all pods of a JobSet.
 
     attempts: how many pods are in each attempt.
@@ -39,7 +39,7 @@ class InPlaceStanding(Struct, frozen=True):
     restarts: int = 0
 
 
-NO_PODS = InPlaceStanding({})
+NO_PODS = RestartCounts({})
 
 
 def attempt_of(pod: Pod) -> PodAttempt:
@@ -55,7 +55,7 @@ def attempt_of(pod: Pod) -> PodAttempt:
     return PodAttempt(int(text) if counts and int(text) <= _MOST else None, restarts)
 
 
-def next_attempts(jobset: JobSet, standing: InPlaceStanding) -> tuple[int | None, int | None] | None:
+def next_attempts(jobset: JobSet, standing: RestartCounts) -> tuple[int | None, int | None] | None:
     """Return the latest attempt that is over, and the attempt that may run now.
 
     Return None if there were too many attempts. The first number never decreases, because a pod in a later attempt may
@@ -75,7 +75,7 @@ def next_attempts(jobset: JobSet, standing: InPlaceStanding) -> tuple[int | None
     return over, going
 
 
-def in_place(jobset: JobSet, record: Record, standing: InPlaceStanding) -> Record:
+def in_place(jobset: JobSet, record: Record, standing: RestartCounts) -> Record:
     """Return the record with these two attempts in the status, from which the agents read them."""
     attempts = next_attempts(jobset, standing)
     if attempts is None:

@@ -19,7 +19,7 @@ class Startup(Struct, frozen=True):
     waits: bool = False
 
 
-def startup(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
+def find_startable_roles(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
     """Return which roles may start now, by the counts in the status.
 
     records: the counts of each role's Jobs. A suspended JobSet gets all its Jobs except those that depend on others.

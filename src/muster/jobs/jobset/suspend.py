@@ -24,7 +24,7 @@ from muster.api.meta import ObjectMeta
 from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.children import Children
-from muster.jobs.jobset.elastic import adjusted
+from muster.jobs.jobset.elastic import adjust_spec
 from muster.jobs.jobset.plan import Change, JobSetPlan
 from muster.jobs.jobset.start.group import is_of_earlier_start
 from muster.jobs.jobset.terms import is_suspended
@@ -33,7 +33,7 @@ from muster.jobs.jobset.terms import is_suspended
 _SERVERS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, LEGACY_JOB_NAME_LABEL)
 
 
-def changes(
+def list_suspension_changes(
     jobset: JobSet, children: Children, active: Collection[Member], may_run: Collection[str]
 ) -> Iterator[Change]:
     """Yield the changes to Jobs that have not ended. may_run: the roles that may run."""
@@ -42,7 +42,7 @@ def changes(
         if member.deleting:
             continue
         job, role = member.job, roles[member.role]
-        metadata, spec = job.metadata, adjusted(job.spec, role.template.spec)
+        metadata, spec = job.metadata, adjust_spec(job.spec, role.template.spec)
         if is_suspended(jobset) or (not spec.suspend and is_of_earlier_start(jobset, member.role, job)):
             spec = spec if spec.suspend else replace(spec, suspend=True)
         elif spec.suspend and member.role in may_run:

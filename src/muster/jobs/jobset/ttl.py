@@ -6,7 +6,7 @@ from muster.api.jobset import JobSet
 from muster.jobs.jobset.terms import finish
 
 
-def expiry(jobset: JobSet) -> datetime | None:
+def find_expiry(jobset: JobSet) -> datetime | None:
     """Return the time from which the JobSet is to be deleted; None if it has not ended or has no TTL."""
     end, ttl = finish(jobset), jobset.spec.ttl_seconds_after_finished
     if end is None or end.last_transition_time is None or ttl is None:

@@ -38,7 +38,7 @@ def _make_label(group: Reference | PodGroup) -> dict[str, str]:
     return {} if names.label_value(group.name) else {_LABELS[group.by]: group.name}
 
 
-def asks(group: PodGroup) -> bool:
+def needs_budget(group: PodGroup) -> bool:
     """Return whether the group requests a disruption budget."""
     return group.meta.annotations.get(DISRUPTION_BUDGET_ANNOTATION) == "true" and bool(_make_label(group))
 

@@ -91,7 +91,7 @@ def _act_below_minimum(
     if not interrupted and policy.max_restarts is not None and status.restarts >= policy.max_restarts:
         return _fail_group(group, pods, now, "MaxRestartsExceeded", f"{why}, after {status.restarts} restarts")
     since = status.below_min_time or now
-    remaining = since + backoff(policy, status.restarts) - now
+    remaining = since + compute_backoff(policy, status.restarts) - now
     if remaining > timedelta() and not interrupted:
         return Step(replace(status, below_min_time=since), again=remaining)
     if lost := _find_uncontrolled(pods):
@@ -102,7 +102,7 @@ def _act_below_minimum(
     return Step(status, note=Note("Warning", "Restarting", f"{about}: {why}"))
 
 
-def backoff(policy: kep.PodGroupPolicy, restarts: int) -> timedelta:
+def compute_backoff(policy: kep.PodGroupPolicy, restarts: int) -> timedelta:
     """Return how long a group waits for its next restart, after this number of restarts."""
     first = timedelta(seconds=policy.backoff_seconds or 0)
     doublings = min(restarts, LONGEST_BACKOFF.seconds.bit_length())

@@ -12,17 +12,17 @@ from muster.api.meta import Condition
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.podgroups.fields import PodGroupCondition
 from muster.api.podgroups.names import INITIALLY_SCHEDULED, READY, SCHEDULED, UNSCHEDULABLE
-from muster.jobs.podgroup.standing import Stage, Standing
+from muster.jobs.podgroup.groupstate import GroupState, Stage
 
 C = TypeVar("C", Condition, PodGroupCondition)
 
 
-def status_of(group: Any, standing: Standing, now: datetime) -> Any:
+def status_of(group: Any, standing: GroupState, now: datetime) -> Any:
     """Return the status that a PodGroup should have, of the type of its kind; unchanged parts keep their values."""
     return _WRITERS[type(group)](group, standing, now)
 
 
-def _write_kep(group: kep.PodGroup, standing: Standing, now: datetime) -> kep.PodGroupStatus:
+def _write_kep(group: kep.PodGroup, standing: GroupState, now: datetime) -> kep.PodGroupStatus:
     census = standing.census
     return msgspec.structs.replace(
         group.status,
@@ -34,7 +34,7 @@ def _write_kep(group: kep.PodGroup, standing: Standing, now: datetime) -> kep.Po
     )
 
 
-def _write_kube_batch(group: kubebatch.PodGroup, standing: Standing, now: datetime) -> kubebatch.PodGroupStatus:
+def _write_kube_batch(group: kubebatch.PodGroup, standing: GroupState, now: datetime) -> kubebatch.PodGroupStatus:
     phases = {Stage.BROKEN: "Unknown", Stage.READY: "Running", Stage.DONE: "Running"}
     return msgspec.structs.replace(
         group.status,
@@ -46,7 +46,7 @@ def _write_kube_batch(group: kubebatch.PodGroup, standing: Standing, now: dateti
     )
 
 
-def _write_volcano(group: volcano.PodGroup, standing: Standing, now: datetime) -> volcano.PodGroupStatus:
+def _write_volcano(group: volcano.PodGroup, standing: GroupState, now: datetime) -> volcano.PodGroupStatus:
     # Volcano's controllers create pods once the group is in the queue, which needs nothing else here.
     phases = {Stage.BROKEN: "Unknown", Stage.READY: "Running", Stage.DONE: "Completed"}
     phase = phases.get(standing.stage, "Inqueue")
@@ -68,7 +68,9 @@ def _write_volcano(group: volcano.PodGroup, standing: Standing, now: datetime) -
     )
 
 
-def _write_coscheduling(group: coscheduling.PodGroup, standing: Standing, now: datetime) -> coscheduling.PodGroupStatus:
+def _write_coscheduling(
+    group: coscheduling.PodGroup, standing: GroupState, now: datetime
+) -> coscheduling.PodGroupStatus:
     census, old = standing.census, group.status
     phase = _find_coscheduling_phase(group, standing)
     started = old.schedule_start_time
@@ -85,7 +87,7 @@ def _write_coscheduling(group: coscheduling.PodGroup, standing: Standing, now: d
     )
 
 
-def _find_coscheduling_phase(group: coscheduling.PodGroup, standing: Standing) -> str:
+def _find_coscheduling_phase(group: coscheduling.PodGroup, standing: GroupState) -> str:
     """Return the phase by the rules of the coscheduling plugin's controller: a finished or failed group stays so."""
     census, least, old = standing.census, group.spec.min_member or 0, group.status.phase
     if old in ("Finished", "Failed") or not census.members + census.failed:
@@ -99,7 +101,7 @@ def _find_coscheduling_phase(group: coscheduling.PodGroup, standing: Standing) -
     return "Running" if census.succeeded + census.running >= least else "Scheduling"
 
 
-def _write_native(group: native.PodGroup, standing: Standing, now: datetime) -> native.PodGroupStatus:
+def _write_native(group: native.PodGroup, standing: GroupState, now: datetime) -> native.PodGroupStatus:
     """Return the status of Kubernetes' own PodGroup; a group that was scheduled once stays scheduled."""
     conditions, make = group.status.conditions, _make_standard(now)
     if is_true(conditions, INITIALLY_SCHEDULED):
@@ -136,7 +138,7 @@ def _make_older(group: kubebatch.PodGroup | volcano.PodGroup, now: datetime) -> 
     return make
 
 
-def _set_unschedulable(conditions: tuple[C, ...], standing: Standing, make: _Make[C]) -> tuple[C, ...]:
+def _set_unschedulable(conditions: tuple[C, ...], standing: GroupState, make: _Make[C]) -> tuple[C, ...]:
     """Return the conditions with one that says why the group cannot be scheduled, or that it can be again."""
     if standing.reason:
         return _set_condition(conditions, make(UNSCHEDULABLE, "True", standing.reason, standing.message))
@@ -162,7 +164,7 @@ def _set_condition(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
     return tuple(new if one is old else one for one in conditions)
 
 
-_WRITERS: Mapping[type, Callable[[Any, Standing, datetime], Any]] = {
+_WRITERS: Mapping[type, Callable[[Any, GroupState, datetime], Any]] = {
     kep.PodGroup: _write_kep,
     kubebatch.PodGroup: _write_kube_batch,
     sigs.PodGroup: _write_kube_batch,

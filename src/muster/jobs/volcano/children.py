@@ -9,7 +9,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.podgroups.volcano import PodGroup, PodGroupSpec
 from muster.api.volcano import JOB_NAME, JOB_NAMESPACE, SVC, VOLCANO_JOB, Job, TaskSpec
 from muster.api.volcano.plugins import svc_arguments
-from muster.jobs.volcano.pods import claim_name, hosts, hosts_name, pod_group_name
+from muster.jobs.volcano.pods import claim_name, hosts_name, make_hosts, pod_group_name
 
 
 class Children(Struct, frozen=True):
@@ -21,7 +21,7 @@ class Children(Struct, frozen=True):
     claims: tuple[PersistentVolumeClaim, ...] = ()
 
 
-def children(job: Job) -> Children:
+def make_children(job: Job) -> Children:
     """Return the objects that the Job needs other than its pods."""
     group = PodGroup(
         metadata=_make_meta(job, pod_group_name(job), labels=job.metadata.labels), spec=_make_group_spec(job)
@@ -37,7 +37,9 @@ def children(job: Job) -> Children:
             publish_not_ready_addresses=svc_arguments(job).publish_not_ready_addresses,
         ),
     )
-    return Children(group, service, ConfigMap(metadata=_make_meta(job, hosts_name(job)), data=dict(hosts(job))), claims)
+    return Children(
+        group, service, ConfigMap(metadata=_make_meta(job, hosts_name(job)), data=dict(make_hosts(job))), claims
+    )
 
 
 def minimum_of(task: TaskSpec) -> int:

@@ -32,13 +32,13 @@ from muster.api.volcano import (
     JobStatus,
     TaskSpec,
 )
-from muster.jobs.volcano.children import children, minimum_of
-from muster.jobs.volcano.members import Member, is_stale, members
+from muster.jobs.volcano.children import make_children, minimum_of
+from muster.jobs.volcano.members import Member, is_stale, list_members
 from muster.jobs.volcano.plan import VolcanoJobPlan
 from muster.jobs.volcano.pods import make_pods
-from muster.jobs.volcano.policies import Occurrence, Verdict, judge, occurrences
+from muster.jobs.volcano.policies import Occurrence, Verdict, judge, list_occurrences
 from muster.jobs.volcano.status import FINISHED, in_phase, next_phase, with_counts
-from muster.jobs.volcano.ttl import expiry
+from muster.jobs.volcano.ttl import find_expiry
 
 # The final phase of a Job that is being stopped, by its current phase.
 _ENDS: Final = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATED}
@@ -57,7 +57,7 @@ def decide(job: Job, pods: Iterable[Pod], *, now: datetime, lost: Iterable[Pod] 
     pods: the pods that the Job controls.
     lost: its pods that were deleted at once, so that they are no longer in `pods`.
     """
-    plan = _decide_phase(job, members(pods), members(lost), now)
+    plan = _decide_phase(job, list_members(pods), list_members(lost), now)
     if len(plan.create) <= AT_MOST and len(plan.delete) <= AT_MOST:
         return plan
     return replace(plan, create=plan.create[:AT_MOST], delete=plan.delete[:AT_MOST], more=True)
@@ -76,7 +76,7 @@ def _decide_phase(job: Job, there: Sequence[Member], lost: Sequence[Member], now
 
 
 def _plan_after_end(job: Job, counted: JobStatus, there: Sequence[Member], now: datetime) -> VolcanoJobPlan:
-    moment, alive = expiry(job), _list_alive(there)
+    moment, alive = find_expiry(job), _list_alive(there)
     expired = moment is not None and moment <= now
     return VolcanoJobPlan(
         counted, delete=alive, ungroup=not alive, wake_at=None if expired else moment, expired=expired
@@ -94,8 +94,8 @@ def _plan_stopping(job: Job, counted: JobStatus, there: Sequence[Member], now: d
 def _plan_restarting(job: Job, counted: JobStatus, there: Sequence[Member], now: datetime) -> VolcanoJobPlan:
     stale = [member for member in there if is_stale(member, job)]
     if not stale:
-        return VolcanoJobPlan(in_phase(job, counted, PENDING, now), children=children(job))
-    return VolcanoJobPlan(counted, children=children(job), delete=_list_remaining(stale))
+        return VolcanoJobPlan(in_phase(job, counted, PENDING, now), children=make_children(job))
+    return VolcanoJobPlan(counted, children=make_children(job), delete=_list_remaining(stale))
 
 
 def _plan_running(
@@ -104,7 +104,7 @@ def _plan_running(
     replicas = {task.name: task.replicas for task in job.spec.tasks}
     present = [each for each in there if not is_stale(each, job) and each.index < replicas.get(each.task, 0)]
     lost_members = [each for each in lost if not is_stale(each, job) and each.index < replicas.get(each.task, 0)]
-    verdict = judge(job, occurrences(job, present, lost_members), now)
+    verdict = judge(job, list_occurrences(job, present, lost_members), now)
     if verdict.occurrence is not None:
         return _act(job, counted, present, verdict.action, verdict.occurrence, now)
     retry = job.status.retry_count + 1
@@ -173,7 +173,7 @@ def _sync(
     kept_uids = {member.pod.metadata.uid for member in present if not member.was_interrupted}
     return VolcanoJobPlan(
         status,
-        children=children(job),
+        children=make_children(job),
         delete=_list_remaining(member for member in there if member.pod.metadata.uid not in kept_uids),
         # One more than the maximum shows that there are more.
         create=tuple(islice(make_pods(job, _list_missing(job, there)), AT_MOST + 1)),

@@ -55,7 +55,7 @@ class Member(Struct, frozen=True):
         return not self.pod.spec.node_name and placed is not None and placed.status == "False"
 
 
-def members(pods: Iterable[Pod]) -> list[Member]:
+def list_members(pods: Iterable[Pod]) -> list[Member]:
     """Return the pods as members, in the order of their tasks' names and their indexes."""
     parsed = [member for pod in pods if (member := _read_member(pod)) is not None]
     return sorted(parsed, key=lambda member: (*member.place, member.pod.metadata.uid))

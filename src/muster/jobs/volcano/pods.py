@@ -137,7 +137,7 @@ def _compute_common(job: Job) -> _Common:
     return common
 
 
-def hosts(job: Job) -> Mapping[str, str]:
+def make_hosts(job: Job) -> Mapping[str, str]:
     """Return the data of the ConfigMap for the plugin `svc`.
 
     It contains a file with the host names of each task, and a file for each environment variable.

@@ -60,7 +60,7 @@ class Verdict(Struct, frozen=True):
     wake_at: datetime | None = None
 
 
-def occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> Iterator[Occurrence]:
+def list_occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> Iterator[Occurrence]:
     """Yield the events of the existing pods, and an event for each pod that was deleted at once.
 
     present: the pods that no restart replaces yet.

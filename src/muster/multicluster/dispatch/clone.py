@@ -12,11 +12,11 @@ from muster.api.managed.dispatch import HOME_ANNOTATION
 from muster.api.meta import ObjectMeta
 from muster.api.ours.elastic import is_elastic
 from muster.api.values.quantity import QuantityError
-from muster.queueing.elastic.growth import afforded
-from muster.queueing.jobframework.equivalence import equivalent
+from muster.queueing.elastic.growth import list_granted_podsets
+from muster.queueing.jobframework.equivalence import are_equivalent
 
 
-def clone(workload: Mapping[str, Any], origin: str) -> dict[str, Any]:
+def make_clone(workload: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Return the clone to create. It has no owner, because its job is created later, if at all.
 
     workload: the whole document, so that the clone keeps fields that this manager does not know.
@@ -41,9 +41,9 @@ def is_ours(meta: ObjectMeta, origin: str) -> bool:
 def is_another(workload: Workload, there: Workload) -> bool:
     """Return whether a clone differs from its workload so much that it must be replaced.
 
-    `resized` and `promoted` can only change its size and priority, and a clone that is not elastic cannot get more pods
-    once it has quota. The podsets are compared as upstream compares a job with its workload, because a worker sets its
-    own defaults in other fields.
+    `make_resize_patch` and `make_priority_patch` can only change its size and priority, and a clone that is not elastic
+    cannot get more pods once it has quota. The podsets are compared as upstream compares a job with its workload,
+    because a worker sets its own defaults in other fields.
     """
     here = workload.spec
     if here is there.spec:  # in a simulation both are the same object
@@ -54,7 +54,7 @@ def is_another(workload: Workload, there: Workload) -> bool:
     ):
         return True
     try:
-        if not equivalent(_without_counts(here.pod_sets), _without_counts(there.spec.pod_sets), admitted=True):
+        if not are_equivalent(_without_counts(here.pod_sets), _without_counts(there.spec.pod_sets), admitted=True):
             return True
     except QuantityError:  # a worker may send anything
         return True
@@ -63,12 +63,12 @@ def is_another(workload: Workload, there: Workload) -> bool:
     return any(mine > its for mine, its in _counts(here.pod_sets, there.spec.pod_sets))
 
 
-def differs(workload: Workload, there: Workload) -> bool:
+def has_changed(workload: Workload, there: Workload) -> bool:
     """Return whether a clone has another size or priority than its workload."""
-    return bool(promoted(workload.spec, there.spec) or resized(workload, there))
+    return bool(make_priority_patch(workload.spec, there.spec) or make_resize_patch(workload, there))
 
 
-def promoted(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
+def make_priority_patch(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
     """Return the JSON patch that gives a clone the priority of its workload."""
     patch: list[dict[str, Any]] = []
     if here.priority is not None and here.priority != there.priority:
@@ -78,26 +78,26 @@ def promoted(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
     return patch
 
 
-def resized(workload: Workload, there: Workload) -> list[dict[str, Any]]:
+def make_resize_patch(workload: Workload, there: Workload) -> list[dict[str, Any]]:
     """Return the JSON patch that gives a clone the size for which the workload has quota."""
     return [
         {"op": "add", "path": f"/spec/podSets/{i}/count", "value": mine}
-        for i, (mine, its) in enumerate(_counts(afforded(workload), there.spec.pod_sets))
+        for i, (mine, its) in enumerate(_counts(list_granted_podsets(workload), there.spec.pod_sets))
         if mine != its
     ]
 
 
-def grows(workload: Workload, there: Workload) -> bool:
+def needs_growth(workload: Workload, there: Workload) -> bool:
     """Return whether a clone with quota should get more quota."""
-    larger = any(mine > its for mine, its in _counts(afforded(workload), there.spec.pod_sets))
+    larger = any(mine > its for mine, its in _counts(list_granted_podsets(workload), there.spec.pod_sets))
     return larger and is_true(there.status.conditions, QUOTA_RESERVED)
 
 
-def lacking(workload: Workload, there: Workload) -> int:
+def count_lacking(workload: Workload, there: Workload) -> int:
     """Return how many pods of an elastic workload have quota in the manager and not yet in the worker."""
     if not is_elastic(workload.metadata.annotations):
         return 0
-    return sum(max(0, mine - its) for mine, its in _counts(afforded(workload), afforded(there)))
+    return sum(max(0, mine - its) for mine, its in _counts(list_granted_podsets(workload), list_granted_podsets(there)))
 
 
 def _counts(here: Sequence[PodSet], there: Sequence[PodSet]) -> list[tuple[int, int]]:

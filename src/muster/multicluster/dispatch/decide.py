@@ -27,16 +27,16 @@ from muster.api.kueue.names import (
     OUT_OF_SYNC,
     QUOTA_RESERVED,
 )
-from muster.api.managed.dispatch import barred, barred_in, refusal_of
+from muster.api.managed.dispatch import describe_barred, find_barred, refusal_of
 from muster.api.meta import Condition
 from muster.api.notes import Note
-from muster.multicluster.dispatch.clone import differs, grows, is_another, lacking
+from muster.multicluster.dispatch.clone import count_lacking, has_changed, is_another, needs_growth
 from muster.multicluster.dispatch.lead import draw_lot, find_end_of_head_start, find_lead
 from muster.multicluster.dispatch.nominate import nominate_clusters
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
 from muster.multicluster.links.sanitizing import one_line, reason
-from muster.queueing.conditions import MAX_MESSAGE, put, since
-from muster.queueing.elastic.growth import lowered
+from muster.queueing.conditions import MAX_MESSAGE, find_last_change, put
+from muster.queueing.elastic.growth import limit_granted_pods
 
 EVENT = "MultiKueue"
 
@@ -184,10 +184,10 @@ def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSett
 
 def _plan_alignment(plan: DispatchPlan, workload: Workload, cluster: str, clone: Workload) -> DispatchPlan:
     """Return the plan that gives the clone the workload's size and priority, and releases quota for refused pods."""
-    if refusal_of(workload) is not None and grows(workload, clone):
+    if refusal_of(workload) is not None and needs_growth(workload, clone):
         both = zip(workload.spec.pod_sets, clone.spec.pod_sets, strict=True)
-        return replace(plan, status=lowered(plan.status, {mine.name: its.count for mine, its in both}))
-    return replace(plan, align=(cluster,)) if differs(workload, clone) else plan
+        return replace(plan, status=limit_granted_pods(plan.status, {mine.name: its.count for mine, its in both}))
+    return replace(plan, align=(cluster,)) if has_changed(workload, clone) else plan
 
 
 def _plan_after_clone_finished(
@@ -209,7 +209,7 @@ def _plan_running(plan: DispatchPlan, view: DispatchView, home: Remote, now: dat
     message = f'The workload was admitted on "{home.cluster}"'
     if (refusal := refusal_of(view.workload)) is not None:
         message += f", which does not let it grow: {refusal.said}"
-    elif home.workload is not None and (lacks := lacking(view.workload, home.workload)):
+    elif home.workload is not None and (lacks := count_lacking(view.workload, home.workload)):
         message += f", where it waits for quota for {lacks} more pod{'s' if lacks > 1 else ''}"
     return _set_check(plan, view, CHECK_READY, message, now)
 
@@ -285,7 +285,7 @@ def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: dateti
         return _plan_end(plan, view, home, finished, now)
     if finished is not None or not is_true(clone.status.conditions, QUOTA_RESERVED):
         return replace(plan, mirror=home.cluster, remove=(*plan.remove, home.cluster))
-    given_up_at = since(find_true(view.workload.status.conditions, EVICTED), now) + STOPPING
+    given_up_at = find_last_change(find_true(view.workload.status.conditions, EVICTED), now) + STOPPING
     if given_up_at <= now:
         return replace(plan, remove=(*plan.remove, home.cluster))
     return replace(
@@ -321,7 +321,7 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
         align=tuple(
             remote.cluster
             for remote in nominated
-            if remote.workload is not None and differs(view.workload, remote.workload)
+            if remote.workload is not None and has_changed(view.workload, remote.workload)
         ),
         lead=lead,
         wake_at=min(filter(None, (until, wake_at)), default=None),
@@ -330,9 +330,9 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
 
 def _plan_barred(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
     """Return the plan whose check names the clusters where a foreign object has the job's name."""
-    sentence = barred(remote.cluster for remote in view.remotes if remote.chosen_for and remote.is_barred)
+    sentence = describe_barred(remote.cluster for remote in view.remotes if remote.chosen_for and remote.is_barred)
     message = next((one.message for one in view.workload.status.admission_checks if one.name == view.check), "")
-    return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or barred_in(message) else plan
+    return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or find_barred(message) else plan
 
 
 def _choose_home(view: DispatchView) -> str:

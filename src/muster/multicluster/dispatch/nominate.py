@@ -8,7 +8,7 @@ from muster.api.config.types import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from muster.api.kueue import WorkloadStatus
 from muster.api.kueue.names import QUOTA_RESERVED
 from muster.multicluster.dispatch.views import DispatchSettings, Remote
-from muster.queueing.conditions import since
+from muster.queueing.conditions import find_last_change
 
 # The time after which a dispatcher that nominates in rounds adds clusters.
 ROUND = timedelta(minutes=5)
@@ -49,7 +49,7 @@ def count_room(status: WorkloadStatus, settings: DispatchSettings, now: datetime
 
 def _count_rounds(status: WorkloadStatus, now: datetime) -> tuple[datetime, int]:
     """Return when the rounds began, and how many there have been."""
-    begun = since(find(status.conditions, QUOTA_RESERVED), now)
+    begun = find_last_change(find(status.conditions, QUOTA_RESERVED), now)
     return begun, max(0, (now - begun) // ROUND) + 1
 
 

@@ -40,7 +40,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.objects import key_of, reference
+from muster.runtime.objects import key_of, make_reference
 
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
@@ -235,7 +235,7 @@ class ClusterController(Reconciler):
         except kubeconfigs.UnreachableKubeconfigError as error:
             return make_unusable(BAD_KUBE_CONFIG, str(error))
         try:
-            return kubeconfigs.trusted(data, where)
+            return kubeconfigs.read_trusted(data, where)
         except kubeconfigs.UntrustedKubeconfigError as error:
             return make_unusable(INSECURE_KUBE_CONFIG, str(error))
 
@@ -248,7 +248,7 @@ class ClusterController(Reconciler):
         if profile is None:
             return make_unusable(BAD_CLUSTER_PROFILE, f'{CLUSTER_PROFILE.resource} "{name}" not found')
         try:
-            return profiles.connection(profile, self._providers)
+            return profiles.find_connection(profile, self._providers)
         except profiles.ProfileError as error:
             return make_unusable(BAD_CLUSTER_PROFILE, str(error))
         except kubeconfigs.UntrustedKubeconfigError as error:
@@ -288,7 +288,7 @@ class ClusterController(Reconciler):
         old = find(cluster.status.conditions, ACTIVE)
         await write_active(self._client, MULTI_KUEUE_CLUSTER, cluster, activity, self._clock.now())
         if old is None or (old.status == "True", old.reason) != (activity.active, activity.reason):
-            about = reference(MULTI_KUEUE_CLUSTER, cluster)
+            about = make_reference(MULTI_KUEUE_CLUSTER, cluster)
             self._recorder.event(about, "Normal" if activity.active else "Warning", activity.reason, activity.message)
 
 

@@ -19,7 +19,7 @@ from muster.multicluster.links.activity import make_connected, make_lost, second
 from muster.multicluster.links.copies import BrokenError, Copies
 from muster.multicluster.links.identity import Identity, Register, endpoint_of
 from muster.multicluster.links.queues import Queues
-from muster.multicluster.links.reach import LEAST_ANSWER_SECONDS, LIMITS, Surroundings, unreachable
+from muster.multicluster.links.reach import LEAST_ANSWER_SECONDS, LIMITS, Surroundings, make_unreachable
 from muster.multicluster.links.sanitizing import one_line
 from muster.queueing.pending.activity import Activity
 from muster.runtime.client import Client
@@ -66,7 +66,7 @@ class RemoteCluster:
         self.name = name
         self.lost_since: datetime | None = around.clock.now()
         self.activity: Activity | None = None
-        self.client = unreachable("there is no connection yet")
+        self.client = make_unreachable("there is no connection yet")
         self._around = around
         self._register = register
         self._changed = changed
@@ -96,13 +96,13 @@ class RemoteCluster:
         """Return whether the worker serves a kind of job and lets this manager list its own jobs."""
         return kind in self.served
 
-    async def is_itself(self) -> bool:
+    async def is_same_cluster(self) -> bool:
         """Return whether the cluster that now answers is the one that the cache was read from.
 
         Raises:
             ApiError, TransportError: the request fails.
         """
-        return self._seen is not None and await self._seen.is_itself()
+        return self._seen is not None and await self._seen.is_same_cluster()
 
     @property
     def is_certain(self) -> bool:
@@ -118,7 +118,7 @@ class RemoteCluster:
         """Return the manager's jobs that name a workload or own its clone. workload: its key."""
         return self._seen.jobs_of(workload) if self._seen is not None else []
 
-    def queues(self) -> Queues | None:
+    def follow_queues(self) -> Queues | None:
         """Return its queues and watch them from now on; None while there is no connection."""
         self._queues_wanted = True
         if self._queues is not None:
@@ -146,7 +146,7 @@ class RemoteCluster:
         """Disconnect, because there is no usable kubeconfig; the cluster is lost until there is one."""
         self._cancel_task()
         self._config = None
-        self.client = unreachable(activity.message)
+        self.client = make_unreachable(activity.message)
         self._mark_lost(self._around.clock.now())
         self._set_activity(activity)
 

@@ -249,7 +249,7 @@ class Copies:
             self.is_certain = doubts == self._doubts
             self.look()
 
-    async def is_itself(self) -> bool:
+    async def is_same_cluster(self) -> bool:
         """Return whether the cluster that now answers is the one that the cache was read from.
 
         Each call sends a request, because the last watch may have ended without a new one.

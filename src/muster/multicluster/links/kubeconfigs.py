@@ -38,7 +38,7 @@ class UntrustedKubeconfigError(ValueError):
     """A kubeconfig is invalid or contains more than a connection; the message contains no secret."""
 
 
-def trusted(data: bytes, source: str, context: str = "") -> "ConnectionConfig":
+def read_trusted(data: bytes, source: str, context: str = "") -> "ConnectionConfig":
     """Return the connection in a context of a kubeconfig. source: its name in messages.
 
     Raises `UntrustedKubeconfigError`.

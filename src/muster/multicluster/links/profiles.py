@@ -19,7 +19,7 @@ class ProfileError(ValueError):
     """A ClusterProfile describes no usable connection."""
 
 
-def connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) -> "ConnectionConfig":
+def find_connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) -> "ConnectionConfig":
     """Return the connection by the first provider of the Configuration that the profile also has.
 
     Raises `ProfileError`, and `UntrustedKubeconfigError` for a profile that contains more than a connection.

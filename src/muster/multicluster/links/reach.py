@@ -57,7 +57,7 @@ def over_https(config: "ConnectionConfig", clock: Clock, random: Random) -> Tran
     )
 
 
-def paced(reach: Reach, said: ClientConnection | None) -> Reach:
+def pace_reach(reach: Reach, said: ClientConnection | None) -> Reach:
     """Return the function with a limit on the requests per second to each worker."""
 
     def pacing(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
@@ -107,6 +107,6 @@ class _NoWay:
         """Do nothing: there is no connection."""
 
 
-def unreachable(problem: str) -> Client:
+def make_unreachable(problem: str) -> Client:
     """Return a client whose every request fails with this problem as its message."""
     return Client(_NoWay(problem))

@@ -39,7 +39,7 @@ def reason(text: str) -> str:
     return text if _REASON.fullmatch(text) else UNKNOWN
 
 
-def zoned(obj: T) -> T:
+def add_time_zone(obj: T) -> T:
     """Return an object of a worker whose status times without a time zone are in UTC."""
     before = getattr(obj, "status", None)
     status = _add_zones(before)

@@ -8,7 +8,7 @@ import msgspec
 from muster.api.kinds import Kind
 from muster.api.kueue import AdmissionCheck, MultiKueueCluster
 from muster.api.kueue.names import ACTIVE
-from muster.queueing.conditions import put, stamped
+from muster.queueing.conditions import put, stamp_generation
 from muster.queueing.pending.activity import Activity
 from muster.runtime.client import Client
 from muster.runtime.refusals import ignoring
@@ -22,6 +22,6 @@ async def write_active(client: Client, kind: Kind[T], obj: T, activity: Activity
     after = put(before, ACTIVE, activity.active, activity.reason, activity.message, now)
     if after == before:
         return
-    conditions = msgspec.to_builtins(stamped(before, after, obj.metadata.generation))
+    conditions = msgspec.to_builtins(stamp_generation(before, after, obj.metadata.generation))
     with ignoring("NotFound"):
         await client.patch_object(kind, obj, {"status": {"conditions": conditions}}, subresource="status")

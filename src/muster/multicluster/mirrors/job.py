@@ -25,7 +25,7 @@ from muster.jobs.job import world as worlds
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.terms import managed_by
 from muster.multicluster.mirrors.framework import Mirror, restore
-from muster.multicluster.mirrors.jobstatus import at_rest, mirrored
+from muster.multicluster.mirrors.jobstatus import at_rest, mirror_status
 from muster.runtime.objects import merge_patch
 
 # Labels that the API server sets on the pods of a Job, and on a Job without labels. A copy omits them, because the API
@@ -33,7 +33,7 @@ from muster.runtime.objects import merge_patch
 _SERVERS_LABELS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, LEGACY_JOB_NAME_LABEL)
 
 
-def resizing(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
+def make_resize_operations(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
     """Return the JSON patch that sets a Job spec's size to that of another spec; a missing size is 1.
 
     path: the path of the patched spec in its object.
@@ -48,7 +48,7 @@ def resizing(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
     ]
 
 
-def capped(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
+def cap_parallelism(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
     """Return a spec with its parallelism limited to the podset's count, which has quota.
 
     An Indexed Job whose completions equal its parallelism keeps them equal.
@@ -78,7 +78,7 @@ class JobMirror(Mirror[Job]):
             return {}
         if local.spec.suspend and not remote.spec.suspend and finish(remote) is None:
             return None
-        return merge_patch(mirrored(local, remote), local.status)
+        return merge_patch(mirror_status(local, remote), local.status)
 
     def stopped(self, local: Job, now: datetime) -> dict[str, Any]:
         """Return the merge patch that gives the local Job the status of a suspended Job; {} if it has ended."""
@@ -104,7 +104,7 @@ class JobMirror(Mirror[Job]):
         """
         if not is_elastic(local.metadata.annotations):
             return []
-        return resizing("/spec", capped(local.spec, podsets), remote.spec)
+        return make_resize_operations("/spec", cap_parallelism(local.spec, podsets), remote.spec)
 
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:
         spec, annotations = document["spec"], document["metadata"]["annotations"]
@@ -113,10 +113,10 @@ class JobMirror(Mirror[Job]):
         if bounded:
             annotations[ELASTIC_JOB] = "true"
         if is_elastic(annotations):
-            sized = capped(msgspec.convert(spec, JobSpec), podsets)
+            sized = cap_parallelism(msgspec.convert(spec, JobSpec), podsets)
             spec |= {"parallelism": sized.parallelism, "completions": sized.completions}
         if bounded and spec.get("completionMode") == INDEXED:  # the worker's engine tells the pods their world
-            annotations |= worlds.annotations(World(spec["completions"] or 0, 1))
+            annotations |= worlds.make_world_annotations(World(spec["completions"] or 0, 1))
         template = spec.setdefault("template", {})
         if len(podsets) == 1:
             restore(template, podsets[0].template, keep=_SERVERS_LABELS)

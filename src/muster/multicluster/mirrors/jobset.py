@@ -15,7 +15,7 @@ from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
 from muster.multicluster.links.sanitizing import conditions
 from muster.multicluster.mirrors.framework import Mirror, restore
-from muster.multicluster.mirrors.job import resizing
+from muster.multicluster.mirrors.job import make_resize_operations
 from muster.runtime.objects import merge_patch
 
 
@@ -74,7 +74,7 @@ class JobSetMirror(Mirror[JobSet]):
             path = f"/spec/replicatedJobs/{place}"
             if mine.replicas != its.replicas:
                 edits.append({"op": "add", "path": f"{path}/replicas", "value": mine.replicas})
-            edits += resizing(f"{path}/template/spec", mine.template.spec, its.template.spec)
+            edits += make_resize_operations(f"{path}/template/spec", mine.template.spec, its.template.spec)
         return edits
 
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:

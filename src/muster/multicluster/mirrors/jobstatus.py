@@ -33,7 +33,7 @@ _FINAL = frozenset((*_ANNOUNCED_BY, *_ANNOUNCED_BY.values()))
 _MOST = 2**31 - 1  # the maximum of the API's counters
 
 
-def mirrored(local: Job, remote: Job) -> JobStatus:
+def mirror_status(local: Job, remote: Job) -> JobStatus:
     """Return the local status updated from the remote one; unchanged if the server would refuse it."""
     end = finish(remote)
     status = _running(local, remote.status) if end is None else _ended(local, remote.status, end)

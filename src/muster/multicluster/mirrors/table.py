@@ -15,7 +15,7 @@ from muster.multicluster.mirrors.pods import PodMirror
 MIRRORS: Final[tuple[Mirror[Any], ...]] = (JobMirror(), JobSetMirror(), PodMirror())
 
 
-def mirrors(configuration: Configuration) -> tuple[Mirror[Any], ...]:
+def list_mirrors(configuration: Configuration) -> tuple[Mirror[Any], ...]:
     """Return the mirrors of the kinds that the Configuration names, as frameworks or as external kinds."""
     enabled = {frameworks.FRAMEWORKS.get(name) for name in configuration.integrations.frameworks}
     named = (frameworks.parse(framework.name) for framework in configuration.multi_kueue.external_frameworks)

@@ -20,8 +20,8 @@ from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, MULTI_KUEUE_MANAGER_Q
 from muster.api.status import ApiError
 from muster.multicluster.links.activity import find_reference_problem, has_changed_usability
 from muster.multicluster.links.clusters import Fleet
-from muster.multicluster.quota.quotas import WorkerQueues, automated, unsupported
-from muster.queueing.conditions import drop, put, stamped
+from muster.multicluster.quota.quotas import WorkerQueues, plan_quota, unsupported
+from muster.queueing.conditions import drop, put, stamp_generation
 from muster.queueing.pending.activity import Activity
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -73,7 +73,7 @@ class ManagerQuotaController(Reconciler):
             await self._write_condition(queue, None)
             return None
         config = self._find_config(check)
-        plan = automated(queue, config, self._read_workers(key, config))
+        plan = plan_quota(queue, config, self._read_workers(key, config))
         if plan is None:
             return None
         automation = plan.automation
@@ -114,7 +114,7 @@ class ManagerQuotaController(Reconciler):
             return WorkerQueues(name)
         if there.lost_since is not None:
             return WorkerQueues(name, lost=True)
-        queues = there.queues()
+        queues = there.follow_queues()
         if queues is None or not queues.known:
             return WorkerQueues(name)
         return WorkerQueues(name, queues=queues.behind(local), refusal=queues.refusal)
@@ -127,7 +127,7 @@ class ManagerQuotaController(Reconciler):
             active, reason, message = automation.active, automation.reason, automation.message
             after = put(before, type, active, reason, message, self._clock.now())
         if after != before:
-            conditions = msgspec.to_builtins(stamped(before, after, queue.metadata.generation))
+            conditions = msgspec.to_builtins(stamp_generation(before, after, queue.metadata.generation))
             with ignoring("NotFound"):
                 patch = {"status": {"conditions": conditions}}
                 await self._client.patch_object(CLUSTER_QUEUE, queue, patch, subresource="status")

@@ -53,7 +53,7 @@ class QuotaPlan(Struct, frozen=True):
     automation: Activity
 
 
-def automated(
+def plan_quota(
     queue: ClusterQueue, config: MultiKueueConfig | None, workers: Sequence[WorkerQueues]
 ) -> QuotaPlan | None:
     """Return the plan for a ClusterQueue with a MultiKueue check; None, for no change, while data are missing.

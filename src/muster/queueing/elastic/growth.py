@@ -21,8 +21,8 @@ from muster.api.pods import amounts
 from muster.api.values.quantity import ResourceList, format_amount
 from muster.queueing import convert
 from muster.queueing.model import PodSet, WorkloadInfo
-from muster.queueing.requests import scaled
-from muster.queueing.topology.conversion import first
+from muster.queueing.requests import scale_usage
+from muster.queueing.topology.conversion import take_first
 
 # The suffix of a growth's key; names of objects cannot contain it.
 _SUFFIX = "+"
@@ -42,7 +42,7 @@ def count_granted_pods(workload: kueue.Workload) -> dict[str, int]:
     return {one.name: _granted_count(one, sizes) for one in admission.pod_set_assignments}
 
 
-def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
+def has_grown(old: kueue.Workload, new: kueue.Workload) -> bool:
     """Return whether the granted number of pods of a running elastic Workload has increased."""
     if not is_elastic(new.metadata.annotations) or old.status.admission == new.status.admission:
         return False
@@ -50,7 +50,7 @@ def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
     return any(after.get(name, 0) > count for name, count in before.items())
 
 
-def afforded(workload: kueue.Workload) -> tuple[kueue.PodSet, ...]:
+def list_granted_podsets(workload: kueue.Workload) -> tuple[kueue.PodSet, ...]:
     """Return the podsets of a Workload, limited to the granted pods if the Workload is elastic and holds quota."""
     sizes = {podset.name: podset.count for podset in workload.spec.pod_sets}
     if not is_elastic(workload.metadata.annotations):
@@ -95,7 +95,7 @@ def grow_by(workload: WorkloadInfo, pods: int, flavors: Mapping[str, str]) -> Wo
     return growth_by(workload, (podset,))
 
 
-def growth(
+def find_growth(
     workload: kueue.Workload,
     queue: str,
     settings: convert.ConversionSettings = _DEFAULTS,
@@ -122,14 +122,14 @@ def growth(
         return None
     spec = msgspec.structs.replace(workload.spec, pod_sets=tuple(lacking))
     alone = msgspec.structs.replace(workload, spec=spec, status=kueue.WorkloadStatus())
-    waiting = convert.workload(alone, queue, settings, devices)
+    waiting = convert.convert_workload(alone, queue, settings, devices)
     assert workload.status.admission is not None, "a workload with granted pods has an admission"
     flavors = {one.name: one.flavors for one in workload.status.admission.pod_set_assignments}
     podsets = tuple(replace(podset, flavors=flavors[podset.name]) for podset in waiting.podsets)
     return growth_by(waiting, podsets)
 
 
-def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:
+def add_growth(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:
     """Return the status of a Workload with the admission of its growth added. Raises `QuantityError`.
 
     more: the admission of the growth.
@@ -140,7 +140,7 @@ def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.Workloa
     return _with_podsets(status, status.admission, podsets)
 
 
-def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.WorkloadStatus:
+def limit_granted_pods(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.WorkloadStatus:
     """Return the status with each podset's granted pods reduced to the desired number. Raises `QuantityError`.
 
     wanted: the desired number of pods, by podset. The same object is returned if nothing changes.
@@ -152,7 +152,7 @@ def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.Wo
     return status if changed == assignments else _with_podsets(status, status.admission, changed)
 
 
-def resizing(old: kueue.WorkloadSpec, new: kueue.WorkloadSpec) -> list[dict[str, Any]]:
+def make_resize_patch(old: kueue.WorkloadSpec, new: kueue.WorkloadSpec) -> list[dict[str, Any]]:
     """Return the JSON patch between two specs that differ in pod counts only; empty if they differ in anything else.
 
     A patch keeps fields of the templates that this version does not know.
@@ -182,12 +182,15 @@ def _granted_count(assignment: kueue.PodSetAssignment, sizes: Mapping[str, int])
 def _limit_assignment(assignment: kueue.PodSetAssignment, count: int) -> kueue.PodSetAssignment:
     if assignment.count is None or assignment.count <= count:
         return assignment
-    usage, places = scaled(amounts(assignment.resource_usage), assignment.count, count), assignment.topology_assignment
+    usage, places = (
+        scale_usage(amounts(assignment.resource_usage), assignment.count, count),
+        assignment.topology_assignment,
+    )
     return msgspec.structs.replace(
         assignment,
         count=count,
         resource_usage=_format_usage(usage),
-        topology_assignment=first(places, count) if places is not None else None,
+        topology_assignment=take_first(places, count) if places is not None else None,
     )
 
 

@@ -7,8 +7,8 @@
 - A workload of another ClusterQueue shrinks only by the quota that its queue borrows, and only for a queue that stays
   within its own quota. So a workload that shrank can never reclaim that quota in turn.
 
-Growth is not decided here: a workload waits in its queue to grow (`growth.growth`). `affordable` returns how much of a
-growth fits.
+Growth is not decided here: a workload waits in its queue to grow (`growth.find_growth`). `count_affordable` returns how
+much of a growth fits.
 """
 
 from bisect import bisect_left
@@ -68,7 +68,7 @@ def list_claims(tree: Tree, parked: Mapping[str, Parked]) -> list[tuple[Node, Us
     return [(tree.queues[name], head.claim) for name, head in parked.items() if name in tree.queues]
 
 
-def smaller(
+def find_smaller_sizes(
     tree: Tree,
     waiting: WorkloadInfo,
     least: int | None,
@@ -96,8 +96,8 @@ def smaller(
     return _shrink(tree, waiting, candidates, fits)
 
 
-def affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool]) -> int:
-    """Return for how many pods of a growth (`growth.growth`) quota is available now.
+def count_affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool]) -> int:
+    """Return for how many pods of a growth (`growth.find_growth`) quota is available now.
 
     fits: returns whether a workload could be admitted now.
     """

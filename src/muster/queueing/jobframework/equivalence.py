@@ -19,14 +19,14 @@ from muster.api.kueue import PodSet
 from muster.api.values.quantity import ResourceList, parse
 
 
-def equivalent(one: Sequence[PodSet], other: Sequence[PodSet], *, admitted: bool = False) -> bool:
+def are_equivalent(one: Sequence[PodSet], other: Sequence[PodSet], *, admitted: bool = False) -> bool:
     """Return whether the podsets of a job and of a Workload are equal for admission. Raises `QuantityError`."""
     return len(one) == len(other) and all(
         _shape_of(mine, admitted) == _shape_of(theirs, admitted) for mine, theirs in zip(one, other, strict=True)
     )
 
 
-def sanitized(podset: PodSet) -> PodSet:
+def remove_repeated_variables(podset: PodSet) -> PodSet:
     """Return the podset as its Workload stores it: each environment variable once."""
     spec = podset.template.spec
     alone = msgspec.structs.replace(

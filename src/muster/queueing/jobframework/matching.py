@@ -11,7 +11,7 @@ import msgspec
 from muster.api.conditions import is_true
 from muster.api.kueue import PodSet, PodSetAssignment, Workload
 from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED, POD_SET_LABEL, QUOTA_RESERVED
-from muster.queueing.jobframework.equivalence import equivalent
+from muster.queueing.jobframework.equivalence import are_equivalent
 from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.topology.conversion import request_of
 
@@ -46,11 +46,11 @@ def fits(job: ObservedJob, workload: Workload) -> bool:
     admitted = is_true(workload.status.conditions, ADMITTED)
     mine = _resize(job.podsets, spec.pod_sets) if job.elastic else job.podsets
     if reserved is not None and not job.elastic:
-        if equivalent(mine, list_granted_podsets(workload), admitted=admitted):
+        if are_equivalent(mine, list_granted_podsets(workload), admitted=admitted):
             return True
         if not job.suspended:
             return False
-    return equivalent(mine, spec.pod_sets, admitted=admitted)
+    return are_equivalent(mine, spec.pod_sets, admitted=admitted)
 
 
 def list_granted_podsets(workload: Workload) -> tuple[PodSet, ...]:
@@ -60,7 +60,7 @@ def list_granted_podsets(workload: Workload) -> tuple[PodSet, ...]:
     return tuple(_resize_as_admitted(podset, assignments.get(podset.name)) for podset in workload.spec.pod_sets)
 
 
-def injected(job: ObservedJob, workload: Workload) -> bool:
+def has_injected(job: ObservedJob, workload: Workload) -> bool:
     """Return whether the job's pod templates still contain the fields that an admission injected."""
     template_marks = [POD_SET_LABEL in podset.template.metadata.labels for podset in workload.spec.pod_sets]
     job_marks = [POD_SET_LABEL in podset.template.metadata.labels for podset in job.podsets]
@@ -77,11 +77,11 @@ def asks_back(job: ObservedJob, workload: Workload) -> bool:
     conditions = workload.status.conditions
     if not job.composed or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED):
         return False
-    ended, fewer = {one.name: one.count for one in job.reclaimable}, shrunk(job, workload)
+    ended, fewer = {one.name: one.count for one in job.reclaimable}, find_shrunk(job, workload)
     return any(ended.get(one.name, 0) < one.count for one in workload.status.reclaimable_pods if one.name not in fewer)
 
 
-def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
+def find_shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
     """Return the podsets of an elastic job that now want fewer pods than were admitted or have been reclaimed."""
     if not job.elastic:
         return frozenset()
@@ -91,7 +91,7 @@ def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
     return frozenset(name for name, count in held + back if count > sizes.get(name, 0))
 
 
-def placed_alike(one: Sequence[PodSet], other: Sequence[PodSet]) -> bool:
+def are_placed_alike(one: Sequence[PodSet], other: Sequence[PodSet]) -> bool:
     """Return whether both lists of podsets have equal placement rules, which upstream's comparison ignores."""
     return [_placement_of(podset) for podset in one] == [_placement_of(podset) for podset in other]
 

@@ -38,13 +38,13 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.dispatch import REFUSED_ANNOTATION, home_of
 from muster.api.meta import Condition
-from muster.queueing.conditions import put, since
-from muster.queueing.elastic.growth import count_granted_pods, lowered
-from muster.queueing.jobframework.equivalence import equivalent
-from muster.queueing.jobframework.matching import asks_back, fits, injected, match, placed_alike, shrunk
+from muster.queueing.conditions import find_last_change, put
+from muster.queueing.elastic.growth import count_granted_pods, limit_granted_pods
+from muster.queueing.jobframework.equivalence import are_equivalent
+from muster.queueing.jobframework.matching import are_placed_alike, asks_back, find_shrunk, fits, has_injected, match
 from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.slices import REPLACED_MESSAGE, is_growing, sort_slices, waits_to_replace
-from muster.queueing.workload.eviction import released_after_eviction
+from muster.queueing.workload.eviction import release_evicted
 from muster.queueing.workload.readiness import with_readiness
 
 NOT_ADMITTED = "Not admitted by cluster queue"
@@ -189,7 +189,7 @@ def _plan_unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPl
     if job.active or job.prebuilt:
         return PairingPlan()
     if others:
-        original = others[0] if len(others) == 1 and injected(job, others[0]) else None
+        original = others[0] if len(others) == 1 and has_injected(job, others[0]) else None
         return PairingPlan(delete=others, restore=original)
     return PairingPlan(create=job.priority is not None, lacks_priority=job.priority is None)
 
@@ -205,7 +205,7 @@ def _plan_deleted(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pa
 
 def _restore_templates(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
     """Add a step that removes the injected fields from the templates of a stopped job."""
-    if job.active or job.end is not None or not injected(job, workload):
+    if job.active or job.end is not None or not has_injected(job, workload):
         return plan
     return replace(plan, restore=workload)
 
@@ -225,7 +225,7 @@ def _with_status(plan: PairingPlan, workload: Workload, status: WorkloadStatus) 
 def _report_job(job: ObservedJob, workload: Workload, now: datetime, rules: PairingRules) -> WorkloadStatus:
     status = _update_reclaimable(job, workload)
     if job.elastic and is_true(status.conditions, QUOTA_RESERVED):
-        status = lowered(status, {podset.name: podset.count for podset in job.podsets})
+        status = limit_granted_pods(status, {podset.name: podset.count for podset in job.podsets})
     if not rules.watched(workload):
         return status
     has_readiness = any(condition.type == PODS_READY for condition in status.conditions)
@@ -247,8 +247,8 @@ def _update_reclaimable(job: ObservedJob, workload: Workload) -> WorkloadStatus:
     ended_pods = {one.name: one.count for one in job.reclaimable}
     known_pods = {one.name: one.count for one in status.reclaimable_pods}
     reserved = is_true(status.conditions, QUOTA_RESERVED)
-    fewer = shrunk(job, workload)
-    follows = job.elastic or not (reserved or injected(job, workload))
+    fewer = find_shrunk(job, workload)
+    follows = job.elastic or not (reserved or has_injected(job, workload))
     pods = []
     for podset in workload.spec.pod_sets:
         size = job_sizes.get(podset.name, podset.count) if follows else podset.count
@@ -282,7 +282,7 @@ def _plan_evicted(
         return _with_status(plan, workload, status)
     holds = is_true(status.conditions, QUOTA_RESERVED)
     if holds:
-        status = released_after_eviction(status, now)
+        status = release_evicted(status, now)
         status = _update_reclaimable(job, msgspec.structs.replace(workload, status=status))
     plan = _restore_templates(job, _with_status(plan, workload, status), workload)
     if not holds:
@@ -290,7 +290,7 @@ def _plan_evicted(
     by_us = not workload.spec.active and evicted.reason.startswith(DEACTIVATED_DUE_TO)
     if not by_us or rules.kept_deactivated is None:
         return plan
-    until = since(evicted, now) + rules.kept_deactivated
+    until = find_last_change(evicted, now) + rules.kept_deactivated
     return replace(plan, end_job=True) if now >= until else replace(plan, wake_at=until)
 
 
@@ -303,7 +303,7 @@ def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pair
     new_spec = spec
     if job.suspended and not reserved:
         new_spec = msgspec.structs.replace(new_spec, queue_name=job.queue)
-        if not job.prebuilt and not injected(job, workload):
+        if not job.prebuilt and not has_injected(job, workload):
             new_spec = _rebuild_spec(new_spec, job)
     elif reserved and job.elastic:
         new_spec = _resize_spec(new_spec, job.podsets)
@@ -320,7 +320,7 @@ def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pair
 
 def _rebuild_spec(spec: WorkloadSpec, job: ObservedJob) -> WorkloadSpec:
     """Return the spec of a Workload without quota, rebuilt from the job even where upstream sees no difference."""
-    same = equivalent(job.podsets, spec.pod_sets) and placed_alike(job.podsets, spec.pod_sets)
+    same = are_equivalent(job.podsets, spec.pod_sets) and are_placed_alike(job.podsets, spec.pod_sets)
     return msgspec.structs.replace(
         spec,
         pod_sets=spec.pod_sets if same else job.podsets,

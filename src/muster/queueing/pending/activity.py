@@ -46,7 +46,7 @@ _LOCAL_STOPPED = Activity(False, STOPPED, "LocalQueue is stopped")
 _NO_SUBMISSION = "Can't submit new workloads to clusterQueue"
 
 
-def activity(
+def judge_activity(
     spec: QueueSpec,
     flavors: Mapping[str, FlavorSpec],
     checks: Mapping[str, AdmissionCheck],

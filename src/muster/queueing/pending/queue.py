@@ -93,7 +93,7 @@ class Waiter(Struct):
     equivalence: EquivalenceClass | None = None
 
 
-def shape(podsets: Iterable[PodSet]) -> Hashable:
+def make_class_key(podsets: Iterable[PodSet]) -> Hashable:
     """Return a value that is equal for podsets that admission cannot tell apart."""
     return tuple(
         (
@@ -235,7 +235,7 @@ class PendingQueue:
         local_queue = workload.local_queue if self.by_usage else ""
         limited_user = workload.owner if self.spec is not None and self.spec.limits != NO_LIMITS else ""
         own = workload.family, workload.gated, limited_user
-        identity = (local_queue, workload.priority, waiter.place.loose, own, shape(workload.podsets))
+        identity = (local_queue, workload.priority, waiter.place.loose, own, make_class_key(workload.podsets))
         equivalence = self._classes.get(identity)
         if equivalence is None:
             equivalence = self._classes[identity] = EquivalenceClass(identity, local_queue, needs(workload, self.spec))

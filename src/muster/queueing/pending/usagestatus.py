@@ -14,7 +14,7 @@ from muster.queueing.model import Usage
 from muster.queueing.pending.usage import Account
 
 
-def account(status: AdmissionFairSharingStatus | None, now: datetime) -> Account:
+def read_account(status: AdmissionFairSharingStatus | None, now: datetime) -> Account:
     """Return the account in a status; without a status, an empty account from now. Raises `QuantityError`."""
     consumed = {
         resource: float(amount(resource, quantity))

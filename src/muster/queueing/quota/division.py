@@ -18,7 +18,7 @@ from muster.api.kueue import ClusterQueue, ResourceFlavor
 from muster.api.ours.teams import QUOTA_OF
 from muster.queueing.convert import queue_spec
 from muster.queueing.model import FlavorResource, QueueSpec, Usage
-from muster.queueing.quota.nodes import following, follows
+from muster.queueing.quota.nodes import follow_nodes, is_following_nodes
 from muster.queueing.quota.tree import Tree
 
 # The decided quota of each member, by name.
@@ -41,16 +41,16 @@ class Member(Struct, frozen=True):
 
 def is_member(queue: ClusterQueue) -> bool:
     """Return whether the quota of a ClusterQueue is decided here, if the whole that it names follows the nodes."""
-    return follows(queue) or QUOTA_OF in queue.metadata.annotations
+    return is_following_nodes(queue) or QUOTA_OF in queue.metadata.annotations
 
 
 def list_divisions(queues: Collection[ClusterQueue]) -> list[list[ClusterQueue]]:
     """Return the members of each division: the ClusterQueue that follows the nodes, and those that have parts of it."""
     parts: dict[str, list[ClusterQueue]] = defaultdict(list)
     for queue in queues:
-        if QUOTA_OF in queue.metadata.annotations and not follows(queue):
+        if QUOTA_OF in queue.metadata.annotations and not is_following_nodes(queue):
             parts[queue.metadata.annotations[QUOTA_OF]].append(queue)
-    return [[whole, *parts[whole.metadata.name]] for whole in filter(follows, queues)]
+    return [[whole, *parts[whole.metadata.name]] for whole in filter(is_following_nodes, queues)]
 
 
 def limit_quotas(spec: QueueSpec, decided: Decided) -> QueueSpec:
@@ -75,7 +75,7 @@ def decide_quotas(
     nodes = list(nodes)
     for whole, *parts in list_divisions(queues):
         name = whole.metadata.name
-        capacity = queue_spec(following(whole, flavors, nodes)).quotas
+        capacity = queue_spec(follow_nodes(whole, flavors, nodes)).quotas
         members = [_make_member(tree, queue_spec(one)) for one in (whole, *parts) if one.metadata.name in tree.queues]
         if members and members[0].name == name:
             decided |= divide({fr: quota.nominal for fr, quota in capacity.items()}, members[0], members[1:])

@@ -14,18 +14,18 @@ from muster.api.kueue import ClusterQueue, FlavorQuotas, ResourceFlavor, Resourc
 from muster.api.nodes import is_ready
 from muster.api.ours.teams import FOLLOWS_NODES, QUOTA_OF
 from muster.api.values.quantity import amount, format_amount
-from muster.api.values.taints import untolerated
+from muster.api.values.taints import find_untolerated_taint
 from muster.queueing.model import FlavorResource
 
 NOTHING_GIVEN: Mapping[FlavorResource, int] = {}
 
 
-def follows(queue: ClusterQueue) -> bool:
+def is_following_nodes(queue: ClusterQueue) -> bool:
     """Return whether the queue's quota is computed from the nodes."""
     return queue.metadata.annotations.get(FOLLOWS_NODES) == "true" and len(queue.spec.resource_groups) == 1
 
 
-def following(
+def follow_nodes(
     queue: ClusterQueue,
     flavors: Mapping[str, ResourceFlavor],
     nodes: Iterable[Node],
@@ -35,7 +35,7 @@ def following(
 
     queues: all ClusterQueues, some of which may own a part of this one's capacity.
     """
-    if not follows(queue):
+    if not is_following_nodes(queue):
         return queue
     parts_quota = sum_parts(queue.metadata.name, queues)
     groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes, parts_quota)
@@ -112,7 +112,7 @@ def _is_in_flavor(node: Node, flavor: ResourceFlavor | None) -> bool:
         return False
     expected = {(taint.key, taint.effect) for taint in flavor.spec.node_taints}
     others = (taint for taint in node.spec.taints if (taint.key, taint.effect) not in expected)
-    return untolerated(others, flavor.spec.tolerations) is None
+    return find_untolerated_taint(others, flavor.spec.tolerations) is None
 
 
 def _is_usable(node: Node) -> bool:

@@ -8,16 +8,19 @@ from collections.abc import Mapping
 
 from muster.api.core import NodeSelectorTerm, Taint
 from muster.api.values.nodeaffinity import requirement
-from muster.api.values.taints import untolerated
+from muster.api.values.taints import find_untolerated_taint
 from muster.queueing.model import FlavorSpec, PodSet
 
 
-def mismatch(podset: PodSet, flavor: FlavorSpec) -> str:
+def explain_mismatch(podset: PodSet, flavor: FlavorSpec) -> str:
     """Return why the flavor does not suit the podset; "" if it does.
 
     Raises `SelectorError` for a malformed affinity.
     """
-    if flavor.taints and (taint := untolerated(flavor.taints, (*podset.tolerations, *flavor.tolerations))) is not None:
+    if (
+        flavor.taints
+        and (taint := find_untolerated_taint(flavor.taints, (*podset.tolerations, *flavor.tolerations))) is not None
+    ):
         return f"untolerated taint {_format_taint(taint)} in flavor {flavor.name}"
     if flavor.labels and not (
         _matches_selector(podset.selector, flavor.labels) and _matches_terms(podset.terms, flavor.labels)

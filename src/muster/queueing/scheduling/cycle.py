@@ -13,8 +13,8 @@ again only if usage changed so far that its nomination may no longer hold.
 - A head that does not fit is set aside, with its equivalence class, and the next workload becomes the head. In a
   StrictFIFO queue it stays the head. If it waits until preemption becomes possible, available quota is kept for it.
 - A head whose user has reached a limit of the ClusterQueue is set aside, in a StrictFIFO queue, too.
-- The growth of a running workload (`growth.growth`) that does not fit is set aside in every queue, and no quota is kept
-  for it.
+- The growth of a running workload (`growth.find_growth`) that does not fit is set aside in every queue, and no quota is
+  kept for it.
 - If smaller elastic workloads suffice instead of a preemption, no workload is evicted. The head stays the head, and its
   quota is kept for it.
 - A head that fits, but has to wait until the pods of another workload are ready, stays the head, and its quota is kept
@@ -45,7 +45,7 @@ from muster.queueing.scheduling.heads import CohortTree, Heads
 from muster.queueing.scheduling.migration import is_checked
 from muster.queueing.scheduling.nomination import AdmissionSettings, BestAssignment, Nomination, may_improve, nominate
 from muster.queueing.scheduling.preemption.candidates import Victim
-from muster.queueing.topology.assigning import places_now
+from muster.queueing.topology.assigning import find_places_now
 
 __all__ = ["Admission", "AdmissionSettings", "Outcome", "Pending", "Preemption", "Recomputation", "run"]
 
@@ -457,7 +457,7 @@ class _Cycle:
         migrates = nomination.found.migrates
         if not migrates and self._spare(decision):
             self._outcome.spared.append(decision)
-            message = f"{explain.message(assignment)}. Pending elastic workload(s) that shrink"
+            message = f"{explain.explain_wait(assignment)}. Pending elastic workload(s) that shrink"
             self._park(workload, PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
             self._claim(node, assignment.usage, cohorts)
             return
@@ -465,14 +465,14 @@ class _Cycle:
         if not migrates:
             self._queues.displace(workload, (victim.workload for victim in decision.victims))
         kind = "migration" if migrates else "preemption"
-        message = f"{explain.message(assignment)}. Pending the {kind} of {len(decision.victims)} workload(s)"
+        message = f"{explain.explain_wait(assignment)}. Pending the {kind} of {len(decision.victims)} workload(s)"
         for victim in nomination.found.victims:
             self._remove_victim(victim.workload)
         node.add(assignment.usage)
         cohorts.claims.append((node, assignment.usage))
         places: tuple[Places, ...] = ()
         if self._tree.ledger.in_use:
-            places = places_now(assignment, workload.podsets, self._flavors, self._tree.ledger) or ()
+            places = find_places_now(assignment, workload.podsets, self._flavors, self._tree.ledger) or ()
             self._claim_places(places)
         self._park(
             workload,
@@ -573,10 +573,10 @@ def _classify_recomputation(renewed: Nomination | None) -> Recomputation:
 def _explain(best: BestAssignment) -> PendingReason:
     if best.bar is not None:
         return best.bar
-    message = explain.message(best.assignment)
+    message = explain.explain_wait(best.assignment)
     if best.gave_up:
         message += f". {best.gave_up}"
-    return PendingReason(explain.cause(best.assignment) or "WaitingForQuota", message)
+    return PendingReason(explain.find_reason(best.assignment) or "WaitingForQuota", message)
 
 
 def _find_reservable(node: Node, assignment: Assignment) -> Usage:

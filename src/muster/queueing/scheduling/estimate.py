@@ -80,7 +80,7 @@ class _Rest(Struct, frozen=True):
     because: str
 
 
-def remaining(run: RunTime, ran: timedelta, *, strict: bool = False) -> _Rest | None:
+def estimate_rest(run: RunTime, ran: timedelta, *, strict: bool = False) -> _Rest | None:
     """Return how much longer a workload holds its quota after `ran`; None if nothing is known about its end.
 
     strict: no workload passes another in its queue, so that run times add up before a start. Their mean counts then.
@@ -213,7 +213,7 @@ class _Forecast(Struct):
             rest = _Rest(timedelta(), Certainty.LIKELY, "as it is evicted")
         else:
             strict = self.tree.queues[holder.queue].policy.strict
-            rest = remaining(self.runs.get(holder.key, RunTime()), max(ran, timedelta()), strict=strict)
+            rest = estimate_rest(self.runs.get(holder.key, RunTime()), max(ran, timedelta()), strict=strict)
         if rest is not None:
             heappush(self._ends, (self.now + rest.time, holder.key, holder.reserved, rest))
 

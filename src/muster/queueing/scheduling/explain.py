@@ -15,7 +15,7 @@ _MODES = {
 }
 
 
-def message(assignment: Assignment) -> str:
+def explain_wait(assignment: Assignment) -> str:
     """Return why the workload does not get quota now; "" if it fits."""
     for podset in assignment.podsets:
         if podset.error:
@@ -27,7 +27,7 @@ def message(assignment: Assignment) -> str:
     )
 
 
-def considered(assignment: Assignment) -> str:
+def describe_considered(assignment: Assignment) -> str:
     """Return the flavors that were tried without success, as in the message of the event QuotaReserved.
 
     These flavors had too little free quota.
@@ -45,7 +45,7 @@ def _format_attempt(attempt: FlavorAttempt) -> str:
     return f"{attempt.flavor}({';'.join([_MODES[attempt.mode], *borrow, *attempt.reasons])})"
 
 
-def cause(assignment: Assignment) -> Cause:
+def find_reason(assignment: Assignment) -> Cause:
     """Return the reason of the condition QuotaReserved=False of a workload that does not fit; "" for others.
 
     Flavors of a resource group are alternatives, so the least serious cause counts. Groups and podsets are all needed,

@@ -33,9 +33,9 @@ from muster.queueing.model import (
     WorkloadInfo,
 )
 from muster.queueing.quota.tree import Node
-from muster.queueing.scheduling.affinity import mismatch
+from muster.queueing.scheduling.affinity import explain_mismatch
 from muster.queueing.scheduling.explain import most_serious
-from muster.queueing.topology.assigning import unsuited
+from muster.queueing.topology.assigning import explain_unsuited
 from muster.queueing.topology.nodelabels import NodeLabels
 
 # The last flavor tried, by the index of a podset in the workload and a resource.
@@ -107,7 +107,7 @@ def level_of(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
     return height, False
 
 
-def preferred(one: How, other: How, fungibility: Fungibility) -> bool:
+def is_preferred(one: How, other: How, fungibility: Fungibility) -> bool:
     """Return whether mode and level `one` are better than `other` for this queue (upstream isPreferred)."""
     return _rank(*one, fungibility) > _rank(*other, fungibility)
 
@@ -324,7 +324,7 @@ class _Group:
             if not _needs_next(*offer.how, fungibility):
                 best = offer
                 break
-            if preferred(offer.how, best.how if best is not None else _WORST, fungibility):
+            if is_preferred(offer.how, best.how if best is not None else _WORST, fungibility):
                 best = offer
         if best is None:
             self.reasons = reasons
@@ -392,11 +392,11 @@ class _Group:
             queue = call.queue
             covered = queue.groups[group].resources
             if problem := next(
-                filter(None, (unsuited(one, spec, covered, queue, call.flavors) for one in podsets)), ""
+                filter(None, (explain_unsuited(one, spec, covered, queue, call.flavors) for one in podsets)), ""
             ):
                 return problem
         try:
-            return next(filter(None, (mismatch(podset, spec) for podset in podsets)), "")
+            return next(filter(None, (explain_mismatch(podset, spec) for podset in podsets)), "")
         except SelectorError as error:
             self.error = str(error)
             return self.error

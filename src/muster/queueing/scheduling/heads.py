@@ -14,7 +14,7 @@ from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.pending.queue import needs
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.fairness import Tournament
-from muster.queueing.scheduling.nomination import AdmissionSettings, Nomination, slack
+from muster.queueing.scheduling.nomination import AdmissionSettings, Nomination, compute_slack
 
 _Key = tuple[bool, int, int, datetime, str]
 
@@ -55,7 +55,7 @@ class CohortTree:
             return  # the head is nominated again anyway when its turn comes
         for fr, amount in nomination.found.assignment.usage.items():
             self._serial += 1
-            limit = self._grown.get(fr, 0) + slack(node, fr, amount)
+            limit = self._grown.get(fr, 0) + compute_slack(node, fr, amount)
             heappush(self._until.setdefault(fr, []), (limit, self._serial, nomination))
         if nomination.improvable:
             for fr in needs(nomination.workload, node.policy):

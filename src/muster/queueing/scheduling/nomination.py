@@ -25,10 +25,10 @@ from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.scheduling.fairness import Contender, FairSharing
 from muster.queueing.scheduling.flavors import assign, level_of
 from muster.queueing.scheduling.migration import GATED, find_bar, find_leaver, find_sibling
-from muster.queueing.scheduling.partial import reduced
+from muster.queueing.scheduling.partial import find_most_pods
 from muster.queueing.scheduling.preemption.candidates import Victim
 from muster.queueing.scheduling.preemption.classical import Preemptor
-from muster.queueing.topology.assigning import needs_places, placed, places_now
+from muster.queueing.topology.assigning import assign_places, find_places_now, needs_places
 
 
 class AdmissionSettings(Struct, frozen=True):
@@ -120,7 +120,7 @@ def nominate(
         return _restrict_variant(tree, workload, best)
     if best.possible or all(podset.least is None for podset in workload.podsets):
         return best
-    return reduced(workload.podsets, search.attempt_without_preemption) or best
+    return find_most_pods(workload.podsets, search.attempt_without_preemption) or best
 
 
 def _restrict_variant(tree: Tree, workload: WorkloadInfo, best: BestAssignment) -> BestAssignment:
@@ -200,7 +200,7 @@ class _Search:
                 nodes=self._tree.node_labels,
             )
             if self._tree.ledger.in_use:
-                assignment = placed(assignment, self._workload.podsets, self._flavors, self._tree.ledger)
+                assignment = assign_places(assignment, self._workload.podsets, self._flavors, self._tree.ledger)
                 unplaced = unplaced or any(podset.unplaced for podset in assignment.podsets)
             mode = assignment.mode
             best = BestAssignment(assignment, mode, self._find_victims(assignment, mode))
@@ -227,7 +227,7 @@ class _Search:
         return self._preemptor.victims(assignment, partial(self._has_places, assignment))
 
     def _has_places(self, assignment: Assignment) -> bool:
-        return places_now(assignment, self._workload.podsets, self._flavors, self._tree.ledger) is not None
+        return find_places_now(assignment, self._workload.podsets, self._flavors, self._tree.ledger) is not None
 
     def _find_no_candidates(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
         return Mode.NO_CANDIDATES, level_of(self._node, fr, amount)[0]
@@ -251,7 +251,7 @@ def _has_passed_over(podset: PodSetAssignment) -> bool:
     return len(usable) > len(set(usable))
 
 
-def slack(node: Node, fr: FlavorResource, amount: int) -> int:
+def compute_slack(node: Node, fr: FlavorResource, amount: int) -> int:
     """Return how much usage may grow elsewhere in the tree while the amount still fits at its level of borrowing."""
     if node.parent is None:
         return UNLIMITED

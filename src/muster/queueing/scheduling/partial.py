@@ -8,7 +8,7 @@ from muster.queueing.model import PodSet
 T = TypeVar("T")
 
 
-def reduced(podsets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]], T | None]) -> T | None:
+def find_most_pods(podsets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]], T | None]) -> T | None:
     """Return the result of `attempt` for the most pods with which it succeeds; None if it never does.
 
     All podsets lose pods in the same proportion, from `count` to `least`. The search is binary, with upstream's steps

@@ -28,7 +28,7 @@ from muster.queueing.topology.ledger import Ledger, Room
 ANYWHERE = TopologyRequest("unconstrained")
 
 
-def placed(
+def assign_places(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> Assignment:
     """Return the assignment with topology domains for its pods.
@@ -49,7 +49,7 @@ def placed(
     return assignment
 
 
-def places_now(
+def find_places_now(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> tuple[Places, ...] | None:
     """Return the topology domains where all pods of an assignment have room now; None if some have no room."""
@@ -59,7 +59,7 @@ def places_now(
     return None if failed else with_places.places
 
 
-def unsuited(
+def explain_unsuited(
     podset: PodSet, flavor: FlavorSpec, covered: Sequence[str], queue: QueueSpec, others: Mapping[str, FlavorSpec]
 ) -> str:
     """Return why a flavor cannot serve the topology request of a podset; "" if it can.

@@ -62,7 +62,7 @@ def assignment_of(places: Places) -> kueue.TopologyAssignment:
     return _make_assignment(places.levels, places.domains)
 
 
-def first(assignment: kueue.TopologyAssignment, count: int) -> kueue.TopologyAssignment:
+def take_first(assignment: kueue.TopologyAssignment, count: int) -> kueue.TopologyAssignment:
     """Return the assignment of the first `count` pods, by rank."""
     remaining, domains = count, []
     for values, pods in domains_of(assignment):

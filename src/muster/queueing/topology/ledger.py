@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from muster.api.core import Node, Toleration
 from muster.api.nodes import HOSTNAME_LABEL
-from muster.api.values.taints import untolerated
+from muster.api.values.taints import find_untolerated_taint
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.nodes.domains import Level, domains
+from muster.gang.nodes.domains import Level, list_levels
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
 from muster.queueing.model import FlavorSpec, Places
 
@@ -190,7 +190,7 @@ class Ledger:
                     mine = None
             nodes.append(mine)
         inside = np.array([node is not None for node in nodes], np.bool_)
-        return Field(domains(nodes, labels), inside, bool(labels) and labels[-1] == HOSTNAME_LABEL)
+        return Field(list_levels(nodes, labels), inside, bool(labels) and labels[-1] == HOSTNAME_LABEL)
 
     def _room_of_nodes(self, field: Field, shape: Shape, beside: Shape | None) -> Room:
         capacity, leaves = self.capacity, field.levels[-1]
@@ -275,7 +275,7 @@ class Ledger:
         borne = rest & capacity.eligible(Shape((), tolerations=shape.tolerations))
         for i in np.flatnonzero(rest & ~borne):
             traits = capacity.traits[i]
-            taint = untolerated(traits.taints, shape.tolerations) if traits is not None else None
+            taint = find_untolerated_taint(traits.taints, shape.tolerations) if traits is not None else None
             if taint is not None:
                 reason = f'taint "{taint.key}={taint.value}:{taint.effect}"'
                 reasons[reason] = reasons.get(reason, 0) + 1

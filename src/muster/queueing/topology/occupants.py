@@ -9,7 +9,7 @@ from muster.api.pods import is_finished, pod_requests
 from muster.gang.shapes import MOST, Amounts
 
 
-def occupied(pod: Pod) -> Amounts | None:
+def read_occupied(pod: Pod) -> Amounts | None:
     """Return the requests of a pod on its node; None if it has ended or its workload's topology assignment counts."""
     if not pod.spec.node_name or is_finished(pod) or _has_places(pod):
         return None

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints, Mask
-from muster.gang.nodes.domains import Level, summed
+from muster.gang.nodes.domains import Level, sum_by_number
 
 _MAX_INT = 2**63 - 1  # the largest 64-bit integer
 
@@ -256,16 +256,16 @@ def _sum_parents(below: _Rooms, level: int, levels: Sequence[Level], ask: Ask) -
     size, parents = len(levels[level].names), levels[level + 1].parents
     inner = ask.inner.get(level + 1, 1)
     if not ask.leader:
-        pods = summed(parents, below.pods // inner * inner, size)
-        slices = summed(parents, below.slices, size)
+        pods = sum_by_number(parents, below.pods // inner * inner, size)
+        slices = sum_by_number(parents, below.slices, size)
         return _Rooms(pods, slices, pods, slices, np.ones(size, np.int64))
     pods, pods_led = (room // inner * inner for room in (below.pods, below.pods_led))
     able = below.leaders > 0
     leaders = np.zeros(size, np.int64)
     np.maximum.at(leaders, parents, below.leaders)
     return _Rooms(
-        summed(parents, pods, size),
-        summed(parents, below.slices, size),
+        sum_by_number(parents, pods, size),
+        sum_by_number(parents, below.slices, size),
         _count_beside_leader(parents, pods, pods_led, able, size),
         _count_beside_leader(parents, below.slices, below.slices_led, able, size),
         leaders,
@@ -276,7 +276,7 @@ def _count_beside_leader(parents: Ints, room: Ints, led: Ints, able: Ints | Mask
     """Return the room beside the leader in the child where the leader costs least; 0 if the leader has no room."""
     cost = np.full(size, _MAX_INT)
     np.minimum.at(cost, parents[able], (room - led)[able])
-    return np.where(cost < _MAX_INT, summed(parents, room, size) - cost, 0)
+    return np.where(cost < _MAX_INT, sum_by_number(parents, room, size) - cost, 0)
 
 
 def _count_slices(rooms: _Rooms, level: int, ask: Ask) -> None:
@@ -293,7 +293,7 @@ def fitting_inside(levels: Sequence[Level], room: Ints, level: int, sizes: Seque
     """
     by_level = [room]
     for narrower in range(len(levels) - 1, 0, -1):
-        by_level.insert(0, summed(levels[narrower].parents, by_level[0], len(levels[narrower - 1].names)))
+        by_level.insert(0, sum_by_number(levels[narrower].parents, by_level[0], len(levels[narrower - 1].names)))
     counts = [_sum_to_level(levels, by_level[at] // size, at, level) for at, size in sizes]
     best = int(np.argmax(counts[0])) if len(counts[0]) else 0
     for count in counts:
@@ -302,5 +302,5 @@ def fitting_inside(levels: Sequence[Level], room: Ints, level: int, sizes: Seque
 
 def _sum_to_level(levels: Sequence[Level], amounts: Ints, start: int, end: int) -> Ints:
     for level in range(start, end, -1):
-        amounts = summed(levels[level].parents, amounts, len(levels[level - 1].names))
+        amounts = sum_by_number(levels[level].parents, amounts, len(levels[level - 1].names))
     return amounts

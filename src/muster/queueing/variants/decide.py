@@ -46,10 +46,10 @@ from muster.api.kueue.names import (
 from muster.api.managed.variants import flavor_of, has_open_gate
 from muster.api.meta import Condition
 from muster.api.ours.elastic import is_elastic
-from muster.queueing.conditions import put, reset, since
-from muster.queueing.elastic.growth import lowered
-from muster.queueing.variants.family import Family, holds, is_running, name_of, spec_of
-from muster.queueing.workload.eviction import evict, not_before, release, released_after_eviction
+from muster.queueing.conditions import find_last_change, put, reset
+from muster.queueing.elastic.growth import limit_granted_pods
+from muster.queueing.variants.family import Family, has_quota, is_running, name_of, spec_of
+from muster.queueing.workload.eviction import evict, not_before, release, release_evicted
 
 # How long one variant may preempt before the next one may preempt as well.
 PREEMPTION_TIMEOUT: Final = timedelta(minutes=5)
@@ -102,7 +102,7 @@ def decide(family: Family, now: datetime) -> FamilyPlan:
     flavors = {flavor_of(one) for one in family.variants}
     plan = FamilyPlan(
         create=tuple(flavor for flavor in family.flavors if flavor not in flavors),
-        delete=tuple(one for one in family.strays if not holds(one)),
+        delete=tuple(one for one in family.strays if not has_quota(one)),
     )
     if (leaving := _leave(family, now)) is not None:
         return replace(plan, changes=leaving)
@@ -137,11 +137,11 @@ def _leave(family: Family, now: datetime) -> tuple[Change, ...] | None:
     parent = family.parent
     own = _find_own_eviction(family)
     for variant in family.all:
-        if not holds(variant):
+        if not has_quota(variant):
             continue
         if is_true(variant.status.conditions, EVICTED):
-            if not holds(parent) or not family.is_mirrored(variant):
-                return (_write_status(variant, _wait_like(parent, released_after_eviction(variant.status, now))),)
+            if not has_quota(parent) or not family.is_mirrored(variant):
+                return (_write_status(variant, _wait_like(parent, release_evicted(variant.status, now))),)
             if is_true(parent.status.conditions, EVICTED):
                 return ()  # wait until the job has stopped
             evicted = find_true(variant.status.conditions, EVICTED)
@@ -151,7 +151,7 @@ def _leave(family: Family, now: datetime) -> tuple[Change, ...] | None:
             return (_write_status(parent, evict(parent.status, VARIANT_EVICTED, message, now)),)
         if own is not None and _is_of_last_round(family, variant):
             return (_write_status(variant, evict(variant.status, own.reason, own.message, now)),)
-    if is_true(parent.status.conditions, EVICTED) and holds(parent):
+    if is_true(parent.status.conditions, EVICTED) and has_quota(parent):
         return ()
     return None
 
@@ -169,12 +169,12 @@ def _is_of_last_round(family: Family, variant: Workload) -> bool:
     admitted before the parent lost its quota.
     """
     parent, admitted = family.parent, find_true(variant.status.conditions, ADMITTED)
-    if holds(parent):
+    if has_quota(parent):
         return family.is_mirrored(variant)
     reserved = find(parent.status.conditions, QUOTA_RESERVED)
     if admitted is None or reserved is None or reserved.last_transition_time is None:
         return False
-    return since(admitted, reserved.last_transition_time) < reserved.last_transition_time
+    return find_last_change(admitted, reserved.last_transition_time) < reserved.last_transition_time
 
 
 # The specs of variants.
@@ -185,14 +185,14 @@ def _follow(family: Family) -> Iterator[Change]:
     parent = family.parent
     for variant in family.variants:
         spec = spec_of(parent, active=variant.spec.active)
-        if holds(variant):
+        if has_quota(variant):
             spec = _follow_spec(variant.spec, spec, resized=is_elastic(parent.metadata.annotations))
         gates = [one.metadata.annotations.get(ADMISSION_GATED_BY) for one in (parent, variant)]
         if gates[0] != gates[1]:
             yield Change(variant, annotations={ADMISSION_GATED_BY: gates[0]})
         if spec != variant.spec:
             yield Change(variant, spec=spec)
-        if not holds(variant) and (status := _wait_like(parent, variant.status)) is not variant.status:
+        if not has_quota(variant) and (status := _wait_like(parent, variant.status)) is not variant.status:
             yield _write_status(variant, status)
 
 
@@ -220,7 +220,7 @@ def _switch(family: Family, now: datetime) -> Iterator[Change]:
     """Activate the variants that may still be admitted, and deactivate the others."""
     parent, admitted = family.parent, family.admitted
     for stray in family.strays:
-        if stray.spec.active and holds(stray):
+        if stray.spec.active and has_quota(stray):
             yield _set_active(stray, False, _GONE_FLAVOR.format(flavor_of(stray)))
     if not parent.spec.active:
         why = f'Parent Workload "{name_of(parent)}" not active'
@@ -274,7 +274,7 @@ def _is_rejected(family: Family, variant: Workload, now: datetime) -> bool:
     ended = find_true(family.parent.status.conditions, EVICTED)
     if ended is None or not ended.reason.startswith(DEACTIVATED):
         return True
-    return since(ended, now) < since(evicted, now)
+    return find_last_change(ended, now) < find_last_change(evicted, now)
 
 
 def _set_active(variant: Workload, value: bool, why: str) -> Change:
@@ -288,7 +288,7 @@ def _mirror(family: Family, now: datetime) -> Iterator[Change]:
     parent, admitted = family.parent, family.admitted
     if admitted is None:
         yield from _mirror_none(family, now)
-    elif not holds(parent):
+    elif not has_quota(parent):
         if parent.spec.active:  # otherwise the variant is evicted, and no job starts on it
             yield _write_status(parent, _adopt(parent.status, admitted, now))
     elif family.is_mirrored(admitted):
@@ -301,7 +301,7 @@ def _mirror(family: Family, now: datetime) -> Iterator[Change]:
 
 def _mirror_none(family: Family, now: datetime) -> Iterator[Change]:
     parent = family.parent
-    if holds(parent):
+    if has_quota(parent):
         yield _write_status(parent, evict(parent.status, CONCURRENT_ADMISSION, _NO_VARIANT, now))
         return
     if not parent.spec.active or parent.metadata.annotations.get(ADMISSION_GATED_BY):
@@ -328,7 +328,7 @@ def _mirror_none(family: Family, now: datetime) -> Iterator[Change]:
 
 def _find_wait(variant: Workload) -> Condition | None:
     """Return the condition that says why a variant is not admitted, if there is one."""
-    key = ADMITTED if holds(variant) else QUOTA_RESERVED
+    key = ADMITTED if has_quota(variant) else QUOTA_RESERVED
     condition = find(variant.status.conditions, key)
     return condition if condition is not None and condition.status == "False" else None
 
@@ -356,7 +356,7 @@ def _report_back(parent: Workload, variant: Workload) -> Iterator[Change]:
     ready, status = find(parent.status.conditions, PODS_READY), variant.status
     conditions = tuple(one for one in status.conditions if one.type != PODS_READY)
     conditions = status.conditions if ready is None or ready in status.conditions else (*conditions, ready)
-    updated = lowered(status, {podset.name: podset.count for podset in parent.spec.pod_sets})
+    updated = limit_granted_pods(status, {podset.name: podset.count for podset in parent.spec.pod_sets})
     updated = msgspec.structs.replace(updated, conditions=conditions, reclaimable_pods=parent.status.reclaimable_pods)
     if updated != status:
         yield _write_status(variant, updated)
@@ -377,7 +377,7 @@ def _write_status(workload: Workload, status: WorkloadStatus) -> Change:
 
 def _open_gate(plan: FamilyPlan, family: Family, now: datetime) -> FamilyPlan:
     """Add to the plan the opening of one waiting variant's preemption gate, at most one every few minutes."""
-    trying = [one for one in family.variants if one.spec.active and not holds(one)]
+    trying = [one for one in family.variants if one.spec.active and not has_quota(one)]
     blocked = [one for one in trying if is_true(one.status.conditions, BLOCKED_ON_PREEMPTION_GATES)]
     candidate = next((one for one in blocked if not has_open_gate(one)), None)
     if candidate is None:

@@ -45,7 +45,7 @@ class Family(Struct, frozen=True):
         """Make the family of a parent: sort the Workloads that it owns by the flavors of its ClusterQueue."""
         flavors, policy = flavors_of(queue), queue.concurrent_admission_policy
         by_flavor: dict[str, Workload] = {}
-        for child in sorted(children, key=lambda one: (not holds(one), one.metadata.name)):
+        for child in sorted(children, key=lambda one: (not has_quota(one), one.metadata.name)):
             by_flavor.setdefault(flavor_of(child), child)
         variants = tuple(by_flavor[flavor] for flavor in flavors if flavor in by_flavor)
         strays = tuple(child for child in children if child not in variants)
@@ -83,7 +83,7 @@ class Family(Struct, frozen=True):
         return flavor_of(variant) in flavors_used(self.parent)
 
 
-def holds(workload: Workload) -> bool:
+def has_quota(workload: Workload) -> bool:
     """Return whether a Workload has quota."""
     return is_true(workload.status.conditions, QUOTA_RESERVED)
 
@@ -102,7 +102,7 @@ def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
         if owner is None:
             return False
         parent = by_uid.get(owner.uid)
-        return not holds(one) or (parent is not None and flavor_of(one) in flavors_used(parent))
+        return not has_quota(one) or (parent is not None and flavor_of(one) in flavors_used(parent))
 
     return [one for one in workloads if not is_double(one)]
 

@@ -13,7 +13,7 @@ from muster.api.kueue import (
     AdmissionCheckState,
     ClusterQueueSpec,
 )
-from muster.queueing.moments import later
+from muster.queueing.moments import shift_moment
 
 States = tuple[AdmissionCheckState, ...]
 
@@ -38,7 +38,7 @@ def list_required_checks(checks: Mapping[str, frozenset[str]], flavors: Iterable
     return [name for name, only in checks.items() if not only or only & own]
 
 
-def synced(states: States, names: Iterable[str], now: datetime) -> States:
+def match_required_checks(states: States, names: Iterable[str], now: datetime) -> States:
     """Return the states of exactly the checks with these names, sorted by name; a new check is Pending.
 
     The same tuple is returned if nothing changes.
@@ -59,7 +59,7 @@ def all_ready(states: States) -> bool:
     return all(state.state == CHECK_READY for state in states)
 
 
-def rejection(states: States) -> str | None:
+def find_rejection(states: States) -> str | None:
     """Return why a check rejects the workload, which is then deactivated; None if none does."""
     return _describe_checks(states, CHECK_REJECTED)
 
@@ -76,14 +76,14 @@ def retry_at(states: States) -> datetime | None:
     Of several times that checks name, the latest counts.
     """
     moments = (
-        later(check.last_transition_time, timedelta(seconds=check.requeue_after_seconds))
+        shift_moment(check.last_transition_time, timedelta(seconds=check.requeue_after_seconds))
         for check in states
         if check.state == CHECK_RETRY and check.requeue_after_seconds and check.last_transition_time is not None
     )
     return max(moments, default=None)
 
 
-def restarted(states: States, now: datetime) -> States:
+def reset_checks(states: States, now: datetime) -> States:
     """Return the states after an eviction: all are Pending again.
 
     A check that demanded a retry increases its retry count; others reset it.

@@ -34,7 +34,7 @@ from muster.api.kueue.names import (
     QUOTA_RESERVED,
     REQUEUED,
 )
-from muster.queueing.conditions import put, since
+from muster.queueing.conditions import find_last_change, put
 from muster.queueing.workload import checks
 from muster.queueing.workload.readiness import with_readiness
 
@@ -60,7 +60,7 @@ def evict(status: WorkloadStatus, reason: str, message: str, now: datetime, caus
     return msgspec.structs.replace(
         status,
         conditions=conditions,
-        admission_checks=checks.restarted(status.admission_checks, now),
+        admission_checks=checks.reset_checks(status.admission_checks, now),
         cluster_name=None,
         nominated_cluster_names=(),
         unhealthy_nodes=(),
@@ -92,17 +92,17 @@ def release(status: WorkloadStatus, message: str, now: datetime, reason: str = P
     conditions = put(status.conditions, QUOTA_RESERVED, False, reason, message, now)
     if conditions is not status.conditions:
         status = msgspec.structs.replace(status, conditions=conditions)
-    return unadmitted(status, now)
+    return remove_admission(status, now)
 
 
-def unadmitted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
+def remove_admission(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
     """Return the status with admission and readiness removed; the same if nothing changes.
 
     The time for which the workload was admitted is kept.
     """
     conditions, past = status.conditions, status.accumulated_past_execution_time_seconds
     if (admitted := find_true(conditions, ADMITTED)) is not None:
-        past = (past or 0) + max(0, int((now - since(admitted, now)).total_seconds()))
+        past = (past or 0) + max(0, int((now - find_last_change(admitted, now)).total_seconds()))
     conditions = put(conditions, ADMITTED, False, NO_RESERVATION, "The workload has no reservation", now)
     if find(conditions, PODS_READY) is not None:
         conditions = with_readiness(conditions, False, now)
@@ -113,7 +113,7 @@ def unadmitted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
     )
 
 
-def released_after_eviction(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
+def release_evicted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
     """Release an evicted workload whose job has stopped. The cause decides whether it requeues at once."""
     evicted = find_true(status.conditions, EVICTED)
     assert evicted is not None, "only evicted workloads are released"
@@ -134,7 +134,7 @@ def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
     return msgspec.structs.replace(status, requeue_state=msgspec.structs.replace(state, requeue_at=at))
 
 
-def backed_off(status: WorkloadStatus, settings: WaitForPodsReady, now: datetime) -> WorkloadStatus | None:
+def delay_requeue(status: WorkloadStatus, settings: WaitForPodsReady, now: datetime) -> WorkloadStatus | None:
     """Return the status with the next `requeueAt`, after a delay that grows with each requeue (Kueue KEP-1282).
 
     Return None if the workload has used up all retries that the settings allow.

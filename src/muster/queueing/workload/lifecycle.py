@@ -60,21 +60,21 @@ from muster.api.kueue.names import (
 )
 from muster.api.meta import Condition
 from muster.api.notes import Note
-from muster.queueing.conditions import describe_gates, drop, put, since, stamped
+from muster.queueing.conditions import describe_gates, drop, find_last_change, put, stamp_generation
 from muster.queueing.model import PendingReason
-from muster.queueing.moments import later
+from muster.queueing.moments import shift_moment
 from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import (
-    backed_off,
+    delay_requeue,
     evict,
     full_reason,
     not_before,
     release,
-    released_after_eviction,
-    unadmitted,
+    release_evicted,
+    remove_admission,
 )
-from muster.queueing.workload.obstacles import QueueState, find_drain, obstacle
-from muster.queueing.workload.readiness import deadline
+from muster.queueing.workload.obstacles import QueueState, find_drain, find_obstacle
+from muster.queueing.workload.readiness import find_deadline
 
 # Reasons of QuotaReserved=False that are out of date once a workload can be queued.
 _STALE: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
@@ -137,7 +137,7 @@ def decide(workload: Workload, around: QueueingContext, now: datetime) -> Lifecy
     before, after = workload.status.conditions, plan.status.conditions
     if after is before:
         return plan
-    conditions = stamped(before, after, workload.metadata.generation)
+    conditions = stamp_generation(before, after, workload.metadata.generation)
     return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions))
 
 
@@ -177,7 +177,7 @@ def _release_without_job(
     conditions = plan.status.conditions
     if not is_true(conditions, EVICTED) or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, FINISHED):
         return plan
-    status = released_after_eviction(plan.status, now)
+    status = release_evicted(plan.status, now)
     after = _decide(msgspec.structs.replace(workload, status=status), around, now)
     return replace(after, notes=(*plan.notes, *after.notes))
 
@@ -185,7 +185,9 @@ def _release_without_job(
 def _expire(plan: LifecyclePlan, workload: Workload, retention: int | None, now: datetime) -> LifecyclePlan:
     if retention is None:
         return plan
-    until = later(since(find_true(plan.status.conditions, FINISHED), now), timedelta(microseconds=retention // 1000))
+    until = shift_moment(
+        find_last_change(find_true(plan.status.conditions, FINISHED), now), timedelta(microseconds=retention // 1000)
+    )
     if now < until:
         return plan.woken(until)
     plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in workload.metadata.finalizers)
@@ -278,7 +280,7 @@ def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingConte
         plan = _sync_checks(plan, around, now)
     if saying is None:
         was_admitted = is_true(plan.status.conditions, ADMITTED)
-        return replace(plan, status=unadmitted(plan.status, now)) if was_admitted else plan
+        return replace(plan, status=remove_admission(plan.status, now)) if was_admitted else plan
     plan = replace(plan, status=release(plan.status, saying.message, now, saying.reason))
     if saying.reason == ADMISSION_GATED and (condition is None or condition.reason != ADMISSION_GATED):
         return _note_gates(plan, workload)
@@ -318,7 +320,9 @@ def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) ->
     if around.queue.stop is None:
         return plan
     states = plan.status.admission_checks
-    synced = checks.synced(states, checks.list_required_checks(around.checks, _flavors_of(plan.status.admission)), now)
+    synced = checks.match_required_checks(
+        states, checks.list_required_checks(around.checks, _flavors_of(plan.status.admission)), now
+    )
     if synced is states:
         return plan
     return replace(plan, status=msgspec.structs.replace(plan.status, admission_checks=synced))
@@ -337,9 +341,9 @@ def _continue_holding(plan: LifecyclePlan, workload: Workload, around: QueueingC
         return _continue_running(plan, workload, around, now)
     plan = _sync_checks(plan, around, now)
     states = plan.status.admission_checks
-    rejection, retry = checks.rejection(states), checks.retry(states)
+    rejection, retry = checks.find_rejection(states), checks.retry(states)
     if not is_true(plan.status.conditions, ADMITTED):
-        loss = _find_gates(workload) or obstacle(around.local, around.queue)
+        loss = _find_gates(workload) or find_obstacle(around.local, around.queue)
         if rejection is None and retry is None and loss is not None:
             return _release_reservation(plan, workload, loss, now)
         plan = _admit(plan, now)
@@ -367,7 +371,7 @@ def _admit(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     if any(podset.delayed_topology_request == "Pending" for podset in podsets):
         message = "There are pending delayed topology requests"
         return _set_condition(plan, ADMITTED, False, PENDING_DELAYED_TOPOLOGY_REQUESTS, message, now)
-    waited = (now - since(find(status.conditions, QUOTA_RESERVED), now)).total_seconds()
+    waited = (now - find_last_change(find(status.conditions, QUOTA_RESERVED), now)).total_seconds()
     queue = status.admission.cluster_queue if status.admission is not None else ""
     message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
     return _set_condition(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now).noted(
@@ -391,13 +395,13 @@ def _enforce_readiness(
     plan: LifecyclePlan, workload: Workload, waiting: WaitForPodsReady, now: datetime
 ) -> LifecyclePlan:
     """Evict a workload whose pods took too long to be ready (Kueue KEP-349)."""
-    limit = deadline(plan.status.conditions, workload.metadata.annotations, waiting)
+    limit = find_deadline(plan.status.conditions, workload.metadata.annotations, waiting)
     if limit is None:
         return plan
     at, cause = limit
     if now < at:
         return plan.woken(at)
-    status = backed_off(plan.status, waiting, now)
+    status = delay_requeue(plan.status, waiting, now)
     if status is None:
         why = "exceeding the maximum number of re-queuing retries"
         return _set_condition(plan, DEACTIVATION_TARGET, True, REQUEUING_LIMIT_EXCEEDED, why, now)
@@ -413,7 +417,7 @@ def _enforce_time_limit(plan: LifecyclePlan, workload: Workload, now: datetime) 
     if most is None or admitted is None:
         return plan
     seconds_left = most - (plan.status.accumulated_past_execution_time_seconds or 0)
-    end = later(since(admitted, now), timedelta(seconds=seconds_left))
+    end = shift_moment(find_last_change(admitted, now), timedelta(seconds=seconds_left))
     if now < end:
         return plan.woken(end)
     why = "exceeding the maximum execution time"

@@ -20,7 +20,7 @@ class QueueState(Struct, frozen=True):
     terminating: bool = False
 
 
-def obstacle(local: QueueState, queue: QueueState) -> PendingReason | None:
+def find_obstacle(local: QueueState, queue: QueueState) -> PendingReason | None:
     """Return the first queue that keeps the workload from getting quota (Kueue KEP-1284 for stopped queues)."""
     return _find_in("LocalQueue", local) or _find_in("ClusterQueue", queue)
 

@@ -28,8 +28,8 @@ from muster.api.kueue.readiness import (
     parse_annotation,
     parse_job_start,
 )
-from muster.queueing.conditions import Conditions, put, since
-from muster.queueing.moments import later
+from muster.queueing.conditions import Conditions, find_last_change, put
+from muster.queueing.moments import shift_moment
 
 # Reasons of PodsReady=False before the pods were first ready; the second is from older releases.
 _NEVER_READY = (WAIT_FOR_START, PODS_READY)
@@ -84,7 +84,7 @@ def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Condit
     return put(conditions, PODS_READY, False, WAIT_FOR_START, "Not all pods are ready or succeeded", now)
 
 
-def deadline(
+def find_deadline(
     conditions: Conditions, annotations: Mapping[str, str], settings: WaitForPodsReady
 ) -> tuple[datetime, str] | None:
     """Return the time by which the pods of an admitted workload must be ready, and what it waits for.
@@ -100,7 +100,7 @@ def deadline(
         start = _find_start(admitted.last_transition_time, annotations, settings)
         return None if start is None else (_add_nanoseconds(start, settings.timeout), WAIT_FOR_START)
     if condition.status == "False" and condition.reason == WAIT_FOR_RECOVERY and settings.recovery_timeout:
-        unready_since = since(condition, admitted.last_transition_time)
+        unready_since = find_last_change(condition, admitted.last_transition_time)
         return _add_nanoseconds(unready_since, settings.recovery_timeout), WAIT_FOR_RECOVERY
     return None
 
@@ -119,4 +119,4 @@ def _find_start(admitted: datetime, annotations: Mapping[str, str], settings: Wa
 
 
 def _add_nanoseconds(moment: datetime, nanoseconds: int) -> datetime:
-    return later(moment, timedelta(microseconds=nanoseconds // 1000))
+    return shift_moment(moment, timedelta(microseconds=nanoseconds // 1000))

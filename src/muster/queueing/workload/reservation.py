@@ -22,7 +22,7 @@ from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import evict
 
 
-def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, now: datetime) -> WorkloadStatus:
+def reserve_quota(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, now: datetime) -> WorkloadStatus:
     """Return the status of a workload that got quota; it is admitted at once if no checks apply."""
     conditions = status.conditions
     for old in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
@@ -30,7 +30,9 @@ def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, n
     message = f"Quota reserved in ClusterQueue {queue.name}"
     conditions = put(conditions, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now)
     flavors = {choice.flavor for podset in assignment.podsets for choice in podset.flavors.values()}
-    states = checks.synced(status.admission_checks, checks.list_required_checks(queue.checks, flavors), now)
+    states = checks.match_required_checks(
+        status.admission_checks, checks.list_required_checks(queue.checks, flavors), now
+    )
     if checks.all_ready(states):
         conditions = put(conditions, ADMITTED, True, ADMITTED, "The workload is admitted", now)
     else:
@@ -39,13 +41,13 @@ def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, n
     return msgspec.structs.replace(
         status,
         conditions=conditions,
-        admission=admission(queue.name, assignment),
+        admission=make_admission(queue.name, assignment),
         admission_checks=states,
         resource_requests=(),
     )
 
 
-def admission(queue: str, assignment: Assignment) -> Admission:
+def make_admission(queue: str, assignment: Assignment) -> Admission:
     """Return the assignment in the form of a Workload's status."""
     podsets = tuple(
         PodSetAssignment(
@@ -64,7 +66,7 @@ def admission(queue: str, assignment: Assignment) -> Admission:
     return Admission(cluster_queue=queue, pod_set_assignments=podsets)
 
 
-def preempted(status: WorkloadStatus, reason: str, message: str, now: datetime) -> WorkloadStatus:
+def mark_preempted(status: WorkloadStatus, reason: str, message: str, now: datetime) -> WorkloadStatus:
     """Return the status of a preempted workload.
 
     reason: the reason of the condition Preempted.
@@ -73,7 +75,7 @@ def preempted(status: WorkloadStatus, reason: str, message: str, now: datetime) 
     return msgspec.structs.replace(status, conditions=put(status.conditions, PREEMPTED, True, reason, message, now))
 
 
-def blocked(status: WorkloadStatus, message: str, now: datetime) -> WorkloadStatus:
+def mark_blocked(status: WorkloadStatus, message: str, now: datetime) -> WorkloadStatus:
     """Return the status of a workload that needs preemption while its preemption gate is closed."""
     conditions = put(status.conditions, BLOCKED_ON_PREEMPTION_GATES, True, PREEMPTION_GATED, message, now)
     return msgspec.structs.replace(status, conditions=conditions)

@@ -56,7 +56,7 @@ class Timing:
             raise ValueError("the lease must last longer than the renewal limit, and that longer than 1.2 retries")
 
 
-def claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, timing: Timing) -> LeaseSpec | None:
+def make_claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, timing: Timing) -> LeaseSpec | None:
     """Return the spec with which a candidate takes or renews the Lease; None while another candidate holds it.
 
     lease: the present Lease; None if there is none.
@@ -186,7 +186,7 @@ class Election:
         """Read the Lease and write it if this candidate may hold it; return whether it does."""
         started = self._clock.monotonic()
         await self._read_lease()
-        spec = claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
+        spec = make_claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
         if spec is not None:
             # Not from `started`: only what was sent after now can be seen by others after now.
             sent_at = self._clock.monotonic()

@@ -21,7 +21,7 @@ from muster.runtime.control.queue import namespace_of
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer, Outage
 from muster.runtime.metrics import Registry
-from muster.runtime.objects import lean
+from muster.runtime.objects import remove_managed_fields
 from muster.runtime.tasks import cancel
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Manager:
         random: Random,
         *,
         registry: Registry | None = None,
-        transform: Transform = lean,
+        transform: Transform = remove_managed_fields,
         stop_limit_seconds: float = STOP_LIMIT_SECONDS,
     ) -> None:
         """Make a manager without parts.

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
-from muster.runtime.objects import NO_REVISION, Revision, key_of, meta_of, revision, revision_of
+from muster.runtime.objects import NO_REVISION, Revision, key_of, meta_of, parse_revision, revision_of
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Expectations(Struct):
         """
         return (
             revision_of(owner) >= self.owner
-            and revision(version) >= self.dependents
+            and parse_revision(version) >= self.dependents
             and not self.going
             and not self.gone
         )

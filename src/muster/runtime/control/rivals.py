@@ -126,14 +126,14 @@ class Dealings(Struct, frozen=True):
         return None
 
 
-def counted(dealings: Dealings, now: float) -> Dealings:
+def count_write(dealings: Dealings, now: float) -> Dealings:
     """Return the record with one more write counted. A record of long ago is replaced by a new one."""
     if now - dealings.last > LONGEST_SECONDS + FAR_APART_SECONDS:
         return Dealings(1, last=now)
     return Dealings(dealings.writes + 1, dealings.look_at, now, dealings.uid, dealings.quarrels)
 
 
-def met(dealings: Dealings, uid: str) -> Dealings:
+def meet_object(dealings: Dealings, uid: str) -> Dealings:
     """Return the record for the object with this UID.
 
     If it is another object than before, the quarrels about fields of the earlier object are forgotten.
@@ -144,7 +144,7 @@ def met(dealings: Dealings, uid: str) -> Dealings:
     return msgspec.structs.replace(dealings, uid=uid, quarrels=quarrels)
 
 
-def judged(dealings: Dealings, changes: Sequence[Change], now: float) -> Dealings:
+def judge_write(dealings: Dealings, changes: Sequence[Change], now: float) -> Dealings:
     """Return the record after a successful write with these changes.
 
     A field that we ourselves had set before is no longer disputed, and neither is a field below it.
@@ -164,7 +164,7 @@ def judged(dealings: Dealings, changes: Sequence[Change], now: float) -> Dealing
     return msgspec.structs.replace(dealings, quarrels=quarrels, look_at=look_at)
 
 
-def changes(before: Document | None, after: Document | None, us: str) -> list[Change]:
+def find_changes(before: Document | None, after: Document | None, us: str) -> list[Change]:
     """Return what a write of ours changes; None: there is no such object."""
     if before is None or after is None:
         return [*_list_creation(after), *_list_deletion(before)]

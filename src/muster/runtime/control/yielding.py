@@ -17,7 +17,17 @@ from msgspec.structs import replace
 from muster.api.core import ObjectReference
 from muster.api.status import ApiError, too_many_requests
 from muster.runtime.clock import Clock
-from muster.runtime.control.rivals import ANOTHER, Change, Dealings, Document, Quarrel, changes, counted, judged, met
+from muster.runtime.control.rivals import (
+    ANOTHER,
+    Change,
+    Dealings,
+    Document,
+    Quarrel,
+    count_write,
+    find_changes,
+    judge_write,
+    meet_object,
+)
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.transport import Request, Response, Transport
 
@@ -45,7 +55,7 @@ class YieldingTransport:
         if not path:
             return await self._inner.request(request)
         now = self._clock.monotonic()
-        dealings = counted(self._known.pop(path, _UNKNOWN), now)
+        dealings = count_write(self._known.pop(path, _UNKNOWN), now)
         self._remember(path, dealings)
         if dealings.are_suspicious(of_fields=request.method not in ("POST", "DELETE")):
             answer = await self._send_watched(request, path, dealings, now)
@@ -68,7 +78,7 @@ class YieldingTransport:
         before = None if request.method == "POST" else _document(await self._inner.request(Request("GET", path)))
         if before is None and request.method != "POST":  # nothing to compare with
             return await self._inner.request(request)
-        dealings = met(dealings, _uid(before))
+        dealings = meet_object(dealings, _uid(before))
         if dealings.waits(now):
             held = dealings.held_by(await self._would_change(request, before, us), now)
             if held is not None:
@@ -78,7 +88,7 @@ class YieldingTransport:
         if answer.status >= 400:  # the write changed nothing
             return answer
         after = None if request.method == "DELETE" else _document(answer)
-        known = judged(dealings, changes(before, after, us), now)
+        known = judge_write(dealings, find_changes(before, after, us), now)
         self._remember(path, known)
         for quarrel in known.quarrels.values():
             if quarrel.at == now and quarrel.is_noticed:
@@ -94,9 +104,9 @@ class YieldingTransport:
         before: the object before the write. us: the field manager of our writes.
         """
         if request.method == "DELETE":
-            return changes(before, None, us)
+            return find_changes(before, None, us)
         after = _document(await self._inner.request(replace(request, query={**request.query, "dryRun": "All"})))
-        return [] if after is None else changes(before, after, us)
+        return [] if after is None else find_changes(before, after, us)
 
     def _forget_listed(self, path: str, answer: Response) -> None:
         """Forget the objects of a collection that we have just deleted, because no rival deleted them."""

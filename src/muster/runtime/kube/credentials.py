@@ -73,7 +73,7 @@ class CredentialSource(Protocol):
         ...
 
 
-def bearer(token: str, where: str) -> str:
+def make_bearer_header(token: str, where: str) -> str:
     """Return the header for a token. Raises `CredentialError` for a token that cannot be in a header."""
     token = token.strip()
     if not token:
@@ -85,7 +85,7 @@ def bearer(token: str, where: str) -> str:
     return f"Bearer {token}"
 
 
-def basic(username: str, password: str) -> str:
+def make_basic_header(username: str, password: str) -> str:
     """Return the header for a user name and a password."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
@@ -111,14 +111,14 @@ class ConfiguredSource:
         user = self._user
         if user.token_file is not None:
             try:
-                return bearer(read_file(user.token_file).decode(errors="replace"), str(user.token_file))
+                return make_bearer_header(read_file(user.token_file).decode(errors="replace"), str(user.token_file))
             except CredentialError as error:
                 if not user.token:
                     raise
                 _log.warning("using the token of %s: %s", self._where, error)
         if user.token:
-            return bearer(user.token, f"{self._where}: token")
-        return basic(user.username, user.password) if user.username else ""
+            return make_bearer_header(user.token, f"{self._where}: token")
+        return make_basic_header(user.username, user.password) if user.username else ""
 
     def _certificate(self) -> ClientCertificate | None:
         user = self._user

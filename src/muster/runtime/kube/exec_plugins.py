@@ -22,7 +22,7 @@ from muster.runtime.kube.credentials import (
     Credential,
     CredentialError,
     CredentialSource,
-    bearer,
+    make_bearer_header,
     read_file,
 )
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, ExecConfig, UserConfig
@@ -170,7 +170,7 @@ def parse_answer(stdout: bytes, plugin: ExecConfig) -> Credential:
     if answer.kind != "ExecCredential" or answer.api_version != plugin.api_version:
         raise CredentialError(
             f"{where}: is configured for {plugin.api_version} ExecCredential, "
-            f"but printed {printable(answer.api_version)} {printable(answer.kind)}"
+            f"but printed {make_printable(answer.api_version)} {make_printable(answer.kind)}"
         )
     status = answer.status or _Status()
     if bool(status.client_certificate_data) != bool(status.client_key_data):
@@ -183,10 +183,10 @@ def parse_answer(stdout: bytes, plugin: ExecConfig) -> Credential:
     expires = status.expiration_timestamp
     if expires is not None and expires.tzinfo is None:
         raise CredentialError(f"{where}: expirationTimestamp {expires.isoformat()} has no time zone")
-    return Credential(bearer(status.token, where) if status.token else "", certificate, expires)
+    return Credential(make_bearer_header(status.token, where) if status.token else "", certificate, expires)
 
 
-def printable(text: str, limit: int = 200) -> str:
+def make_printable(text: str, limit: int = 200) -> str:
     """Return another program's text on one line of a terminal: no control characters, shortened to `limit`."""
     return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
 
@@ -201,7 +201,7 @@ async def run_plugin(command: Command) -> bytes:
         try:
             async with asyncio.timeout(command.timeout_seconds):
                 printed = await _read_head(stdout, command.where)
-                says = printable((await complaints).decode(errors="replace"), MAX_STDERR_BYTES)
+                says = make_printable((await complaints).decode(errors="replace"), MAX_STDERR_BYTES)
                 code = await process.wait()
         except TimeoutError:
             raise CredentialError(f"{command.where}: gave no answer within {command.timeout_seconds:g} s") from None

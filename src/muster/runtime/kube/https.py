@@ -28,7 +28,7 @@ from muster.runtime.client import error_of
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.kube.credentials import ClientCertificate, Credential, Vault
-from muster.runtime.kube.exec_plugins import credential_source, printable
+from muster.runtime.kube.exec_plugins import credential_source, make_printable
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.requests import (
     CLOSED,
@@ -383,7 +383,7 @@ def _strip_secrets(location: str) -> str:
         url = urlsplit(location)
     except ValueError:
         return "?"
-    return printable(f"{url.hostname or ''}{url.path}")
+    return make_printable(f"{url.hostname or ''}{url.path}")
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:

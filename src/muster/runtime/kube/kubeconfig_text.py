@@ -11,7 +11,7 @@ import yaml
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig, require_inline
 
 
-def text(config: ConnectionConfig, name: str) -> str:
+def write_kubeconfig(config: ConnectionConfig, name: str) -> str:
     """Return the kubeconfig; `name` is that of its cluster, user and context. Raises `InsecureKubeconfigError`."""
     require_inline(config)
     context = {"cluster": name, "user": name, "namespace": config.namespace}

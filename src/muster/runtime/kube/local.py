@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from muster.runtime.client import error_of
-from muster.runtime.eventloop import enter_loop, make_slots
+from muster.runtime.eventloop import ensure_loop, make_slots
 from muster.runtime.kube.http1 import AnswerReader, MalformedAnswerError, write_request
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.pipes import Pipe, open_pipe
@@ -97,7 +97,7 @@ class LocalTransport:
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
         """Open a WebSocket. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
-        await enter_loop()
+        await ensure_loop()
         if self._tunnels is None:
             from muster.runtime.kube.https import HttpsTransport  # it takes long to load
 

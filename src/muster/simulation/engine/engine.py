@@ -96,7 +96,7 @@ class Engine(JobResizer):
             submission.at,
             submission.run_time,
         )
-        end = template.end if submission.limit is None else End(submission.limit, sure=True)
+        end = template.end if submission.limit is None else End(submission.limit, is_enforced=True)
         checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
         job = SimulatedJob(number, submission, known, workload, end, submission.run_time, checkpoints)
         self._jobs[key] = job

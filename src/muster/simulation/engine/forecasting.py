@@ -71,7 +71,7 @@ class Forecaster:
     def _run_time(self, key: str) -> RunTime:
         """Return what is known of the run time of a job before it has ended."""
         job = self._jobs[key]
-        expected = None if job.end is None or job.end.sure else timedelta(seconds=job.end.at)
+        expected = None if job.end is None or job.end.is_enforced else timedelta(seconds=job.end.at)
         return replace(self.find_run_time(job), expected=expected)
 
     def _forecast(

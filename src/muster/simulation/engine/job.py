@@ -62,7 +62,7 @@ class SimulatedJob(Struct):
     @property
     def limit(self) -> timedelta | None:
         """The time after which it is ended; None if nothing ends it."""
-        return None if self.end is None or not self.end.sure else timedelta(seconds=self.end.at)
+        return None if self.end is None or not self.end.is_enforced else timedelta(seconds=self.end.at)
 
     @property
     def traits(self) -> Traits:

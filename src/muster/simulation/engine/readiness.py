@@ -18,8 +18,8 @@ from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition
 from muster.queueing.conditions import put
 from muster.queueing.scheduling.blocking import Blocking
-from muster.queueing.workload.eviction import backed_off
-from muster.queueing.workload.readiness import deadline, read_blocking, settings_for, with_readiness
+from muster.queueing.workload.eviction import delay_requeue
+from muster.queueing.workload.readiness import find_deadline, read_blocking, settings_for, with_readiness
 from muster.simulation.engine.agenda import Agenda, Rank
 
 Annotations = Mapping[str, str]
@@ -59,7 +59,7 @@ class Readiness(Struct):
     def back_off(self, now: datetime) -> datetime | None:
         """Return until when a job that was late waits before it is queued again; None if it was late too often."""
         assert self.settings is not None, "only a job with a time-out is late"
-        status = backed_off(WorkloadStatus(requeue_state=self.state), self.settings, now)
+        status = delay_requeue(WorkloadStatus(requeue_state=self.state), self.settings, now)
         if status is None or status.requeue_state is None:
             return None
         # Its count stays, and its time is over once the job is queued again.
@@ -69,7 +69,7 @@ class Readiness(Struct):
     def _set_deadline(self) -> None:
         self.deadline = None
         if self.settings is not None:
-            limit = deadline(self.conditions, {}, replace(self.settings, clock="Admitted"))
+            limit = find_deadline(self.conditions, {}, replace(self.settings, clock="Admitted"))
             self.deadline = None if limit is None else limit[0]
 
 

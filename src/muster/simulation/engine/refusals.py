@@ -12,7 +12,7 @@ from muster.api.values.manifests import Manifest
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing.convert import ConversionSettings, list_flavors
 from muster.queueing.model import FlavorSpec, QueueSpec
-from muster.queueing.pending.activity import activity
+from muster.queueing.pending.activity import judge_activity
 from muster.queueing.workload.checks import of_queue
 from muster.runtime.objects import key_of
 from muster.simulation.engine.site import Site
@@ -71,7 +71,7 @@ def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration:
         elif kind == CLUSTER_QUEUE.kind and (node := tree.queues.get(meta["name"])) is not None:
             spec = replace(node.policy, stop="None", checks={})
             in_circle = tree.in_circle(node)
-            state = activity(spec, flavors, {}, in_circle=in_circle)
+            state = judge_activity(spec, flavors, {}, in_circle=in_circle)
             if not state.active:
                 field = "spec.cohortName" if in_circle else "spec.resourceGroups"
                 raise ScenarioError(f"{one.title_with_line}: {field}: {state.message.rstrip('.')}")

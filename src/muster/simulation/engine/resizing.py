@@ -14,7 +14,7 @@ from muster.queueing.elastic import sizing
 from muster.queueing.elastic.growth import grow_by, growth_key
 from muster.queueing.model import Assignment, WorkloadInfo
 from muster.queueing.quota.trial import assume_usage
-from muster.queueing.requests import scaled
+from muster.queueing.requests import scale_usage
 from muster.queueing.scheduling.cycle import Admission, Outcome, Preemption
 from muster.queueing.scheduling.nomination import nominate
 from muster.simulation.engine.job import SimulatedJob
@@ -90,7 +90,7 @@ class JobResizer(JobRunner):
         own = self._elastic.get(waiting.key)
         holders = [one for job in self._elastic.values() if (one := self._describe_holder(job)) is not None]
         least = own.bounds.least if own is not None and own.bounds is not None else None
-        return sizing.smaller(self._tree, waiting, least, holders, self._fits)
+        return sizing.find_smaller_sizes(self._tree, waiting, least, holders, self._fits)
 
     def _describe_holder(self, job: SimulatedJob) -> sizing.Elastic | None:
         holder = self._tree.holder(job.workload.key)
@@ -103,7 +103,7 @@ class JobResizer(JobRunner):
 
     def _count_affordable(self, growth: WorkloadInfo) -> int:
         with assume_usage(more=sizing.list_claims(self._tree, self._queues.parked)):
-            return sizing.affordable(growth, self._fits)
+            return sizing.count_affordable(growth, self._fits)
 
     def _limit_growth(self, growth: WorkloadInfo) -> bool:
         """Let a job grow only as far as there is quota; return whether it is to be tried again."""
@@ -138,7 +138,7 @@ class JobResizer(JobRunner):
         job = self._jobs[ask.key]
         # The nodes that its admission chose are node selectors of its pods.
         shapes = ask.shapes if ask.pins is None else self._asks.count_shapes(job, job.assignment)
-        return Waiting(ask.key, ask.subject.job, ask.standing.priority, shapes)
+        return Waiting(ask.key, ask.subject.job, ask.criteria.priority, shapes)
 
     def _describe_gang(self, job: SimulatedJob, machines: Machines, *, grow: bool) -> Elastic | None:
         """Return a gang that asks for nodes, or has some, as one that may be resized."""
@@ -268,6 +268,6 @@ class JobResizer(JobRunner):
 def _scale(assignment: Assignment, pods: int) -> Assignment:
     """Return an assignment of one podset for another number of pods."""
     (one,) = assignment.podsets
-    requests = scaled(one.requests, one.count, pods)
+    requests = scale_usage(one.requests, one.count, pods)
     usage = {fr: amount // one.count * pods for fr, amount in assignment.usage.items()}
     return replace(assignment, podsets=(replace(one, count=pods, requests=requests),), usage=usage)

@@ -77,7 +77,7 @@ class JobRunner(SimulatedCluster):
         assert job.counts_since is not None, "it runs"
         span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
         at = max(now, job.started + job.submission.startup) + (span - job.done) / job.speed
-        if job.end is not None and job.end.sure:
+        if job.end is not None and job.end.is_enforced:
             at = min(at, job.counts_since + job.end.at)
         self._agenda.plan(max(self.record.now, at), Rank.END, partial(self._end, job.workload.key, job.starts))
 
@@ -103,7 +103,7 @@ class JobRunner(SimulatedCluster):
     def _expect_limit(self, job: SimulatedJob) -> None:
         """Plan the end of an interrupted job at its time limit, which goes on; its former end does not come."""
         job.starts += 1
-        if job.end is not None and job.end.sure and job.counts_since is not None:
+        if job.end is not None and job.end.is_enforced and job.counts_since is not None:
             end = partial(self._end, job.workload.key, job.starts)
             self._agenda.plan(max(self.record.now, job.counts_since + job.end.at), Rank.END, end)
 

@@ -172,7 +172,7 @@ class SimulatedCluster(ABC):
 
     def _convert(self, template: JobTemplate) -> WorkloadInfo:
         queue, annotations = self._local.get(template.local_queue, ""), template.workload.metadata.annotations
-        workload = convert.workload(template.workload, queue, self._reading)
+        workload = convert.convert_workload(template.workload, queue, self._reading)
         return replace(workload, blocks=self._time_outs.find_blocking(annotations))
 
     def _find_subject(self, workload: WorkloadInfo) -> Subject:

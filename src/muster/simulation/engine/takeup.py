@@ -182,7 +182,9 @@ class _Reader:
         self, workload: Workload, uids: Iterable[str], place: Holds | Waits, pods: Sequence[Pod]
     ) -> TakenJob:
         local = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
-        info = convert.workload(workload, self._local.get(local, ""), self._settings, devices_by_status(workload))
+        info = convert.convert_workload(
+            workload, self._local.get(local, ""), self._settings, devices_by_status(workload)
+        )
         sources = [self._sources[uid] for uid in uids if uid in self._sources]
         own = end_of(workload.metadata, workload.spec.maximum_execution_time_seconds, started=0.0)
         ends = [end for end in (own, *map(find_end, sources)) if end is not None]
@@ -215,7 +217,7 @@ class _Reader:
         )
         workload = Workload(metadata=own, spec=WorkloadSpec(pod_sets=podsets))
         template = self._make_template(workload, "", find_end(source), (source,))
-        info = convert.workload(workload, "", self._settings)
+        info = convert.convert_workload(workload, "", self._settings)
         return self._make(meta.name, template, info, _find_start(pods), pods, None)
 
     def read_others(self) -> Iterator[Pod]:

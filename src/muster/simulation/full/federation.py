@@ -16,7 +16,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig
-from muster.runtime.kube.kubeconfig_text import text
+from muster.runtime.kube.kubeconfig_text import write_kubeconfig
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Request, Response, Transport, TransportError
 from muster.simulation.engine.site import Site
@@ -146,7 +146,7 @@ async def _connect(manager: Cluster, namespace: str, names: Iterable[str], known
     for name in known:
         await client.delete(MULTI_KUEUE_CLUSTER, name)
     for name in names:
-        data = {"kubeconfig": base64.b64encode(text(_locate(name), name).encode()).decode()}
+        data = {"kubeconfig": base64.b64encode(write_kubeconfig(_locate(name), name).encode()).decode()}
         secret = msgspec.convert({"metadata": {"name": name}, "data": data}, Secret)
         await client.create(SECRET, secret, namespace)
         source: dict[str, Any] = {"kubeConfig": {"location": name, "locationType": "Secret"}}

@@ -156,7 +156,7 @@ class Observer:
         if new.status.admission is not None:
             job.queue = new.status.admission.cluster_queue
             job.pods = _count_pods(new.status.admission, job.pods)
-        self._set_usage(job, convert.workload(new, job.queue, self._settings).usage or _NO_USAGE)
+        self._set_usage(job, convert.convert_workload(new, job.queue, self._settings).usage or _NO_USAGE)
 
     def _on_clone(self, cluster: str, old: Workload | None, new: Workload | None) -> None:
         """Record how the quota changes that the clone of a job holds in a worker cluster."""
@@ -180,7 +180,7 @@ class Observer:
             return _NO_CLONE
         admission = workload.status.admission
         queue = f"{cluster}/{admission.cluster_queue}"
-        usage = convert.workload(workload, queue, self._settings).usage or _NO_USAGE
+        usage = convert.convert_workload(workload, queue, self._settings).usage or _NO_USAGE
         return _Clone(queue, usage, _count_pods(admission, pods))
 
     def _on_job(self, integration: Integration[Any], _: Any | None, new: Any | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from muster.charts.intervals import Interval, draw_intervals
-from muster.charts.markup import Markup, element
+from muster.charts.markup import Markup, make_element
 from muster.charts.page import Figure, Section, Tile, render_page
 from muster.charts.plot import draw_legend, draw_table
 from muster.charts.scales import format_span, format_value
@@ -88,19 +88,21 @@ def _make_row(one: Difference) -> tuple[str, ...]:
 
 def _list_runs(runs: Sequence[Run], name_folder: Callable[[str, int], str]) -> Figure:
     items = (
-        element("li", {}, element("a", {"href": f"{name_folder(run.variant, run.seed)}/report.html"}, _name_run(run)))
+        make_element(
+            "li", {}, make_element("a", {"href": f"{name_folder(run.variant, run.seed)}/report.html"}, _name_run(run))
+        )
         for run in runs
     )
-    return Figure("Reports", "The report of each simulation.", element("ul", {}, *items), wide=True)
+    return Figure("Reports", "The report of each simulation.", make_element("ul", {}, *items), wide=True)
 
 
 def _list_failures(runs: Iterable[Run]) -> Iterator[Markup]:
     for run in runs:
         for verdict in run.verdicts:
             if not verdict.holds:
-                yield element("p", {"class": "bad"}, f"{_name_run(run)}: {verdict.assertion.text} fails")
+                yield make_element("p", {"class": "bad"}, f"{_name_run(run)}: {verdict.assertion.text} fails")
         if run.never:
-            yield element("p", {"class": "bad"}, f"{_name_run(run)}: {run.never:,} jobs could never run")
+            yield make_element("p", {"class": "bad"}, f"{_name_run(run)}: {run.never:,} jobs could never run")
 
 
 def _name_run(run: Run) -> str:

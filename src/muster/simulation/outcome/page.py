@@ -6,7 +6,7 @@ A section is a function of the report; a new one is added to `_draw_sections`.
 from collections.abc import Iterator
 from pathlib import Path
 
-from muster.charts.markup import Markup, element
+from muster.charts.markup import Markup, make_element
 from muster.charts.page import Section, Tile, render_page
 from muster.charts.scales import format_span
 from muster.simulation.outcome.figures.fairness import draw_fairness
@@ -86,14 +86,16 @@ def _list_remarks(report: Report) -> Iterator[Markup]:
     for verdict in report.verdicts:
         value = "no such job" if verdict.value is None else _format_figure(verdict.value, verdict.assertion.is_of_time)
         text = f"{verdict.assertion.text}: {'holds' if verdict.holds else 'fails'}, it is {value}"
-        yield element("p", {"class": "good" if verdict.holds else "bad"}, text)
+        yield make_element("p", {"class": "good" if verdict.holds else "bad"}, text)
     if report.stopped:
-        yield element("p", {"class": "bad"}, f"Stopped after {format_span(report.summary.seconds)} of virtual time.")
+        yield make_element(
+            "p", {"class": "bad"}, f"Stopped after {format_span(report.summary.seconds)} of virtual time."
+        )
     never = [one for one in report.waiting if one.never]
     for one in never[:_NAMED]:
-        yield element("p", {"class": "bad"}, f"{one.name} could never run: {one.why}")
+        yield make_element("p", {"class": "bad"}, f"{one.name} could never run: {one.why}")
     if len(never) > _NAMED:
-        yield element("p", {"class": "bad"}, f"{len(never) - _NAMED:,} more jobs could never run.")
+        yield make_element("p", {"class": "bad"}, f"{len(never) - _NAMED:,} more jobs could never run.")
 
 
 def _format_figure(value: float, is_of_time: bool) -> str:

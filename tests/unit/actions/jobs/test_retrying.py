@@ -8,8 +8,8 @@ from muster.actions.errors import UserError
 from muster.actions.jobs.retrying import retry
 from muster.actions.submission.caller import find_account_name
 from muster.actions.submission.gang import Gang, name_for_retry
-from muster.actions.submission.manifests import job
-from muster.actions.submission.sweep import Sweep, again
+from muster.actions.submission.manifests import make_job
+from muster.actions.submission.sweep import Sweep, make_retry
 from muster.api.batch import JOB
 from muster.api.ours.trials import Array
 from muster.runtime.client import Client
@@ -19,7 +19,9 @@ from muster.runtime.ids import Ids
 
 def sweep(array="0-9%4", grid=(), **status):
     """What a server has of it at last."""
-    whole = job(Gang("tune", ["sh", "-c", "$(A)"], queue="q", labels={"team": "x"}, sweep=Sweep.parse(array, grid)))
+    whole = make_job(
+        Gang("tune", ["sh", "-c", "$(A)"], queue="q", labels={"team": "x"}, sweep=Sweep.parse(array, grid))
+    )
     whole["metadata"] |= {"uid": "u", "resourceVersion": "7"}
     whole["metadata"]["annotations"] |= {
         "batch.kubernetes.io/job-tracking": "",
@@ -51,7 +53,7 @@ def variables(manifest):
 
 def test_the_new_sweep_is_as_the_old_one_was_asked_for():
     before = {"metadata": {"labels": {"team": "x", "job-name": "tune"}}, "spec": {"containers": []}}
-    found = again(sweep(), Array.parse("3,7"), "tune-x", before)
+    found = make_retry(sweep(), Array.parse("3,7"), "tune-x", before)
     assert found["metadata"] == {
         "name": "tune-x",
         "namespace": "default",
@@ -72,7 +74,7 @@ def test_the_new_sweep_is_as_the_old_one_was_asked_for():
 
 
 def test_what_its_queue_gave_it_stays_where_nothing_tells_what_was_before():
-    template = again(sweep(), Array.parse("3"), "tune-x", None)["spec"]["template"]
+    template = make_retry(sweep(), Array.parse("3"), "tune-x", None)["spec"]["template"]
     assert template["metadata"]["labels"] == {"team": "x"}
     assert template["spec"]["nodeSelector"] == {"pool": "gpu"}
 
@@ -88,20 +90,20 @@ def test_what_its_queue_gave_it_stays_where_nothing_tells_what_was_before():
 )
 def test_trials_keep_their_indexes(array, left, index, wrapped):
     whole = sweep(array)
-    found = again(whole, Array.parse(left), "tune-x", None)
+    found = make_retry(whole, Array.parse(left), "tune-x", None)
     assert variables(found).get("MUSTER_ARRAY") == index
     assert variables(found)["MUSTER_JOB"] == "tune-x"
     assert ("MUSTER_INDEX" in variables(found)) == (index is None)
     command = container(found)["command"]
     assert command[-3:] == ["sh", "-c", "$$(A)"]
     assert (len(command) > 3) == wrapped
-    once_more = again(found | {"status": {}}, Array.parse("3"), "tune-y", None)
+    once_more = make_retry(found | {"status": {}}, Array.parse("3"), "tune-y", None)
     assert len(container(once_more)["command"]) == len(command) or index is None
     assert once_more["metadata"]["annotations"]["muster.dev/retry-of"] == "tune"
 
 
 def test_the_values_of_a_grid_are_those_of_the_index():
-    found = again(sweep("", ["lr=1,2"]), Array.parse("1"), "tune-x", None)
+    found = make_retry(sweep("", ["lr=1,2"]), Array.parse("1"), "tune-x", None)
     assert found["metadata"]["annotations"]["muster.dev/grid"] == '{"lr":["1","2"]}'
     assert "pick lr 1 1 2" in container(found)["command"][6]
 
@@ -110,7 +112,7 @@ def test_a_container_that_names_no_command_cannot_be_told():
     whole = sweep()
     del container(whole)["command"]
     with pytest.raises(ValueError, match="its container names no command"):
-        again(whole, Array.parse("3"), "tune-x", None)
+        make_retry(whole, Array.parse("3"), "tune-x", None)
 
 
 def retried(document, new="", account=""):

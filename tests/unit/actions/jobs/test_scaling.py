@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.actions.errors import UserError
-from muster.actions.jobs.scaling import afterwards, objection_to, part_of, places, size
+from muster.actions.jobs.scaling import explain_later_sizes, list_size_fields, objection_to, part_of, size
 from muster.api.batch import Job
 from muster.api.jobset import JobSet
 from muster.cli.commands.scale import command
@@ -66,7 +66,7 @@ def test_no_more_workers_than_completions(subject):
     ],
 )
 def test_what_becomes_of_the_size_of_an_elastic_job(elastic, workers, said):
-    assert afterwards(job(elastic=elastic), workers) == said
+    assert explain_later_sizes(job(elastic=elastic), workers) == said
 
 
 @pytest.mark.parametrize("workers", ["100001", "x", "9" * 50])
@@ -83,7 +83,7 @@ def test_a_negative_size_is_no_option() -> None:
 
 
 def test_no_workers_are_the_end_of_an_indexed_job() -> None:
-    assert "stays so; `muster hold` would have paused it" in afterwards(job(), 0)
+    assert "stays so; `muster hold` would have paused it" in explain_later_sizes(job(), 0)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def jobset(env=(), **roles):
     ],
 )
 def test_the_size_of_a_role(roles, role, workers, written):
-    found = places(part_of(jobset(**roles), role), workers)
+    found = list_size_fields(part_of(jobset(**roles), role), workers)
     assert found == {f"/spec/replicatedJobs/{path}": value for path, value in written.items()}
 
 
@@ -171,13 +171,13 @@ def test_which_role_is_meant(job, role, complaint):
 @pytest.mark.parametrize(("jobs", "each"), [(2, 4), (0, 4), (2, 0)])
 def test_a_role_of_several_jobs_grows_by_whole_jobs(jobs, each):
     with pytest.raises(UserError, match=f"j has Jobs of {each} workers each: say a multiple of that"):
-        places(part_of(jobset(w=(jobs, each))), 6)
+        list_size_fields(part_of(jobset(w=(jobs, each))), 6)
 
 
 def test_a_role_of_one_job_keeps_a_worker() -> None:
     with pytest.raises(UserError, match="j keeps at least 1 worker; `muster hold j` pauses it"):
-        places(part_of(jobset(w=(1, 4))), 0)
+        list_size_fields(part_of(jobset(w=(1, 4))), 0)
 
 
 def test_a_role_without_workers_may_get_some_again() -> None:
-    assert afterwards(part_of(jobset(w=(2, 4))), 0) == ""
+    assert explain_later_sizes(part_of(jobset(w=(2, 4))), 0) == ""

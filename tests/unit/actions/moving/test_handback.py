@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, key
-from muster.actions.moving.handback import include_extras, managers, plan_handback
+from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, identify_object
+from muster.actions.moving.handback import include_extras, plan_handback, remove_our_managers
 from muster.actions.moving.kueuestate import capture_state
 from muster.actions.moving.steps import RefusedError
 from muster.api.config import load
@@ -23,7 +23,7 @@ ROLE: dict[str, Any] = {
     "metadata": {"name": "kueue-batch-admin-role", "managedFields": [{"manager": "muster"}, {"manager": "kubectl"}]},
 }  # fmt: skip
 DOCUMENTS = [ACCOUNT, ROLE]
-LIVE = {key(each): each for each in DOCUMENTS}
+LIVE = {identify_object(each): each for each in DOCUMENTS}
 HOOKS = {
     "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
     "metadata": {"name": "kueue-m"}, "webhooks": [],
@@ -59,9 +59,16 @@ def test_nothing_is_given_back_while_kueue_runs_already() -> None:
 
 
 def test_what_cert_manager_and_prometheus_were_given_goes_where_it_is_there() -> None:
-    extras = [one for one in documents(include_extras(OPTIONS)) if key(one) not in map(key, documents(OPTIONS))]
+    extras = [
+        one
+        for one in documents(include_extras(OPTIONS))
+        if identify_object(one) not in map(identify_object, documents(OPTIONS))
+    ]
     steps = plan_handback(
-        ClusterState([KUEUE], kueue_state=STATE, live={key(one): one for one in extras}), OPTIONS, extras, ()
+        ClusterState([KUEUE], kueue_state=STATE, live={identify_object(one): one for one in extras}),
+        OPTIONS,
+        extras,
+        (),
     )
     assert [step.text for step in steps if step.text.startswith("delete")] == [
         "delete ConfigMap kueue-system/muster-grafana-dashboard",
@@ -110,10 +117,10 @@ def test_two_engines_that_are_to_run_are_a_reason() -> None:
 
 def test_who_manages_what_is_as_before_muster() -> None:
     ours, theirs, earlier = {"manager": "muster"}, {"manager": "kubectl"}, {"manager": "helm"}
-    assert managers([theirs], [earlier]) is None
-    assert managers([ours, theirs], ()) == [theirs]
-    assert managers([ours], [earlier, ours]) == [earlier]
-    assert managers([ours], ()) == [{}]
+    assert remove_our_managers([theirs], [earlier]) is None
+    assert remove_our_managers([ours, theirs], ()) == [theirs]
+    assert remove_our_managers([ours], [earlier, ours]) == [earlier]
+    assert remove_our_managers([ours], ()) == [{}]
 
 
 def test_given_back_once_is_enough() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.actions.parsing.dotenv import MOST_BYTES, DotenvError, variables
+from muster.actions.parsing.dotenv import MOST_BYTES, DotenvError, parse_variables
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from muster.actions.parsing.dotenv import MOST_BYTES, DotenvError, variables
     ],
 )
 def test_lines(text, expected):
-    assert variables(text.encode()) == expected
+    assert parse_variables(text.encode()) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_lines(text, expected):
 )
 def test_what_cannot_be_read_is_said_with_its_line(data, complaint):
     with pytest.raises(DotenvError) as refused:
-        variables(data)
+        parse_variables(data)
     assert str(refused.value).startswith(complaint)
     assert "secret" not in str(refused.value)
 
@@ -51,4 +51,4 @@ def test_what_cannot_be_read_is_said_with_its_line(data, complaint):
 @pytest.mark.parametrize("line", ['A="' + "\\" * 900_001, " " * 900_000 + "x", "A='" + "'" * 900_000, "A " * 500_000])
 def test_long_lines_are_refused_in_time_that_grows_with_them(line):
     with pytest.raises(DotenvError, match=r"^line 1: "):
-        variables(line.encode())
+        parse_variables(line.encode())

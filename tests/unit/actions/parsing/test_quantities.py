@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.actions.parsing.quantities import Amount, quota, worker_cpus, worker_memory
+from muster.actions.parsing.quantities import Amount, check_quota, worker_cpus, worker_memory
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_makes_no_sense_is_refused(read, text, sentence):
     [("cpu", "500m"), ("cpu", "9223372036854775"), ("memory", "7Ei"), ("example.com/a", "9223372036854775807")],
 )
 def test_a_quota_is_as_large_as_kubernetes_counts(resource, text):
-    assert quota(resource, text) == text
+    assert check_quota(resource, text) == text
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_a_quota_is_as_large_as_kubernetes_counts(resource, text):
 )
 def test_a_quota_past_that_is_refused(resource, text, sentence):
     with pytest.raises(ValueError, match=f"^{sentence}$"):
-        quota(resource, text)
+        check_quota(resource, text)

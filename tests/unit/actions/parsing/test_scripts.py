@@ -7,16 +7,16 @@ from muster.actions.parsing.scripts import (
     Directive,
     Script,
     ScriptError,
-    command,
-    directives,
     find_misspelt_marks,
     has_directives,
+    list_directives,
+    make_command,
     read,
 )
 
 
 def lines(text):
-    return [(line.number, list(line.words)) for line in directives(Script("job.sh", text))]
+    return [(line.number, list(line.words)) for line in list_directives(Script("job.sh", text))]
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_a_quote_without_an_end_is_said_with_its_line():
 )
 def test_the_first_line_says_what_runs_the_text(first, words):
     text = f"{first}\nrest $1\n"
-    assert command(Script("job.sh", text), ["a"]) == [text if word == "TEXT" else word for word in words]
+    assert make_command(Script("job.sh", text), ["a"]) == [text if word == "TEXT" else word for word in words]
 
 
 @pytest.mark.parametrize("first", ["#!/usr/bin/awk -f", "#!/usr/bin/env", "#!/opt/own"])
 def test_what_can_be_given_no_text_is_refused(first):
     with pytest.raises(ScriptError, match=r"^job.sh, line 1: a job script is for a shell, Python"):
-        command(Script("job.sh", first), [])
+        make_command(Script("job.sh", first), [])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_no_job_can_carry_is_refused(data, complaint):
 
 def test_marks_and_ends_of_lines_of_other_systems_are_no_part_of_the_text():
     assert read("job.sh", "\ufeff#MUSTER -w 1\r\necho ü\r\n".encode()) == Script("job.sh", "#MUSTER -w 1\necho ü\n")
-    assert list(directives(read("job.sh", b"#MUSTER -w 1\r\n"))) == [Directive(1, ("-w", "1"))]
+    assert list(list_directives(read("job.sh", b"#MUSTER -w 1\r\n"))) == [Directive(1, ("-w", "1"))]
 
 
 ODD = [b"#" * MOST_BYTES, b"\n" * MOST_BYTES, b"#MUSTER" + b" '" * 60_000, b"\x7fELF" + b"\xff" * MOST_BYTES]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.actions.errors import UserError
-from muster.actions.server.session import Target, connection, has_cluster
+from muster.actions.server.session import Target, find_connection, has_cluster
 from muster.cluster.store.directory import DataDirectory
 
 
@@ -23,7 +23,7 @@ def test_no_job_runs_beside_a_system_server_that_does_not_answer(home: Path, mon
     monkeypatch.setenv("MUSTER_SOCKET", str(home / "m.sock"))
     assert has_cluster(Target())
     with pytest.raises(UserError, match=r"the server of this machine does not answer at .*m\.sock"):
-        connection(Target())
+        find_connection(Target())
 
 
 def test_without_any_server_there_is_no_cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,12 +31,12 @@ def test_without_any_server_there_is_no_cluster(home: Path, monkeypatch: pytest.
     monkeypatch.setattr("muster.actions.server.systemserver.SYSTEM_SOCKET", str(home / "missing.sock"))
     assert not has_cluster(Target())
     with pytest.raises(UserError, match="no cluster: nothing runs in"):
-        connection(Target())
+        find_connection(Target())
 
 
 def test_a_server_whose_kubeconfig_was_removed_writes_it_again(home: Path) -> None:
     running = DataDirectory(home / "home")
     assert has_cluster(Target())
     with pytest.raises(UserError, match=r"kubeconfig does not exist: .* If it was removed: muster restart"):
-        connection(Target())
+        find_connection(Target())
     running.release()

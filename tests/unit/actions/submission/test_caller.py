@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from muster.actions.submission.caller import inherited, umask_annotations
+from muster.actions.submission.caller import find_inherited_environment, umask_annotations
 
 
 def test_little_of_the_environment_comes_along():
-    assert inherited({"PATH": "/bin", "TOKEN": "x", "MUSTER_HOME": ""}) == {"PATH": "/bin"}
+    assert find_inherited_environment({"PATH": "/bin", "TOKEN": "x", "MUSTER_HOME": ""}) == {"PATH": "/bin"}
 
 
 def test_an_environment_of_conda_comes_along():
     activated = {"PATH": "/c/bin", "CONDA_PREFIX": "/c", "CONDA_DEFAULT_ENV": "c"}
-    assert inherited(activated | {"CONDA_SHLVL": "1"}) == activated
+    assert find_inherited_environment(activated | {"CONDA_SHLVL": "1"}) == activated
 
 
 def test_the_home_of_the_cluster_is_the_same_wherever_the_worker_starts():
-    assert inherited({"MUSTER_HOME": "here"}) == {"MUSTER_HOME": str(Path.cwd() / "here")}
+    assert find_inherited_environment({"MUSTER_HOME": "here"}) == {"MUSTER_HOME": str(Path.cwd() / "here")}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.actions.submission.gang import Gang, Role
-from muster.actions.submission.workers import overridden, pod_spec
+from muster.actions.submission.workers import list_overridden, pod_spec
 from muster.api.ours.elastic import Bounds
 from muster.cluster.nodes.container.environment import expand
 
@@ -125,7 +125,7 @@ def test_tensorflow_is_told_nothing_that_it_could_not_use(gang):
 def test_what_frameworks_look_for_may_be_the_users_and_ranks_not_in_silence():
     given = {"TF_CONFIG": "{}", "JAX_COORDINATOR_ADDRESS": "a:1", "NODE_RANK": "0"}
     gang = Gang("t", ["x"], workers=2, environment=given)
-    assert overridden(gang) == ["NODE_RANK"]
+    assert list_overridden(gang) == ["NODE_RANK"]
     assert environment(gang, 1).items() >= given.items()
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from muster.actions.submission.gang import Gang, Role, SecretVariables, SoftSignal
-from muster.actions.submission.manifests import cron_job, job, jobset, service
+from muster.actions.submission.manifests import cron_job, make_job, make_jobset, make_service
 from muster.api.batch import COMPLETION_INDEX, CRON_JOB, JOB
 from muster.api.defaults import DEFAULTS
 from muster.api.jobset import JOB_SET
@@ -19,12 +19,14 @@ from muster.api.validation.jobset import validate_create
 from muster.cluster.nodes.container.environment import expand
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
-from muster.jobs.job.world import current, world_of
+from muster.jobs.job.world import find_current_world, world_of
 
 
 def job_of(gang, role=0):
     """What the spec of the Job of a role is."""
-    return job(gang)["spec"] if gang.is_job else jobset(gang)["spec"]["replicatedJobs"][role]["template"]["spec"]
+    return (
+        make_job(gang)["spec"] if gang.is_job else make_jobset(gang)["spec"]["replicatedJobs"][role]["template"]["spec"]
+    )
 
 
 def container_of(gang, role=0):
@@ -37,7 +39,7 @@ def environment(gang, role=0):
 
 
 def test_a_gang_is_a_jobset_that_is_lost_with_one_worker():
-    spec = jobset(Gang("train", ["python", "t.py"], workers=4))["spec"]
+    spec = make_jobset(Gang("train", ["python", "t.py"], workers=4))["spec"]
     [role] = spec["replicatedJobs"]
     assert (role["name"], role["replicas"]) == ("workers", 1)
     wanted = {"completions": 4, "parallelism": 4, "completionMode": "Indexed", "backoffLimit": 0}
@@ -56,7 +58,7 @@ def test_a_gang_is_a_jobset_that_is_lost_with_one_worker():
     ],
 )
 def test_several_workers_wait_for_each_other(gang, config):
-    assert jobset(gang)["spec"].get("groupSchedulingConfig") == config
+    assert make_jobset(gang)["spec"].get("groupSchedulingConfig") == config
 
 
 ROLES = Gang(
@@ -94,15 +96,15 @@ def test_roles_ask_for_what_is_theirs_and_the_end_of_one_may_be_the_end_of_all()
     resources = [container_of(ROLES, role).get("resources") for role in range(3)]
     assert resources == [{"requests": {"cpu": "2"}}, {"limits": {"nvidia.com/gpu": 1}}, None]
     assert [container_of(ROLES, role).get("stdin") for role in range(3)] == [True, None, None]
-    policy = jobset(ROLES)["spec"]["successPolicy"]
+    policy = make_jobset(ROLES)["spec"]["successPolicy"]
     assert policy == {"operator": "All", "targetReplicatedJobs": ["driver"]}
 
 
 def test_without_jobsets_it_is_a_job():
     gang = Gang("train", ["x"], workers=2, plain=True)
     assert environment(gang)["MASTER_ADDR"]["value"] == "train-0.train"
-    assert job(gang)["spec"]["template"]["spec"]["subdomain"] == "train"
-    assert job(gang)["spec"]["ttlSecondsAfterFinished"] == jobset(gang)["spec"]["ttlSecondsAfterFinished"]
+    assert make_job(gang)["spec"]["template"]["spec"]["subdomain"] == "train"
+    assert make_job(gang)["spec"]["ttlSecondsAfterFinished"] == make_jobset(gang)["spec"]["ttlSecondsAfterFinished"]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_without_jobsets_it_is_a_job():
     ],
 )
 def test_the_server_has_nothing_to_say_against_it(gang):
-    document = jobset(gang)
+    document = make_jobset(gang)
     DEFAULTS[JOB_SET.resource](document)
     assert validate_create(JOB_SET.decode(msgspec.json.encode(document))) == []
 
@@ -178,7 +180,7 @@ def test_resources_are_what_was_asked_for(asked, resources):
 
 
 def test_the_service_belongs_to_the_job():
-    manifest = service(Gang("train", ["x"]), "uid-1")
+    manifest = make_service(Gang("train", ["x"]), "uid-1")
     assert manifest["spec"]["clusterIP"] == "None"
     [owner] = manifest["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Job", "train", "uid-1")
@@ -188,21 +190,21 @@ ELASTIC = Gang("train", ["x"], workers=4, elastic=Bounds(2, 6))
 
 
 def test_an_elastic_gang_may_be_moved_between_its_sizes():
-    manifest = job(ELASTIC)
+    manifest = make_job(ELASTIC)
     assert manifest["metadata"]["annotations"] == {
         "muster.dev/elastic": "2:6",
         "muster.dev/world": '{"size":4,"epoch":1}',
     }
     assert (manifest["spec"]["completions"], manifest["spec"]["parallelism"]) == (4, 4)
     assert manifest["spec"]["backoffLimit"] == 3, "it is lost when as many have failed as it began with"
-    assert "annotations" not in job(Gang("train", ["x"], plain=True))["metadata"]
+    assert "annotations" not in make_job(Gang("train", ["x"], plain=True))["metadata"]
 
 
 def test_elastic_workers_find_their_world():
     env = environment(ELASTIC)
     assert env["MUSTER_WORLD"]["value"] == "/etc/muster/world"
     assert env["WORLD_SIZE"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.annotations['muster.dev/world-size']"
-    pod = job(ELASTIC)["spec"]["template"]["spec"]
+    pod = make_job(ELASTIC)["spec"]["template"]["spec"]
     [mount] = pod["containers"][0]["volumeMounts"]
     [volume] = pod["volumes"]
     assert (mount["name"], mount["mountPath"]) == (volume["name"], "/etc/muster")
@@ -212,8 +214,8 @@ def test_elastic_workers_find_their_world():
 
 
 def test_the_controllers_have_nothing_to_add_to_a_new_elastic_gang():
-    given = JOB.decode(msgspec.json.encode(job(ELASTIC)))
-    assert world_of(given.metadata) == current(given) == World(4, 1)
+    given = JOB.decode(msgspec.json.encode(make_job(ELASTIC)))
+    assert world_of(given.metadata) == find_current_world(given) == World(4, 1)
     template = given.spec.template.metadata.annotations
     assert PodTemplate(given).pod(Creation(3)).metadata.annotations == template | {COMPLETION_INDEX: "3"}
 
@@ -229,13 +231,13 @@ def test_a_time_limit_is_that_of_each_job_and_of_each_attempt():
 
 
 def test_what_fails_starts_anew_as_a_whole_but_not_for_want_of_time():
-    policy = jobset(LIMITED)["spec"]["failurePolicy"]
+    policy = make_jobset(LIMITED)["spec"]["failurePolicy"]
     assert policy["maxRestarts"] == 3
     assert [(rule["action"], rule["onJobFailureReasons"]) for rule in policy["rules"]] == [
         ("FailJobSet", ["DeadlineExceeded"])
     ]
-    assert jobset(Gang("t", ["x"], retries=1))["spec"]["failurePolicy"] == {"maxRestarts": 1}
-    assert "failurePolicy" not in jobset(Gang("t", ["x"], retries=0))["spec"]
+    assert make_jobset(Gang("t", ["x"], retries=1))["spec"]["failurePolicy"] == {"maxRestarts": 1}
+    assert "failurePolicy" not in make_jobset(Gang("t", ["x"], retries=0))["spec"]
     assert environment(LIMITED)["MUSTER_ATTEMPT"]["valueFrom"]["fieldRef"] == {
         "fieldPath": "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
     }
@@ -281,7 +283,7 @@ def test_on_nodes_of_its_own_no_pods_of_other_jobs_are_wanted():
 @pytest.mark.parametrize("elastic", [None, Bounds(1, 2)])
 def test_labels_and_annotations_are_of_the_job_and_its_pods_and_ours_stay(elastic):
     gang = Gang("t", ["x"], queue="q", elastic=elastic, labels={"a": "b"}, annotations={"c": "d"}, run_time="9s")
-    whole = job(gang)["metadata"] if elastic else jobset(gang)["metadata"]
+    whole = make_job(gang)["metadata"] if elastic else make_jobset(gang)["metadata"]
     assert whole["labels"] == {"a": "b", "kueue.x-k8s.io/queue-name": "q"}
     assert whole["annotations"]["c"] == "d"
     pods = job_of(gang)["template"]["metadata"]
@@ -320,7 +322,9 @@ def test_the_job_controller_of_kubernetes_is_told_not_to_count_interruptions(gan
 
 @pytest.mark.parametrize("retries", [None, 0, 3])
 def test_a_jobset_of_kubernetes_starts_again_whole_after_an_interruption(retries):
-    policy = jobset(Gang("x", ["x"], workers=2, retries=retries, time_limit=9, upstream=True))["spec"]["failurePolicy"]
+    policy = make_jobset(Gang("x", ["x"], workers=2, retries=retries, time_limit=9, upstream=True))["spec"][
+        "failurePolicy"
+    ]
     assert policy["maxRestarts"] == (retries or 0)
     assert [(rule["action"], rule["onJobFailureReasons"]) for rule in policy["rules"]] == [
         ("RestartJobSetAndIgnoreMaxRestarts", ["PodFailurePolicy"]),
@@ -351,5 +355,5 @@ def test_its_workers_find_those_of_the_same_start():
     assert variables["MUSTER_JOB"]["valueFrom"]["fieldRef"]["fieldPath"] == label
     assert list(variables).index("MUSTER_JOB") < list(variables).index("MASTER_ADDR")
     assert expand(variables["MASTER_ADDR"]["value"], {"MUSTER_JOB": "tick-7"}) == "tick-7-0.tick"
-    assert service(gang, "1")["spec"]["selector"] == {"muster.dev/cronjob": "tick"}
-    assert service(gang, "1")["metadata"]["ownerReferences"][0]["kind"] == "CronJob"
+    assert make_service(gang, "1")["spec"]["selector"] == {"muster.dev/cronjob": "tick"}
+    assert make_service(gang, "1")["metadata"]["ownerReferences"][0]["kind"] == "CronJob"

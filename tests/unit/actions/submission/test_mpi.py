@@ -5,15 +5,15 @@ import shlex
 import pytest
 
 from muster.actions.submission.gang import Gang, Role, SoftSignal
-from muster.actions.submission.manifests import job, jobset
-from muster.actions.submission.mpi import secret
-from muster.api.values.shells import typed
+from muster.actions.submission.manifests import make_job, make_jobset
+from muster.actions.submission.mpi import make_secret
+from muster.api.values.shells import find_typed_command
 
 SUM = Gang("sum", ["mpirun", "python", "a.py"], workers=8, cpus="2", mpi="muster")
 
 
 def container(gang):
-    spec = job(gang)["spec"] if gang.is_job else jobset(gang)["spec"]["replicatedJobs"][0]["template"]["spec"]
+    spec = make_job(gang)["spec"] if gang.is_job else make_jobset(gang)["spec"]["replicatedJobs"][0]["template"]["spec"]
     [found] = spec["template"]["spec"]["containers"]
     return found
 
@@ -40,11 +40,11 @@ def test_the_signal_before_the_limit_comes_to_the_command_and_not_to_the_agents(
     assert "mpi-agent" in agent
     assert "sleep" not in agent
     assert "sleep 50; kill -s TERM" in command[2]
-    assert list(typed(command)) == SUM.command
+    assert list(find_typed_command(command)) == SUM.command
 
 
 def test_what_users_are_shown_is_their_own_command():
-    assert list(typed(container(SUM)["command"])) == SUM.command
+    assert list(find_typed_command(container(SUM)["command"])) == SUM.command
 
 
 def test_processes_of_mpi_are_not_told_the_ranks_of_workers():
@@ -59,7 +59,7 @@ def test_each_process_has_threads_for_its_share_of_the_cpus():
 
 
 def test_the_identity_is_in_a_secret_and_not_in_the_job():
-    made = secret(SUM, b"PEM")
+    made = make_secret(SUM, b"PEM")
     assert made["data"] == {"identity.pem": "UEVN"}
     [variable] = [
         entry for entry in container(SUM)["env"] if "valueFrom" in entry and "secretKeyRef" in entry["valueFrom"]

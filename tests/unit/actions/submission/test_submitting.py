@@ -8,7 +8,7 @@ from tests.unit.runtime.conftest import MemoryServer
 
 from muster.actions.errors import UserError
 from muster.actions.submission.gang import Gang, Role
-from muster.actions.submission.submitting import signed, submit, submit_cron_job
+from muster.actions.submission.submitting import sign_manifest, submit, submit_cron_job
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET
@@ -213,8 +213,8 @@ def test_what_stays_without_its_service_is_said(submit_gang, gang, kind):
 
 def test_a_manifest_that_names_its_submitter_keeps_the_name():
     manifest = {"metadata": {"name": "j", "annotations": {SUBMITTER_ANNOTATION: "ada"}}}
-    assert signed(manifest) == manifest
-    assert signed({"metadata": {"name": "j", "annotations": None}})["metadata"]["annotations"].keys() == {
+    assert sign_manifest(manifest) == manifest
+    assert sign_manifest({"metadata": {"name": "j", "annotations": None}})["metadata"]["annotations"].keys() == {
         SUBMITTER_ANNOTATION
     }
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from muster.actions.submission.gang import Gang
-from muster.actions.submission.manifests import job
+from muster.actions.submission.manifests import make_job
 from muster.actions.submission.sweep import Sweep
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.defaults import DEFAULTS
@@ -18,7 +18,7 @@ GRID = ["lr=0.1,0 $(A)'", "depth=2,3"]
 
 
 def manifest(array, grid=(), command=("x",), **more):
-    return job(Gang("tune", command, sweep=Sweep.parse(array, grid), **more))
+    return make_job(Gang("tune", command, sweep=Sweep.parse(array, grid), **more))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from muster.api.config import EMBEDDED, GroupScheduling, Muster, Scheduling
-from muster.api.config.configz import configz, namespace_of, origin_of, settings_of
+from muster.api.config.configz import make_configz, namespace_of, origin_of, settings_of
 from muster.api.core.container import ResourceRequirements
 from muster.api.values.durations import MINUTE
 
@@ -29,7 +29,7 @@ ROOM = ResourceRequirements(requests={"cpu": "50m"})
     ],
 )
 def test_what_decides_about_pods(settings, scheduling, groups):
-    served = configz(msgspec.structs.replace(EMBEDDED, muster=settings))
+    served = make_configz(msgspec.structs.replace(EMBEDDED, muster=settings))
     assert served == {"muster.scheduling": scheduling, "muster.groupScheduling": groups}
     assert settings_of(msgspec.json.decode(msgspec.json.encode(served))) == settings
 
@@ -40,7 +40,7 @@ def test_another_server_says_something_else():
 
 @pytest.mark.parametrize(("namespace", "said"), [("kueue-system", {}), ("batch", {"namespace": "batch"})])
 def test_where_the_engine_has_what_it_reads(namespace, said):
-    served = configz(msgspec.structs.replace(EMBEDDED, namespace=namespace))
+    served = make_configz(msgspec.structs.replace(EMBEDDED, namespace=namespace))
     assert served == {"muster.scheduling": {}, "muster.groupScheduling": {}} | said
     assert namespace_of(served) == namespace
 
@@ -52,6 +52,6 @@ def test_a_server_that_says_nothing_has_it_in_the_usual_place():
 @pytest.mark.parametrize(("origin", "said"), [("multikueue", {}), ("east", {"multiKueue.origin": "east"})])
 def test_what_marks_the_objects_of_a_manager(origin, said):
     settings = msgspec.structs.replace(EMBEDDED.multi_kueue, origin=origin)
-    served = configz(msgspec.structs.replace(EMBEDDED, multi_kueue=settings))
+    served = make_configz(msgspec.structs.replace(EMBEDDED, multi_kueue=settings))
     assert served == {"muster.scheduling": {}, "muster.groupScheduling": {}} | said
     assert origin_of(served) == origin

@@ -6,7 +6,7 @@ from tests.documents import documents, needs_the_peers
 from tests.schemas import flat
 
 from muster.api.jobset import JOB_SET
-from muster.api.schema import structural
+from muster.api.schema import make_structural_schema
 
 pytestmark = needs_the_peers
 
@@ -26,12 +26,12 @@ def test_the_schema_is_the_same() -> None:
     # There, a webhook names rules before that is looked at; here, the schema is looked at first.
     assert theirs[RULES]["required"] == ["action", "name"]
     theirs[RULES]["required"] = ["action"]
-    ours = dict(flat(structural(JOB_SET), OTHERS))
+    ours = dict(flat(make_structural_schema(JOB_SET), OTHERS))
     assert {path: said for path, said in ours.items() if not path.startswith(BEYOND)} == theirs
 
 
 def test_the_start_of_a_group_is_as_the_kep_has_it() -> None:
-    ours = dict(flat(structural(JOB_SET), OTHERS))
+    ours = dict(flat(make_structural_schema(JOB_SET), OTHERS))
     assert ours[".spec.groupSchedulingConfig"] == {"type": "object"}
     timeout = {"type": "integer", "format": "int32", "minimum": 1}
     assert ours[".spec.groupSchedulingConfig.timeoutAfterSeconds"] == timeout

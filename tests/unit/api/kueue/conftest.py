@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from muster.api.kinds import Kind
-from muster.api.schema import Schema, structural
+from muster.api.schema import Schema, make_structural_schema
 
 Json = dict[str, Any]
 
@@ -33,7 +33,7 @@ def domains(draw: st.DrawFn) -> Json:
 @cache
 def documents(kind: Kind[Any]) -> st.SearchStrategy[Json]:
     """Objects that the kind's schema accepts, but for topology assignments, which are empty or v1beta1's."""
-    schema = structural(kind)
+    schema = make_structural_schema(kind)
     members = {name: member for name, member in schema["properties"].items() if name != "metadata"}
     members |= {"apiVersion": {"enum": [kind.api_version]}, "kind": {"enum": [kind.kind]}}
     required = [*schema.get("required", ()), "apiVersion", "kind"]

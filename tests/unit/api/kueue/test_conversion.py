@@ -22,7 +22,7 @@ from muster.api.kueue import (
 from muster.api.kueue.conversion import to_v1beta1, to_v1beta2
 from muster.api.kueue.conversion.topology import assignment_of_domains, domains_of_assignment
 from muster.api.kueue.v1beta1 import V1BETA1_KINDS
-from muster.api.schema import structural
+from muster.api.schema import make_structural_schema
 from muster.api.status import REQUIRED
 from muster.cluster.apiserver.schema import compile_custom
 
@@ -209,8 +209,8 @@ def test_a_slice_that_claims_more_than_it_has_costs_nothing() -> None:
     assert found["domains"] == [{"values": ["a"], "count": 1}, {"values": ["a"], "count": 2}]
 
 
-OLD = {resource: compile_custom(structural(kind), fill=False) for resource, kind in V1BETA1_KINDS.items()}
-NEW = {kind.resource: compile_custom(structural(kind), fill=False) for kind in KUEUE_KINDS}
+OLD = {resource: compile_custom(make_structural_schema(kind), fill=False) for resource, kind in V1BETA1_KINDS.items()}
+NEW = {kind.resource: compile_custom(make_structural_schema(kind), fill=False) for kind in KUEUE_KINDS}
 
 
 # What the other version cannot say, or says by other words, besides the version itself.

@@ -9,7 +9,7 @@ from tests.schemas import flat
 from muster.api.kinds import Kind
 from muster.api.kueue import GROUP, KUEUE_KINDS
 from muster.api.kueue.v1beta1 import V1BETA1_KINDS
-from muster.api.schema import structural
+from muster.api.schema import make_structural_schema
 
 pytestmark = needs_the_peers
 
@@ -36,7 +36,7 @@ def test_every_crd_has_a_kind() -> None:
 
 @pytest.mark.parametrize("kind", KUEUE_KINDS, ids=lambda kind: kind.kind)
 def test_v1beta2_is_the_same(kind: Kind[Any]) -> None:
-    assert dict(flat(structural(kind), OTHERS)) == dict(flat(SCHEMAS[kind.resource, "v1beta2"], OTHERS))
+    assert dict(flat(make_structural_schema(kind), OTHERS)) == dict(flat(SCHEMAS[kind.resource, "v1beta2"], OTHERS))
 
 
 # Where v1beta1 has a name of its own for what v1beta2 has elsewhere.
@@ -49,7 +49,10 @@ MOVED = {
 @pytest.mark.parametrize("kind", V1BETA1_KINDS.values(), ids=lambda kind: kind.kind)
 def test_v1beta1_is_the_same_or_has_the_limits_of_v1beta2(kind: Kind[Any]) -> None:
     # What comes in through v1beta1 is stored as v1beta2, so it must keep to the limits of both.
-    ours, upstream = dict(flat(structural(kind), OTHERS)), dict(flat(SCHEMAS[kind.resource, "v1beta1"], OTHERS))
+    ours, upstream = (
+        dict(flat(make_structural_schema(kind), OTHERS)),
+        dict(flat(SCHEMAS[kind.resource, "v1beta1"], OTHERS)),
+    )
     stored = dict(flat(SCHEMAS[kind.resource, "v1beta2"], OTHERS))
     assert set(ours) == set(upstream)
     for path, said in ours.items():

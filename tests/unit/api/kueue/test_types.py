@@ -9,7 +9,7 @@ from muster.api import kueue
 from muster.api.defaults import DEFAULTS
 from muster.api.kinds import Kind
 from muster.api.kueue import GROUP, KUEUE_KINDS, names
-from muster.api.kueue.visibility import PendingWorkload, PendingWorkloadsSummary, summaries
+from muster.api.kueue.visibility import PendingWorkload, PendingWorkloadsSummary, kind_of_summaries
 from muster.api.meta import Condition, ObjectMeta
 
 Json = dict[str, Any]
@@ -144,7 +144,7 @@ def test_names_are_in_the_group() -> None:
 
 def test_the_first_of_the_pending_workloads() -> None:
     summary = PendingWorkloadsSummary(items=(PendingWorkload(metadata=ObjectMeta(name="x"), local_queue_name="q"),))
-    assert msgspec.json.decode(summaries("v1beta2").encode(summary)) == {
+    assert msgspec.json.decode(kind_of_summaries("v1beta2").encode(summary)) == {
         "apiVersion": "visibility.kueue.x-k8s.io/v1beta2",
         "kind": "PendingWorkloadsSummary",
         "metadata": {},

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.managed_world import DEFAULT, World
 
-from muster.api.managed.jobs import Arrival, arrival, prebuilt_name
+from muster.api.managed.jobs import Arrival, list_arrival_changes, prebuilt_name
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.values.selectors import parse_label_selector
@@ -108,7 +108,7 @@ ALL = Settings(without_queue=True, selects=parse_label_selector("managed=yes"))
 )
 def test_what_a_job_gets(labels, owned, dispatchable, world, settings, gets):
     meta = ObjectMeta(name="j", namespace="ns", labels=labels, owner_references=(PARENT,) if owned else ())
-    assert arrival(meta, world, settings, dispatchable=dispatchable) == gets
+    assert list_arrival_changes(meta, world, settings, dispatchable=dispatchable) == gets
 
 
 def owned_by(kind, api_version):
@@ -138,7 +138,7 @@ def owned_by(kind, api_version):
 )
 def test_a_job_that_another_controller_runs_is_not_drawn_into_the_default_queue(owner, labels, settings, gets):
     meta = ObjectMeta(namespace="ns", labels=labels, owner_references=(owner,))
-    assert arrival(meta, DEFAULT, settings, dispatchable=True) == gets
+    assert list_arrival_changes(meta, DEFAULT, settings, dispatchable=True) == gets
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_queue_of_a_job_that_a_jobset_makes_means_nothing_where_jobsets_queu
         labels={QUEUE: "lq"},
         owner_references=(owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"),),
     )
-    assert arrival(meta, World({"lq": "cq"}, parent=parent), Settings(), dispatchable=True) == gets
+    assert list_arrival_changes(meta, World({"lq": "cq"}, parent=parent), Settings(), dispatchable=True) == gets
 
 
 def test_the_annotation_with_the_name_of_a_workload_comes_before_the_label():

@@ -4,16 +4,16 @@ import pytest
 
 from muster.api.ours.notify import (
     Event,
+    NoticeSettings,
     NotifyError,
     TargetKind,
-    Wishes,
     address_of,
     check_target,
     find_kind,
     make_annotations,
     parse_events,
     parse_targets,
-    read_wishes,
+    read_notice_settings,
 )
 
 
@@ -66,16 +66,18 @@ def test_events_that_there_are_not(text: str, complaint: str) -> None:
 
 
 def test_wishes_and_annotations_say_the_same() -> None:
-    wishes = Wishes(("a@b.c", "echo $X, 'y'"), frozenset({Event.FAIL, Event.START}))
-    annotations = make_annotations(wishes)
+    settings = NoticeSettings(("a@b.c", "echo $X, 'y'"), frozenset({Event.FAIL, Event.START}))
+    annotations = make_annotations(settings)
     assert annotations == {"muster.dev/notify": "a@b.c\necho $X, 'y'", "muster.dev/notify-on": "start,fail"}
-    assert read_wishes(annotations) == wishes
-    assert make_annotations(Wishes()) == {}
+    assert read_notice_settings(annotations) == settings
+    assert make_annotations(NoticeSettings()) == {}
 
 
 def test_without_events_the_end_counts() -> None:
-    assert read_wishes({"muster.dev/notify": "a@b.c\n\n  a@b.c"}) == Wishes(("a@b.c",), frozenset({Event.END}))
-    assert not read_wishes({})
+    assert read_notice_settings({"muster.dev/notify": "a@b.c\n\n  a@b.c"}) == NoticeSettings(
+        ("a@b.c",), frozenset({Event.END})
+    )
+    assert not read_notice_settings({})
 
 
 def test_no_more_than_five_targets() -> None:

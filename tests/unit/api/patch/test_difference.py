@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.patch import json as json_patch
-from muster.api.patch.difference import difference
+from muster.api.patch.difference import compute_difference
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.text("a/~0", max_size=3),
@@ -19,7 +19,7 @@ DOCUMENTS = st.dictionaries(st.text("ab/~", max_size=2), VALUES, max_size=4)
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_it_is_what_lies_between(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert json_patch.equal(json_patch.apply(before, difference(before, after)), after)
+    assert json_patch.equal(json_patch.apply(before, compute_difference(before, after)), after)
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_it_is_what_lies_between(before: dict[str, Any], after: dict[str, Any]) 
     ],
 )
 def test_it_says_no_more_than_that(before: Any, after: Any, operations: Any) -> None:
-    assert difference(before, after) == operations
+    assert compute_difference(before, after) == operations

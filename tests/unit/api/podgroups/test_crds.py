@@ -8,7 +8,7 @@ from tests.schemas import flat
 
 from muster.api.kinds import Kind
 from muster.api.podgroups import POD_GROUP_KINDS, coscheduling, kep, kubebatch, sigs, volcano
-from muster.api.schema import structural
+from muster.api.schema import make_structural_schema
 
 pytestmark = needs_the_peers
 
@@ -28,7 +28,7 @@ def upstream(kind: Kind[Any]) -> dict[str, Any]:
 
 
 def ours(kind: Kind[Any]) -> dict[str, Any]:
-    return dict(flat(structural(kind), (".metadata",)))
+    return dict(flat(make_structural_schema(kind), (".metadata",)))
 
 
 def test_every_definition_has_a_kind() -> None:

@@ -12,7 +12,7 @@ from muster.api.core import POD, SERVICE
 from muster.api.defaults import DEFAULTS, generate_selector
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
-from muster.api.schema import inlined
+from muster.api.schema import make_inlined_schema
 from muster.api.validation import jobset as jobset_rules
 from muster.api.validation.core import service as service_rules
 from muster.api.validation.jobs import job as job_rules
@@ -71,7 +71,7 @@ def server_view(kind: Kind[Any], obj: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("kind", list(RULES), ids=lambda kind: kind.resource)
 def test_every_well_typed_object_gets_an_answer(kind: Any) -> None:
-    schema = inlined(kind)["properties"]
+    schema = make_inlined_schema(kind)["properties"]
     spec = members(schema["spec"]["properties"], 0)
 
     @given(spec, spec, values(schema["status"]), values(schema["metadata"]))
@@ -90,7 +90,7 @@ def test_every_well_typed_object_gets_an_answer(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [POD, JOB], ids=lambda kind: kind.resource)
 def test_containers_get_an_answer(kind: Any) -> None:
-    properties = inlined(POD)["properties"]["spec"]["properties"]
+    properties = make_inlined_schema(POD)["properties"]["spec"]["properties"]
     container = members(properties["containers"]["items"]["properties"], 2)
     volume = members(properties["volumes"]["items"]["properties"], 2)
 

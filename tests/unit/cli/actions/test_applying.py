@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.values.manifests import Manifest
-from muster.cli.actions.applying import LAST_APPLIED, annotated, change, split_independent
+from muster.cli.actions.applying import LAST_APPLIED, annotate_manifest, make_apply_patch, split_independent
 
 
 def manifest(**spec):
@@ -28,9 +28,9 @@ def merged(target, patch):
 
 
 def test_what_the_manifest_no_longer_says_goes_and_what_others_set_stays():
-    stored = annotated(manifest(a=1, b={"c": 1, "d": 2}))
+    stored = annotate_manifest(manifest(a=1, b={"c": 1, "d": 2}))
     stored = merged(stored, {"spec": {"theirs": True}, "status": {"ready": 1}})
-    patch = change(stored, manifest(b={"c": 1, "e": 3}))
+    patch = make_apply_patch(stored, manifest(b={"c": 1, "e": 3}))
     assert patch["spec"] == {"a": None, "b": {"d": None, "e": 3}}
     assert "status" not in patch
     assert merged(stored, patch)["spec"] == {"theirs": True, "b": {"c": 1, "e": 3}}
@@ -39,7 +39,7 @@ def test_what_the_manifest_no_longer_says_goes_and_what_others_set_stays():
 @pytest.mark.parametrize("garbage", ["not json", "[]", "3"])
 def test_an_annotation_that_makes_no_sense_removes_nothing(garbage):
     stored = merged(manifest(a=1), {"metadata": {"annotations": {LAST_APPLIED: garbage}}})
-    assert "spec" not in change(stored, manifest(a=1))
+    assert "spec" not in make_apply_patch(stored, manifest(a=1))
 
 
 values = st.recursive(
@@ -52,21 +52,23 @@ specs = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
 
 @given(specs, specs)
 def test_applying_twice_changes_nothing_and_reaches_the_manifest(first, second):
-    stored = annotated(manifest(**first))
-    stored = merged(stored, change(stored, manifest(**second)))
+    stored = annotate_manifest(manifest(**first))
+    stored = merged(stored, make_apply_patch(stored, manifest(**second)))
     assert stored["spec"] == second
     assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED]) == manifest(**second)
-    assert change(stored, manifest(**second)) == {}
+    assert make_apply_patch(stored, manifest(**second)) == {}
 
 
 def test_what_the_server_adds_inside_of_a_list_is_no_change():
     """As to the containers of a pod, which may not be changed."""
     wanted = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a"}]}}
-    there = annotated(wanted)
+    there = annotate_manifest(wanted)
     there["spec"] = {"containers": [{"name": "c", "image": "a", "volumeMounts": [{"name": "token"}]}]}
-    assert change(there, wanted) == {}
-    assert "spec" in change(there, wanted | {"spec": {"containers": [{"name": "c", "image": "b"}]}})
-    assert "spec" in change(there, wanted | {"spec": {"containers": [{"name": "c", "image": "a"}, {"name": "d"}]}})
+    assert make_apply_patch(there, wanted) == {}
+    assert "spec" in make_apply_patch(there, wanted | {"spec": {"containers": [{"name": "c", "image": "b"}]}})
+    assert "spec" in make_apply_patch(
+        there, wanted | {"spec": {"containers": [{"name": "c", "image": "a"}, {"name": "d"}]}}
+    )
 
 
 @pytest.mark.parametrize(

@@ -114,4 +114,4 @@ def test_a_process_that_does_not_hold_the_directory_is_left_alone(start: Start, 
     ],
 )
 def test_what_ends_is_said(names: list[str], pods: int, text: str) -> None:
-    assert down.ends(names, pods) == text
+    assert down.describe_ends(names, pods) == text

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from muster.cli.commands.ps import STATES, arrange, changed, find_earliest_end, selected, unfinished_first
+from muster.cli.commands.ps import STATES, arrange, find_changed, find_earliest_end, select_rows, unfinished_first
 from muster.insight.jobs.state import Word
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -32,7 +32,7 @@ ROWS = [row("train", "Running", "vision"), row("tune", "Queued", "vision", "bob"
     ids=["all", "named", "a state", "states of a queue", "a queue", "named, of another state", "of a user"],
 )
 def test_what_is_shown(jobs: tuple[str, ...], states: tuple[str, ...], queue: str, user: str, names: list[str]) -> None:
-    assert [one["name"] for one in selected(ROWS, jobs, states, queue, user)] == names
+    assert [one["name"] for one in select_rows(ROWS, jobs, states, queue, user)] == names
 
 
 def test_every_state_can_be_asked_for() -> None:
@@ -79,7 +79,10 @@ def test_what_changed_is_what_is_not_only_older() -> None:
         return row(name, state) | {"namespace": "default", "age": age, "reason": ""}
 
     known: dict[tuple[str, str], dict[str, Any]] = {}
-    assert len(changed([named("a", "Running", "1s"), named("b", "Queued", "1s")], known)) == 2
-    assert changed([named("a", "Running", "2s"), named("b", "Queued", "2s")], known) == []
-    assert changed([named("b", "Running", "3s")], known) == [named("b", "Running", "3s"), named("a", "Deleted", "2s")]
-    assert changed([named("b", "Running", "4s")], known) == []
+    assert len(find_changed([named("a", "Running", "1s"), named("b", "Queued", "1s")], known)) == 2
+    assert find_changed([named("a", "Running", "2s"), named("b", "Queued", "2s")], known) == []
+    assert find_changed([named("b", "Running", "3s")], known) == [
+        named("b", "Running", "3s"),
+        named("a", "Deleted", "2s"),
+    ]
+    assert find_changed([named("b", "Running", "4s")], known) == []

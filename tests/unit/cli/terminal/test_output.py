@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.values.yaml_decode import decode
-from muster.cli.terminal.output import dump, has_colours, prefix
+from muster.cli.terminal.output import dump, has_colours, make_prefix
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_what_kubectl_takes_for_no_string_is_quoted(word):
 
 
 def test_ranks_have_a_prefix_and_a_colour_on_a_terminal():
-    assert prefix("3", colour=False) == "[3] "
-    assert "\x1b[" in prefix("3", colour=True)
-    assert prefix("3", colour=True) != prefix("2", colour=True)
+    assert make_prefix("3", colour=False) == "[3] "
+    assert "\x1b[" in make_prefix("3", colour=True)
+    assert make_prefix("3", colour=True) != make_prefix("2", colour=True)

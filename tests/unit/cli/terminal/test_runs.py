@@ -7,14 +7,14 @@ import pytest
 
 from muster.cli.terminal.runs import as_table
 from muster.insight.history.csvfile import format_csv
-from muster.insight.history.runs import Run, row
+from muster.insight.history.runs import Run, make_row
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def run(**about):
     said = {"uid": "u", "namespace": "lab", "name": "train", "kind": "JobSet", "state": "Failed"} | about
-    return row(Run(submitted=START, ended=START + timedelta(hours=3), **said))
+    return make_row(Run(submitted=START, ended=START + timedelta(hours=3), **said))
 
 
 def test_a_line_says_what_became_of_it() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli.terminal.screen import _plain, fitted
+from muster.cli.terminal.screen import _plain, fit_lines
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from muster.cli.terminal.screen import _plain, fitted
     ],
 )
 def test_a_picture_has_no_more_lines_than_the_terminal(text: str, note: str, height: int, lines: list[str]) -> None:
-    assert fitted("title", text, note, height) == lines
+    assert fit_lines("title", text, note, height) == lines
 
 
 def test_what_a_job_says_moves_no_cursor() -> None:

@@ -1,7 +1,7 @@
 """The data of the kinds that are only stored."""
 
 from muster.api.published import component_of_kind
-from muster.api.schema import inlined
+from muster.api.schema import make_inlined_schema
 from muster.cluster.apiserver.registry.storedkinds import ALPHA, STORED_KINDS
 from muster.cluster.apiserver.storedkinds import read_stored_kinds
 from muster.cluster.apiserver.tables.storedkinds import printer_of
@@ -26,7 +26,7 @@ def test_a_status_that_new_objects_get_is_one_of_the_schema() -> None:
     served = {each.kind.resource: each for each in (*STORED_KINDS, *ALPHA)}
     for name, stored in read_stored_kinds().items():
         if stored.new_status:
-            status = inlined(served[name].kind)["properties"]["status"]["properties"]
+            status = make_inlined_schema(served[name].kind)["properties"]["status"]["properties"]
             assert stored.new_status.keys() <= status.keys(), name
 
 
@@ -36,4 +36,4 @@ def test_kinds_without_types_of_ours_are_served_by_their_entry_alone() -> None:
     assert node.subresources == ()
     assert node.rules.returns_deleted
     assert not node.rules.unconditional_update
-    assert "drivers" in inlined(node.kind)["properties"]["spec"]["properties"]
+    assert "drivers" in make_inlined_schema(node.kind)["properties"]["spec"]["properties"]

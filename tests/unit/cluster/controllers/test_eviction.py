@@ -18,7 +18,7 @@ from muster.api.core import (
 )
 from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import FENCED_ANNOTATION
-from muster.cluster.controllers.eviction import Departure, departure, farewell, next_round, stay_least
+from muster.cluster.controllers.eviction import Departure, make_last_status, next_round, plan_departure, stay_least
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
@@ -71,19 +71,19 @@ WRITTEN_OFF, EVICTED = Departure(1300.0, final=True), Departure(1300.0, final=Fa
     ],
 )
 def test_when_and_how(pod: Pod, node: Node, since: dict[Taint, float], found: Departure | None) -> None:
-    assert departure(pod, node, since, is_heard=False) == found
+    assert plan_departure(pod, node, since, is_heard=False) == found
 
 
 def test_an_eviction_names_the_first_taint_that_the_pod_does_not_bear() -> None:
     since = {Taint(key="a", effect="NoExecute"): 1010.0, Taint(key="k", value="v", effect="NoExecute"): 1000.0}
-    found = departure(pod(), node(), since, is_heard=True)
+    found = plan_departure(pod(), node(), since, is_heard=True)
     assert found is not None
     assert found.taint == "k=v:NoExecute"
 
 
 @pytest.mark.parametrize("going", [False, True])
 def test_a_node_that_renews_again_keeps_its_pods_before_it_says_how_it_is(going: bool) -> None:
-    assert departure(pod(going=going), node(), SINCE, is_heard=True) is None
+    assert plan_departure(pod(going=going), node(), SINCE, is_heard=True) is None
 
 
 def final(due: float) -> Departure:
@@ -110,7 +110,7 @@ TAINTED = Departure(1, final=False, taint="k=v:NoExecute")
 
 def test_what_is_written() -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
-    evicted, written_off = farewell(pod(), TAINTED, NOW), farewell(pod(), final(1), NOW)
+    evicted, written_off = make_last_status(pod(), TAINTED, NOW), make_last_status(pod(), final(1), NOW)
     assert set(evicted) == {"conditions"}
     assert condition.items() <= evicted["conditions"][0].items()
     assert evicted["conditions"][0]["message"] == "Taint manager: deleting due to NoExecute taint k=v:NoExecute"
@@ -118,9 +118,9 @@ def test_what_is_written() -> None:
     assert (written_off["phase"], written_off["reason"]) == ("Failed", "NodeLost")
     said = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
     told = Pod(spec=PodSpec(node_name="n"), status=PodStatus(phase="Running", conditions=(said,)))
-    assert farewell(told, TAINTED, NOW) == {}
-    assert "conditions" not in farewell(told, final(1), NOW)
-    assert farewell(pod("Failed"), final(1), NOW) == {}, "it had failed by itself"
+    assert make_last_status(told, TAINTED, NOW) == {}
+    assert "conditions" not in make_last_status(told, final(1), NOW)
+    assert make_last_status(pod("Failed"), final(1), NOW) == {}, "it had failed by itself"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from muster.api.groups.coordination import Lease, LeaseSpec
-from muster.cluster.controllers.nodehealth import lost_conditions, patience, wanted_taints
+from muster.cluster.controllers.nodehealth import compute_patience, lost_conditions, wanted_taints
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LONG_AGO = datetime(2025, 1, 1, tzinfo=UTC)
@@ -69,4 +69,4 @@ def test_a_lost_node_is_said_to_be_so_once() -> None:
 
 @pytest.mark.parametrize(("grace", "lease", "seconds"), [(50, 40, 50), (40, 40, 50), (5, None, 5), (1, 4, 5)])
 def test_the_server_waits_longer_than_the_lease(grace: float, lease: int | None, seconds: float) -> None:
-    assert patience(grace, Lease(spec=LeaseSpec(lease_duration_seconds=lease))) == seconds
+    assert compute_patience(grace, Lease(spec=LeaseSpec(lease_duration_seconds=lease))) == seconds

@@ -48,13 +48,13 @@ def test_a_pod_without_tolerations_has_no_patience() -> None:
 def test_a_shim_reads_what_its_node_has_written(tmp_path: Path) -> None:
     node = Fence(tmp_path)
     assert ShimFence(node.descriptor, 1000.0).is_over(), "the node was never heard"
-    node.renewed(boot_nanoseconds(), 40.0)
+    node.record_renewal(boot_nanoseconds(), 40.0)
     shim = ShimFence(node.descriptor, 0.0)
     assert not shim.is_over()
     node.close()
     again = Fence(tmp_path)
     assert not ShimFence(again.descriptor, 0.0).is_over(), "an agent that starts again changes nothing"
-    again.renewed(boot_nanoseconds() - MINUTE, 40.0)
+    again.record_renewal(boot_nanoseconds() - MINUTE, 40.0)
     assert shim.is_over()
     assert not ShimFence(again.descriptor, 3600.0).is_over()
 
@@ -63,7 +63,7 @@ def test_what_was_written_before_the_machine_was_started_holds_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = Fence(tmp_path)
-    before.renewed(boot_nanoseconds(), 1000.0)
+    before.record_renewal(boot_nanoseconds(), 1000.0)
     before.close()
     monkeypatch.setattr(fence, "boot_nanoseconds", lambda: 10**9)
     assert ShimFence(Fence(tmp_path).descriptor, 0.0).is_over()

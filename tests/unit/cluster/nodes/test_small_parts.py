@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from muster.cluster.nodes import node_object, shims
-from muster.cluster.nodes.agent import offered
+from muster.cluster.nodes.agent import list_offered_resources
 from muster.cluster.nodes.container import probes
 from muster.cluster.nodes.container.probes import Tally
 from muster.cluster.nodes.disk import removal
@@ -140,21 +140,21 @@ def test_nodes_that_share_a_machine_share_it_fairly():
     whole = machine.Machine("host", 4000, 1 << 30, 1 << 40, three)
     parts = [machine.part(whole, number, 2) for number in range(2)]
     assert [part.gpus for part in parts] == [(three[0], three[2]), (three[1],)]
-    assert offered(parts[1], {"memory": "1Mi"}) == {
+    assert list_offered_resources(parts[1], {"memory": "1Mi"}) == {
         "cpu": "2",
         "memory": "1Mi",
         "ephemeral-storage": "536870912Ki",
         "pods": "500",
         "nvidia.com/gpu": "1",
     }
-    assert offered(machine.part(whole, 0, 3), {})["cpu"] == "1333m"
+    assert list_offered_resources(machine.part(whole, 0, 3), {})["cpu"] == "1333m"
 
 
 @pytest.mark.parametrize(("named", "offers"), [("1", "1"), ("2", "2"), ("3", "2"), ("0", "0")])
 def test_a_node_offers_no_more_gpus_than_the_machine_has(named, offers):
     two = machine.Machine("host", 4000, 1 << 30, 1 << 40, tuple(Gpu(NVIDIA, number) for number in range(2)))
-    assert offered(two, {"nvidia.com/gpu": named})["nvidia.com/gpu"] == offers
-    assert offered(two, {"amd.com/gpu": named})["amd.com/gpu"] == "0"
+    assert list_offered_resources(two, {"nvidia.com/gpu": named})["nvidia.com/gpu"] == offers
+    assert list_offered_resources(two, {"amd.com/gpu": named})["amd.com/gpu"] == "0"
 
 
 def test_the_machine_is_looked_at(tmp_path):

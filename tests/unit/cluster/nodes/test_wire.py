@@ -21,13 +21,13 @@ from muster.api.core import (
     PodStatus,
 )
 from muster.api.ours.gpus import GPU_PROBLEM
-from muster.api.schema import inlined
+from muster.api.schema import make_inlined_schema
 from muster.cluster.apiserver.patch import strategic
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.wire import node_status_patch, pod_status_patch, to_wire
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-POD_SCHEMA, NODE_SCHEMA = inlined(POD), inlined(NODE)
+POD_SCHEMA, NODE_SCHEMA = make_inlined_schema(POD), make_inlined_schema(NODE)
 
 
 def written_to(pod: Pod, status: PodStatus) -> PodStatus:

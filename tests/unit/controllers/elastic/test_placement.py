@@ -8,7 +8,7 @@ import pytest
 from muster.api.batch import Job
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, HELD_ANNOTATION, WORLD_ANNOTATION
-from muster.controllers.elastic.placement import resizing
+from muster.controllers.elastic.placement import make_resize_patch
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_world_goes_with_the_size_unless_that_is_on_credit_or_known(
         "spec": {"completions": completions, "parallelism": completions, "completionMode": "Indexed"},
     }
     document["spec"]["template"] = {"spec": {"containers": [], "restartPolicy": "Never"}}
-    patch = resizing(msgspec.convert(document, Job), size)
+    patch = make_resize_patch(msgspec.convert(document, Job), size)
     assert patch["spec"] == {"completions": size, "parallelism": size}
     wanted = {WORLD_ANNOTATION: f'{{"size":{told[0]},"epoch":{told[1]}}}'} if told else {}
     assert patch["metadata"]["annotations"] == wanted
@@ -51,5 +51,5 @@ def test_a_gang_that_shrinks_holds_fewer_members(held: str | None, size: int, to
     annotations = {ELASTIC_ANNOTATION: "1:8"} | ({HELD_ANNOTATION: held} if held is not None else {})
     meta = {"name": "j", "uid": "u", "annotations": annotations}
     document = {"metadata": meta, "spec": {"completions": 4, "parallelism": 4}}
-    patch = resizing(msgspec.convert(document, Job), size)
+    patch = make_resize_patch(msgspec.convert(document, Job), size)
     assert patch["metadata"]["annotations"].get(HELD_ANNOTATION) == told

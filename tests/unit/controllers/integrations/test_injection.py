@@ -4,7 +4,7 @@ import pytest
 from muster.api.core import Toleration
 from muster.api.kueue import AdmissionCheckState, ResourceFlavor, Workload
 from muster.api.status import ApiError
-from muster.controllers.integrations.injection import InjectionError, infos, tolerations
+from muster.controllers.integrations.injection import InjectionError, list_injected_values, merge_tolerations
 
 SPOT = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
 GPU = {"key": "gpu", "operator": "Equal", "value": "yes"}
@@ -48,7 +48,7 @@ def checked(made, *updates, state="Ready"):
 
 
 def injected(made, **options):
-    (info,) = infos(made, made.spec.pod_sets, FLAVORS.get, **options)
+    (info,) = list_injected_values(made, made.spec.pod_sets, FLAVORS.get, **options)
     return info
 
 
@@ -141,13 +141,13 @@ def test_a_flavor_that_is_not_seen_yet_is_looked_for_again():
 def test_podsets_correspond_by_position():
     made = workload({"cpu": "spot"})
     other = msgspec.structs.replace(made.spec.pod_sets[0], name="workers")
-    (info,) = infos(made, (other,), FLAVORS.get)
+    (info,) = list_injected_values(made, (other,), FLAVORS.get)
     assert info.name == "main"
 
 
 def test_tolerations_come_once_and_the_old_ones_first():
     one, two = Toleration(key="one"), Toleration(key="two")
-    assert tolerations((one,), (two, one, two)) == (one, two)
+    assert merge_tolerations((one,), (two, one, two)) == (one, two)
 
 
 @pytest.mark.parametrize(

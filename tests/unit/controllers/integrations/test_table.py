@@ -9,7 +9,12 @@ from muster.api.config.types import Integrations
 from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.controllers.integrations.serving.kinds import SERVING
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, frameworks_without_effect, kinds_without_effect
+from muster.controllers.integrations.table import (
+    INTEGRATIONS,
+    frameworks_without_effect,
+    kinds_without_effect,
+    list_enabled,
+)
 
 ALWAYS_SERVED = [one for one in INTEGRATIONS if not one.optional]
 
@@ -22,7 +27,7 @@ def test_a_kind_is_named_as_kueue_names_it(one):
 @pytest.mark.parametrize("one", ALWAYS_SERVED, ids=lambda one: one.name)
 def test_a_built_in_kind_is_served_and_on(one):
     assert one.name in BUILT_IN
-    assert one in chosen(INTEGRATIONS, EMBEDDED)
+    assert one in list_enabled(INTEGRATIONS, EMBEDDED)
     served = Registry(builtin(lambda new, old: False)).of_kind(one.kind.api_version, one.kind.kind)
     assert served is not None
     assert served.kind.type is one.kind.type
@@ -72,7 +77,7 @@ def test_kinds_that_do_not_wait_are_those_that_nothing_follows():
 def test_one_that_is_named_as_from_outside_is_left_to_its_controller_there():
     elsewhere = Integrations(frameworks=("batch/job",), external_frameworks=("RayJob.v1.ray.io",))
     settings = msgspec.structs.replace(DEFAULT, integrations=elsewhere)
-    assert [one.name for one in chosen(INTEGRATIONS, settings)] == ["batch/job"]
+    assert [one.name for one in list_enabled(INTEGRATIONS, settings)] == ["batch/job"]
     assert "RayJob" not in [kind.kind for kind in kinds_without_effect(settings)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from muster.api.core import PodTemplateSpec, Toleration
 from muster.api.patch import json as jsonpatch
 from muster.api.patch import merge
-from muster.controllers.integrations.templates import injecting, operations, restoring
+from muster.controllers.integrations.templates import make_injecting_patch, make_restoring_patch, operations
 from muster.queueing.jobframework.observedjob import PodSetInfo
 
 WORDS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("xyz"), max_size=4)
@@ -39,12 +39,12 @@ def patched(now: PodTemplateSpec, patch: dict[str, Any]) -> PodTemplateSpec:
 
 @given(TEMPLATES, INFOS)
 def test_what_was_injected_is_there_and_is_taken_away_again(before: PodTemplateSpec, info: PodSetInfo) -> None:
-    now = patched(before, injecting(before, info))
+    now = patched(before, make_injecting_patch(before, info))
     assert now.metadata.labels == {**before.metadata.labels, **info.labels}
     assert now.metadata.annotations == {**before.metadata.annotations, **info.annotations}
     assert now.spec.node_selector == {**before.spec.node_selector, **info.node_selector}
     assert set(now.spec.tolerations) == {*before.spec.tolerations, *info.tolerations}
-    assert patched(now, restoring(now, before)) == before
+    assert patched(now, make_restoring_patch(now, before)) == before
 
 
 @given(TEMPLATES, INFOS)
@@ -55,19 +55,19 @@ def test_the_same_is_done_to_a_template_within_a_list(before: PodTemplateSpec, i
         changed = jsonpatch.apply(document, msgspec.json.decode(msgspec.json.encode(edits)))
         return msgspec.convert(changed["jobs"][0], PodTemplateSpec)
 
-    now = edited(before, injecting(before, info))
-    assert now == patched(before, injecting(before, info))
-    assert edited(now, restoring(now, before)) == before
+    now = edited(before, make_injecting_patch(before, info))
+    assert now == patched(before, make_injecting_patch(before, info))
+    assert edited(now, make_restoring_patch(now, before)) == before
 
 
 def test_a_selector_that_becomes_empty_is_taken_away_from_a_template_within_a_list() -> None:
     now, before = template({}, {}, {"a": "x"}, []), template({}, {}, {}, [])
-    edits = list(operations("/jobs/0", now, restoring(now, before)))
+    edits = list(operations("/jobs/0", now, make_restoring_patch(now, before)))
     assert edits == [{"op": "remove", "path": "/jobs/0/spec/nodeSelector"}]
 
 
 @given(TEMPLATES, INFOS)
 def test_labels_that_are_to_be_kept_are(before: PodTemplateSpec, info: PodSetInfo) -> None:
-    now = patched(before, injecting(before, info))
-    kept = patched(now, restoring(now, before, keep=("a",)))
+    now = patched(before, make_injecting_patch(before, info))
+    kept = patched(now, make_restoring_patch(now, before, keep=("a",)))
     assert kept.metadata.labels.get("a") == now.metadata.labels.get("a")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.controllers.scheduler.deciding import Kept, decide_start
-from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.controllers.scheduler.pending import OrderCriteria, PendingGangs, Waiter
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger, Running
@@ -35,8 +35,8 @@ class Asked(Struct, frozen=True, eq=False):
         return frozenset(self.shapes.items())
 
     @property
-    def standing(self):
-        return Standing(False, 0, self.tenant, CREATED)
+    def criteria(self):
+        return OrderCriteria(False, 0, self.tenant, CREATED)
 
     def place(self, capacity, taken=None):
         self.searches.append(self.key)
@@ -44,7 +44,7 @@ class Asked(Struct, frozen=True, eq=False):
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
     def end(self, now):
-        return End(now + self.lasts, sure=True)
+        return End(now + self.lasts, is_enforced=True)
 
 
 class Cluster:
@@ -58,9 +58,9 @@ class Cluster:
         self.run("running", cpus - 2, 100)
         head = self.gang("a", 4, 10)
         assert not isinstance(decide_start(self.pending, head, self.capacity, 0.0), Chosen)
-        waiter = Waiter(head.alike, head.standing)
+        waiter = Waiter(head.alike, head.criteria)
         self.pending.wait("a", waiter)
-        self.pending.keep_for("a", waiter, lambda taken: place(self.capacity, head.shapes, taken=taken), 0.0)
+        self.pending.reserve_for("a", waiter, lambda taken: place(self.capacity, head.shapes, taken=taken), 0.0)
         assert self.pending.head.reservation.shadow == 100
         self.searches.clear()
 
@@ -71,7 +71,7 @@ class Cluster:
         pods = [f"{key}-{number}" for number in range(cpus)]
         for pod in pods:
             self.capacity.assign(pod, "n", guest_like(ONE))
-        self.ledger.set(key, Running(pods, 0.0, End(end, sure=True)), self.capacity)
+        self.ledger.set(key, Running(pods, 0.0, End(end, is_enforced=True)), self.capacity)
 
     def decide(self, key, cpus, lasts):
         return decide_start(self.pending, self.gang(key, cpus, lasts), self.capacity, 0.0)
@@ -96,7 +96,7 @@ def test_a_gang_like_one_that_is_kept_waiting_starts_if_it_ends_in_time():
     [
         pytest.param(lambda cluster: cluster.capacity.set_node(make_node("more")), id="a node comes"),
         pytest.param(lambda cluster: cluster.capacity.release("running-0"), id="a pod goes"),
-        pytest.param(lambda cluster: cluster.pending.freed(), id="anything may have changed"),
+        pytest.param(lambda cluster: cluster.pending.drop_refusals(), id="anything may have changed"),
         pytest.param(lambda cluster: cluster.decide("d", 1, 50), id="a gang passes"),
     ],
 )

@@ -31,35 +31,35 @@ def pending() -> PendingGangs:
 
 def test_other_pods_help_those_who_look_at_them_alone() -> None:
     gangs = pending()
-    gangs.refused("room", OF_ROOM)
-    gangs.refused("others", OF_OTHERS)
-    assert gangs.met_others()
-    assert (gangs.refusal("room"), gangs.refusal("others")) == (OF_ROOM, None)
-    assert not gangs.met_others()
+    gangs.record_refusal("room", OF_ROOM)
+    gangs.record_refusal("others", OF_OTHERS)
+    assert gangs.drop_refusals_by_other_pods()
+    assert (gangs.get_refusal("room"), gangs.get_refusal("others")) == (OF_ROOM, None)
+    assert not gangs.drop_refusals_by_other_pods()
 
 
 def test_what_comes_free_may_help_all() -> None:
     gangs = pending()
-    gangs.refused("room", OF_ROOM)
-    gangs.refused("others", OF_OTHERS)
-    gangs.freed()
-    assert (gangs.refusal("room"), gangs.refusal("others")) == (None, None)
-    assert not gangs.met_others()
+    gangs.record_refusal("room", OF_ROOM)
+    gangs.record_refusal("others", OF_OTHERS)
+    gangs.drop_refusals()
+    assert (gangs.get_refusal("room"), gangs.get_refusal("others")) == (None, None)
+    assert not gangs.drop_refusals_by_other_pods()
 
 
 def test_the_last_refusal_of_a_class_counts() -> None:
     gangs = pending()
-    gangs.refused("one", OF_OTHERS)
-    gangs.refused("one", OF_ROOM)
-    assert not gangs.met_others()
-    assert gangs.refusal("one") == OF_ROOM
+    gangs.record_refusal("one", OF_OTHERS)
+    gangs.record_refusal("one", OF_ROOM)
+    assert not gangs.drop_refusals_by_other_pods()
+    assert gangs.get_refusal("one") == OF_ROOM
 
 
 def test_a_pod_that_moves_costs_nothing_for_those_that_lack_room() -> None:
     gangs, times = pending(), list[int]()
     for number in range(100):
-        gangs.refused(number, Asked(OF_ROOM.shape, 2, 1, proven=True, times=times))
+        gangs.record_refusal(number, Asked(OF_ROOM.shape, 2, 1, proven=True, times=times))
     before = len(times)
     for _ in range(100):
-        gangs.met_others()
+        gangs.drop_refusals_by_other_pods()
     assert len(times) == before

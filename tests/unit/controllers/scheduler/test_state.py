@@ -54,7 +54,7 @@ def test_victims_are_spared_as_whole_gangs(begun: dict[str, int], spared: set[st
     displaced = Displaced(begun=Counter(begun))
     for gang, name, by in (("a", "a1", "x"), ("a", "a2", "x"), ("b", "b1", "y")):
         displaced.choose(gang, make_pod(name), by, "")
-    assert displaced.spare("x") == bool(spared)
+    assert displaced.spare_victims_of("x") == bool(spared)
     assert displaced.spared.keys() == spared
     assert displaced.chosen.keys() == {"a1", "a2", "b1"} - spared
 
@@ -62,7 +62,7 @@ def test_victims_are_spared_as_whole_gangs(begun: dict[str, int], spared: set[st
 def test_a_spared_pod_may_become_a_victim_again() -> None:
     displaced = Displaced()
     displaced.choose("a", make_pod("a1"), "x", "")
-    displaced.spare("x")
+    displaced.spare_victims_of("x")
     displaced.choose("a", make_pod("a1"), "y", "")
     assert (displaced.chosen["a1"].by, displaced.spared) == ("y", {})
 

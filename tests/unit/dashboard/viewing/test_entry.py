@@ -12,7 +12,7 @@ from muster.dashboard.viewing.entry import ProxyFilesError, plan_entry
 from muster.dashboard.viewing.fronts import IdentityFront, TokenFront
 from muster.dashboard.viewing.impersonation import ImpersonatingHost
 from muster.dashboard.viewing.tokens import TokenHost
-from muster.runtime.certificates import issued, made_authority, subject_of
+from muster.runtime.certificates import issue_certificate, make_authority, subject_of
 from muster.runtime.clock import RealClock
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, Impersonation, UserConfig
 
@@ -24,9 +24,9 @@ BY_NAME = IdentityHeaders(user_header="X-User", allowed_names=("front",))
 
 
 def certificates() -> dict[str, str]:
-    authority = made_authority("ca", NOW, timedelta(days=1))
+    authority = make_authority("ca", NOW, timedelta(days=1))
     name = subject_of("dashboard")
-    pair = issued(authority, name, ExtendedKeyUsageOID.SERVER_AUTH, NOW, timedelta(days=1), ["localhost"])
+    pair = issue_certificate(authority, name, ExtendedKeyUsageOID.SERVER_AUTH, NOW, timedelta(days=1), ["localhost"])
     return {
         "ca.crt": authority.certificate_pem.decode(),
         "tls.crt": pair.certificate_pem.decode(),

@@ -27,24 +27,30 @@ def pod(*, annotations=None, labels=None, deadline=None, owner=None):
     [
         pytest.param({}, None, id="nothing said: not known"),
         pytest.param({"annotations": {EXPECTED: "1h30m"}}, End(5500), id="as its user expects"),
-        pytest.param({"deadline": 60}, End(160, sure=True), id="its deadline is kept to"),
-        pytest.param({"labels": {LIMIT: "30"}}, End(130, sure=True), id="Kueue's limit, a label"),
-        pytest.param({"annotations": {LIMIT: "30"}}, End(130, sure=True), id="Kueue's limit, an annotation"),
-        pytest.param({"labels": {LIMIT: "30"}, "deadline": 20}, End(120, sure=True), id="the sooner of two limits"),
+        pytest.param({"deadline": 60}, End(160, is_enforced=True), id="its deadline is kept to"),
+        pytest.param({"labels": {LIMIT: "30"}}, End(130, is_enforced=True), id="Kueue's limit, a label"),
+        pytest.param({"annotations": {LIMIT: "30"}}, End(130, is_enforced=True), id="Kueue's limit, an annotation"),
+        pytest.param(
+            {"labels": {LIMIT: "30"}, "deadline": 20}, End(120, is_enforced=True), id="the sooner of two limits"
+        ),
         pytest.param({"annotations": {EXPECTED: "10s"}, "deadline": 20}, End(110), id="expected before the limit"),
-        pytest.param({"annotations": {EXPECTED: "1h"}, "deadline": 20}, End(120, sure=True), id="the limit before"),
+        pytest.param(
+            {"annotations": {EXPECTED: "1h"}, "deadline": 20}, End(120, is_enforced=True), id="the limit before"
+        ),
         pytest.param(
             {"annotations": {EXPECTED: "25s"}, "labels": {LIMIT: "30"}, "deadline": 20},
-            End(120, sure=True),
+            End(120, is_enforced=True),
             id="the sooner limit before, the later one after",
         ),
-        pytest.param({"annotations": {EXPECTED: "20s"}, "deadline": 20}, End(120, sure=True), id="both at once: sure"),
+        pytest.param(
+            {"annotations": {EXPECTED: "20s"}, "deadline": 20}, End(120, is_enforced=True), id="both at once: sure"
+        ),
         pytest.param({"annotations": {EXPECTED: "0s"}}, None, id="nothing at all"),
-        pytest.param({"deadline": CENTURY - 1}, End(CENTURY + 99, sure=True), id="the longest that counts"),
+        pytest.param({"deadline": CENTURY - 1}, End(CENTURY + 99, is_enforced=True), id="the longest that counts"),
         pytest.param({"deadline": CENTURY}, None, id="for ever"),
         pytest.param({"annotations": {EXPECTED: f"{CENTURY}s"}}, None, id="for ever, expected"),
-        pytest.param({"labels": {LIMIT: "1"}}, End(101, sure=True), id="the shortest limit"),
-        pytest.param({"labels": {LIMIT: "0000000030"}}, End(130, sure=True), id="ten digits"),
+        pytest.param({"labels": {LIMIT: "1"}}, End(101, is_enforced=True), id="the shortest limit"),
+        pytest.param({"labels": {LIMIT: "0000000030"}}, End(130, is_enforced=True), id="ten digits"),
         pytest.param({"labels": {LIMIT: "00000000030"}}, None, id="eleven digits"),
         pytest.param({"annotations": {EXPECTED: "soon"}}, None, id="no duration"),
         pytest.param({"annotations": {EXPECTED: "-1h"}}, None, id="less than nothing"),
@@ -52,8 +58,8 @@ def pod(*, annotations=None, labels=None, deadline=None, owner=None):
         pytest.param({"labels": {LIMIT: "9" * 5000}}, None, id="too long a number"),
         pytest.param({"labels": {LIMIT: "0"}}, None, id="no limit"),
         pytest.param({"labels": {LIMIT: "³"}}, None, id="a digit to Python only"),
-        pytest.param({"owner": "DaemonSet"}, End(inf, sure=True), id="a service never ends by itself"),
-        pytest.param({"owner": "ReplicaSet", "deadline": 20}, End(120, sure=True), id="unless it says so"),
+        pytest.param({"owner": "DaemonSet"}, End(inf, is_enforced=True), id="a service never ends by itself"),
+        pytest.param({"owner": "ReplicaSet", "deadline": 20}, End(120, is_enforced=True), id="unless it says so"),
         pytest.param({"owner": "Job"}, None, id="a Job does, and it is not known when"),
     ],
 )
@@ -65,7 +71,7 @@ def test_when_a_pod_ends(said, expected):
     ("own", "carried", "expected"),
     [
         ({"deadline": 60}, End(120), End(120)),
-        ({"deadline": 10}, End(120), End(110, sure=True)),
+        ({"deadline": 10}, End(120), End(110, is_enforced=True)),
         ({}, End(120), End(120)),
         ({"owner": "Job"}, None, None),
     ],
@@ -77,4 +83,4 @@ def test_what_is_known_of_its_job_or_group_counts_if_it_is_sooner(own, carried, 
 def test_a_job_says_it_as_a_pod_does():
     job = pod(annotations={EXPECTED: "1m"}).metadata
     assert end_of(job, 3600, 100) == End(160)
-    assert end_of(job, 30, 100) == End(130, sure=True)
+    assert end_of(job, 30, 100) == End(130, is_enforced=True)

@@ -17,7 +17,7 @@ from muster.gang.shapes import guest_of
 
 NODES = ("a", "b", "c")
 GUESTS = [guest_of(make_pod(cpu=str(cpu))) for cpu in range(1, 6)]
-ENDS = [None, End(inf), End(7.0), End(9.0, sure=True)]
+ENDS = [None, End(inf), End(7.0), End(9.0, is_enforced=True)]
 
 steps = st.lists(
     st.tuples(
@@ -64,8 +64,8 @@ def test_it_is_as_if_it_was_read_anew(steps, gone):
     plain = Holdings.of(capacity, [one.pods for one in ordered])
     for first in range(len(ordered) + 1):
         assert (found.freed(first) == plain.freed(first)).all()
-    ends = [terms.ends[order].tolist(), terms.sure[order].tolist()]
-    assert ends[1] == [one.end is not None and one.end.sure for one in ordered]
+    ends = [terms.ends[order].tolist(), terms.enforced[order].tolist()]
+    assert ends[1] == [one.end is not None and one.end.is_enforced for one in ordered]
     assert [None if np.isnan(at) else at for at in ends[0]] == [one.end and one.end.at for one in ordered]
 
 

@@ -18,10 +18,10 @@ from muster.gang.order.preemption import (
     Candidate,
     Preemption,
     Protected,
+    compute_resistance,
+    compute_strength,
     preempt,
     protected_until,
-    resistance,
-    strength,
 )
 from muster.gang.placement import Placement, Refusal, place, taken_by
 from muster.gang.quorum import Quorum
@@ -213,14 +213,14 @@ class TestPriorities:
 
     def test_pitfall_30_a_gang_is_as_strong_as_its_least_and_resists_as_its_greatest_member(self):
         mixed = [self.pod(1), self.pod(9)]
-        assert (strength(mixed), resistance(mixed)) == (1, 9)
+        assert (compute_strength(mixed), compute_resistance(mixed)) == (1, 9)
 
     @given(st.lists(st.integers(0, 3), min_size=1), st.lists(st.integers(0, 3), min_size=1))
     def test_pitfall_12_no_gang_displaces_one_that_displaced_it(self, one, other):
         one, other = [self.pod(n) for n in one], [self.pod(n) for n in other]
 
         def stronger(gang, than):
-            strong, resists = strength(gang), resistance(than)
+            strong, resists = compute_strength(gang), compute_resistance(than)
             assert strong is not None
             assert resists is not None
             return strong > resists
@@ -228,13 +228,13 @@ class TestPriorities:
         assert not (stronger(one, other) and stronger(other, one))
 
     def test_a_policy_of_never_is_kept_to(self):
-        assert strength([self.pod(5, "PreemptLowerPriority"), self.pod(5, "Never")]) is None
+        assert compute_strength([self.pod(5, "PreemptLowerPriority"), self.pod(5, "Never")]) is None
 
     @pytest.mark.parametrize("where", ["labels", "annotations"])
     def test_pods_that_may_not_be_displaced_are_not(self, where):
         kept = self.pod(0, **{where: {"volcano.sh/preemptable": "false"}})
         free = self.pod(0, **{where: {"volcano.sh/preemptable": "true"}})
-        assert (resistance([kept, free]), resistance([free])) == (None, 0)
+        assert (compute_resistance([kept, free]), compute_resistance([free])) == (None, 0)
 
     @pytest.mark.parametrize(
         ("text", "expected"), [("10m", 700), ("1m", 400), ("soon", 400), ("", 400), ("-5m", 400), ("9" * 400, 400)]

@@ -11,7 +11,7 @@ from tests.unit.gang.conftest import make_node, make_pod
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import NEVER, End
 from muster.gang.order.ledger import Ledger, Running
-from muster.gang.order.reservation import Passing, Reservation, may_pass, passed, reserve
+from muster.gang.order.reservation import Passing, Reservation, may_pass, record_passing, reserve
 from muster.gang.placement import Placement, Refusal, place, taken_by
 from muster.gang.shapes import guest_of, shape_of
 
@@ -41,7 +41,7 @@ class World:
         uids = [f"{name}-{number}" for number in range(pods)]
         for uid in uids:
             self.capacity.assign(uid, node, GUEST)
-        known = end if end is None or isinstance(end, End) else End(end, sure=sure)
+        known = end if end is None or isinstance(end, End) else End(end, is_enforced=sure)
         self.running[name] = Running(uids, started, known)
         return self
 
@@ -63,7 +63,7 @@ class World:
         placement = place(self.capacity, gang(pods))
         assert isinstance(placement, Placement), "it fits now"
         taken = taken_by(self.capacity, placement)
-        known = None if end is None else End(end, sure=sure)
+        known = None if end is None else End(end, is_enforced=sure)
         return may_pass(reservation, self.placing, taken, known), taken
 
 
@@ -144,11 +144,11 @@ class TestPassing:
         world = self.world()
         reservation = world.reserve()
         passing, taken = world.asks(reservation, 1)
-        reservation = passed(reservation, passing, taken)
+        reservation = record_passing(reservation, passing, taken)
         world.runs("c", "n1", 1)
         assert world.asks(reservation, 1)[0] is None, "the second would be in the way"
         passing, taken = world.asks(reservation, 1, end=50)
-        reservation = passed(reservation, passing, taken)
+        reservation = record_passing(reservation, passing, taken)
         world.runs("d", "n1", 1, end=50)
         assert world.asks(reservation, 1, end=50)[0] == Passing.IN_TIME
         assert reservation.shadow == world.reserve(0, reservation).shadow == 100
@@ -156,7 +156,7 @@ class TestPassing:
     def test_what_ends_before_is_gone_by_then(self):
         world = World(4, wants=3).runs("a", "n0", 2, end=100)
         passing, taken = world.asks(reservation := world.reserve(), 1, end=50)
-        reservation = passed(reservation, passing, taken)
+        reservation = record_passing(reservation, passing, taken)
         world.runs("b", "n0", 1, end=50)
         assert world.asks(reservation, 1)[0] == Passing.HARMLESS
 
@@ -169,7 +169,7 @@ class TestPassing:
             passes.append(passing)
             if passing is None:
                 break
-            reservation = passed(reservation, passing, taken)
+            reservation = record_passing(reservation, passing, taken)
             world.runs(f"new{number}", "n0", 1, started=number)
             reservation = world.reserve(number, reservation)
         # Three overtake; one more stays beside the head for good.
@@ -287,7 +287,7 @@ def test_who_passes_by_its_end_or_does_no_harm_moves_no_shadow(world, data):
             continue
         for node, count in place(world.capacity, gang(pods)).nodes[ONE]:
             world.runs(f"c{number}-{node}", node, count, end=end, sure=True)
-        reservation = passed(reservation, passing, taken)
+        reservation = record_passing(reservation, passing, taken)
         again = reserved(world, 0.0, reservation)
         assert again.shadow is not None
         assert again.shadow <= reservation.shadow

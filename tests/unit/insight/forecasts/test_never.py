@@ -21,7 +21,7 @@ from muster.insight.jobs.state import OPEN, JobState, Verdict
 from muster.insight.quota.state import QuotaState
 from muster.insight.record import JobRecord, record_of
 from muster.queueing.additions import Completion
-from muster.queueing.quota.nodes import following
+from muster.queueing.quota.nodes import follow_nodes
 
 
 def node(
@@ -325,7 +325,7 @@ FOLLOWER = cluster_queue("q", {"f": {"nvidia.com/gpu": "0"}}, follows=True)
 
 def followed(*nodes: Node, flavors: Any = GPU_FLAVOR, fixed: bool = True) -> Room:
     """A cluster whose queue q has what its nodes give now."""
-    queue = following(FOLLOWER, {one.metadata.name: one for one in GPU_FLAVOR}, nodes)
+    queue = follow_nodes(FOLLOWER, {one.metadata.name: one for one in GPU_FLAVOR}, nodes)
     return room(*nodes, queues=[queue], flavors=flavors, fixed=fixed)
 
 
@@ -389,7 +389,7 @@ def test_where_nodes_may_be_added_others_may_do():
 
 def test_a_queue_that_borrows_from_one_that_follows_the_nodes_may_get_what_they_have_at_their_best():
     lender = msgspec.structs.replace(FOLLOWER, spec=msgspec.structs.replace(FOLLOWER.spec, cohort_name="lab"))
-    lender = following(lender, {"f": GPU_FLAVOR[0]}, [ONE_ILL])
+    lender = follow_nodes(lender, {"f": GPU_FLAVOR[0]}, [ONE_ILL])
     borrower = cluster_queue("b", {"f": {"nvidia.com/gpu": "0", "pods": "0"}}, "lab")
     there = room(ONE_ILL, queues=[lender, borrower], cohorts=["lab"], flavors=GPU_FLAVOR)
     assert judge_ask(find_ask(job(**gpus(4))), there, "ns", "b") == Verdict(awaits=LAID_UP)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from muster.actions.parsing.scripts import Script, command
+from muster.actions.parsing.scripts import Script, make_command
 from muster.actions.submission.gang import Gang, SoftSignal
 from muster.actions.submission.sweep import Sweep
 from muster.actions.submission.workers import pod_spec
@@ -19,13 +19,13 @@ from muster.insight.history.build import (
     MOST_NODES,
     MOST_TEXT,
     Trace,
-    amended,
+    amend_run,
     command_of,
     lacks_pods,
     nodes_of,
+    read_times,
     run_of,
     run_of_workload,
-    times,
     told_by_events,
     trace,
     with_past,
@@ -100,7 +100,7 @@ def test_what_history_says_of_an_end_counts_once_pods_are_gone() -> None:
     assert find_ending(known, left) == find_ending(failed, [pod(0, 3), pod(1, 4)])
     assert find_ending(known, left).code == 3
     assert nodes_of(known, left) == ["a", "b"]
-    assert times(known, [], at(90))["runSeconds"] == 50
+    assert read_times(known, [], at(90))["runSeconds"] == 50
     assert with_past(failed, None) == failed
     assert with_past(job(ended("Complete")), run).past is None
 
@@ -165,9 +165,9 @@ def test_one_that_was_cancelled_or_deleted_has_no_code_of_its_own() -> None:
 
 def test_one_that_is_cancelled_runs_until_its_workers_have_ended() -> None:
     cancelled = job(ended("Failed", reason="Cancelled"))
-    running = times(cancelled, [pod(code=None)], at(90))
+    running = read_times(cancelled, [pod(code=None)], at(90))
     assert (running["ended"], running["runSeconds"]) == (None, 80)
-    assert times(cancelled, [pod(code=143)], at(90))["ended"] == at(60)
+    assert read_times(cancelled, [pod(code=143)], at(90))["ended"] == at(60)
 
 
 def test_one_that_never_started_waited_until_its_end() -> None:
@@ -227,11 +227,11 @@ def test_a_command_is_as_it_was_typed() -> None:
         (Gang("t", ["sh", "-c", "echo $0", "muster"], sweep=Sweep.parse("1,3", ())), "sh -c 'echo $0' muster"),
         (Gang("t", ["sh", "-c", "# one line", "x"]), "sh -c '# one line' x"),
         (Gang("t", ["python", "-c", "#\n", "x"]), "python -c '#\n' x"),
-        (Gang("t", command(Script("job.sh", "#!/bin/bash -e\necho hi"), ["a b"])), "job.sh 'a b'"),
+        (Gang("t", make_command(Script("job.sh", "#!/bin/bash -e\necho hi"), ["a b"])), "job.sh 'a b'"),
         (
             Gang(
                 "t",
-                command(Script("job.sh", "#MUSTER --time 9\nx"), []),
+                make_command(Script("job.sh", "#MUSTER --time 9\nx"), []),
                 sweep=Sweep.parse("1", ["lr=0.1,2"]),
                 time_limit=9,
                 soft_signal=SoftSignal("USR1", 1),
@@ -252,9 +252,9 @@ def test_what_became_known_later_is_how_much_was_used() -> None:
     assert first is not None
     assert later is not None
     assert used is not None
-    assert amended(first, later) == first
-    assert amended(first, used) == msgspec.structs.replace(first, cpu_seconds=2.0, memory_bytes=7)
-    assert amended(used, first) == used
+    assert amend_run(first, later) == first
+    assert amend_run(first, used) == msgspec.structs.replace(first, cpu_seconds=2.0, memory_bytes=7)
+    assert amend_run(used, first) == used
 
 
 def test_a_jobset_says_how_often_it_began_anew() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import Workload
-from muster.api.managed.dispatch import barred
+from muster.api.managed.dispatch import describe_barred
 from muster.insight.quota.state import display_name, find_quota_state, index_by_owner, owner_uids, say_once
 
 MINUTE = "2026-01-01T00:01:00Z"
@@ -30,7 +30,7 @@ def workload(*conditions, name="w", active=True, owners=(), labels=None, **statu
 
 
 RESERVED, ADMITTED = condition("QuotaReserved"), condition("Admitted")
-BARRED = {"name": "multikueue", "state": "Pending", "lastTransitionTime": MINUTE, "message": barred(["b"])}
+BARRED = {"name": "multikueue", "state": "Pending", "lastTransitionTime": MINUTE, "message": describe_barred(["b"])}
 HOLDS = {"admission": {"clusterQueue": "c", "podSetAssignments": []}}
 
 

@@ -15,7 +15,7 @@ from muster.api.jobset import JobSet
 from muster.api.kueue import PodSet
 from muster.api.kueue.names import TOPOLOGY_GATE
 from muster.api.kueue.visibility import PendingWorkload
-from muster.api.managed.dispatch import barred
+from muster.api.managed.dispatch import describe_barred
 from muster.insight.clusters import ClusterState
 from muster.insight.forecasts.forecast import Holder, Need
 from muster.insight.jobs.state import Verdict, find_job_state
@@ -395,17 +395,17 @@ WEST = ClusterState("west", "Lost", "ClientConnectionFailed: refused", NOW - tim
         ),
         pytest.param(reserved("east"), ("done", "here", "later"), "it is tried in east", (), id="one"),
         pytest.param(
-            reserved("east", "west", message=barred(["west"])),
+            reserved("east", "west", message=describe_barred(["west"])),
             ("done", "here", "later"),
             "it is tried in east",
-            (barred(["west"]),),
+            (describe_barred(["west"]),),
             id="barred in one",
         ),
         pytest.param(
-            reserved("east", message=barred(["east"])),
+            reserved("east", message=describe_barred(["east"])),
             ("done", "here", "later"),
             "no cluster can take it",
-            (barred(["east"]),),
+            (describe_barred(["east"]),),
             id="barred in all",
         ),
         pytest.param(

@@ -7,7 +7,7 @@ from tests.unit.jobs.world import START, World, job_of
 
 from muster.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
 from muster.api.meta import ObjectMeta
-from muster.jobs.job.backoff import Backoff, delay, finish_time, index_until
+from muster.jobs.job.backoff import Backoff, compute_delay, finish_time, index_until
 
 
 def seconds(number: float) -> timedelta:
@@ -18,7 +18,7 @@ def seconds(number: float) -> timedelta:
     ("failures", "expected"), [(0, 0), (1, 10), (2, 20), (3, 40), (4, 80), (6, 320), (7, 600), (8, 600), (10_000, 600)]
 )
 def test_delay(failures: int, expected: int) -> None:
-    assert delay(failures) == seconds(expected)
+    assert compute_delay(failures) == seconds(expected)
 
 
 def ended(*agos: float, phase: str = "Failed") -> list[Pod]:
@@ -41,7 +41,7 @@ def ended(*agos: float, phase: str = "Failed") -> list[Pod]:
 def test_record(before: Backoff, succeeded: list[int], failed: list[int], failures: int, last: int | None) -> None:
     after = before.after(ended(*succeeded, phase="Succeeded"), ended(*failed))
     assert after == Backoff(failures, None if last is None else START - seconds(last))
-    assert after.until() == (None if last is None else START - seconds(last) + delay(failures))
+    assert after.until() == (None if last is None else START - seconds(last) + compute_delay(failures))
 
 
 def container(finished: float | None) -> ContainerStatus:

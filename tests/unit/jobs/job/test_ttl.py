@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from tests.unit.jobs.world import START, job_of
 
-from muster.jobs.job.ttl import expiry
+from muster.jobs.job.ttl import find_expiry
 
 ENDED = {"type": "Failed", "status": "True", "lastTransitionTime": START.isoformat()}
 
@@ -37,4 +37,4 @@ ENDED = {"type": "Failed", "status": "True", "lastTransitionTime": START.isoform
 )
 def test_expiry(ttl: int | None, status: dict[str, Any], meta: dict[str, Any], expected: datetime | None) -> None:
     spec = {} if ttl is None else {"ttlSecondsAfterFinished": ttl}
-    assert expiry(job_of(spec, status, **meta)) == expected
+    assert find_expiry(job_of(spec, status, **meta)) == expected

@@ -20,10 +20,10 @@ from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.quota import GATE
 from muster.jobs.job.world import (
     FIRST_SIZE_ANNOTATION,
-    annotations,
-    announce,
-    current,
+    find_current_world,
     has_world,
+    make_announcement,
+    make_world_annotations,
     pod_annotations,
     world_of,
 )
@@ -73,7 +73,7 @@ def pod_of(text: str | None, name: str = "p", phase: str = "Running", index: int
 def test_the_world(
     size: int, job: tuple[int, int] | None, pods: list[tuple[int, int] | None], expected: tuple[int, int]
 ) -> None:
-    found = current(elastic(size, job and text_of(*job)), [pod_of(pod and text_of(*pod)) for pod in pods])
+    found = find_current_world(elastic(size, job and text_of(*job)), [pod_of(pod and text_of(*pod)) for pod in pods])
     assert found == World(*expected)
 
 
@@ -86,14 +86,14 @@ def test_the_job_is_told_first_and_then_its_active_pods_that_differ() -> None:
         pod_of(text_of(4, 1), "ended", "Succeeded"),
         pod_of(text_of(4, 1), "going", deletion_timestamp=START),
     ]
-    first = announce(elastic(2, text_of(4, 1)), pods[:1])
+    first = make_announcement(elastic(2, text_of(4, 1)), pods[:1])
     assert first is not None
     assert (first.world, first.on_job, first.on_pods) == (World(2, 2), True, ())
-    second = announce(elastic(2, text_of(2, 2)), pods)
+    second = make_announcement(elastic(2, text_of(2, 2)), pods)
     assert second is not None
     assert not second.on_job
     assert [pod.metadata.name for pod in second.on_pods] == ["survivor", "pending"]
-    assert announce(elastic(2, text_of(2, 2)), pods[1:2]) is None
+    assert make_announcement(elastic(2, text_of(2, 2)), pods[1:2]) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_job_is_told_first_and_then_its_active_pods_that_differ() -> None:
     ],
 )
 def test_jobs_that_have_no_world(job: Job) -> None:
-    assert announce(job, [pod_of(None)]) is None
+    assert make_announcement(job, [pod_of(None)]) is None
 
 
 @pytest.mark.parametrize(
@@ -118,19 +118,19 @@ def test_jobs_that_have_no_world(job: Job) -> None:
 )  # fmt: skip
 def test_what_nobody_of_ours_has_written_counts_as_nothing(text: str) -> None:
     assert world_of(ObjectMeta(annotations=said(text))) is None
-    assert current(elastic(3, text)) == World(3, 1)
+    assert find_current_world(elastic(3, text)) == World(3, 1)
 
 
 def test_what_is_written_is_what_is_read() -> None:
     world = World(4, 2)
-    assert annotations(world) == said('{"size":4,"epoch":2}')
+    assert make_world_annotations(world) == said('{"size":4,"epoch":2}')
     assert world_of(ObjectMeta(annotations=said('{ "epoch": 2, "size": 4, "more": 1 }'))) == world
 
 
 def test_who_has_no_node_yet_will_start_with_the_size_that_it_is_told() -> None:
     pod, world = pod_of(text_of(4, 1)), World(2, 2)
-    assert pod_annotations(pod, world) == annotations(world) | {FIRST_SIZE_ANNOTATION: "2"}
-    assert pod_annotations(replace(pod, spec=replace(pod.spec, node_name="n")), world) == annotations(world)
+    assert pod_annotations(pod, world) == make_world_annotations(world) | {FIRST_SIZE_ANNOTATION: "2"}
+    assert pod_annotations(replace(pod, spec=replace(pod.spec, node_name="n")), world) == make_world_annotations(world)
 
 
 class Cluster:
@@ -169,7 +169,7 @@ class Cluster:
             replace(versions[at], metadata=replace(versions[at].metadata, name=str(n)))
             for n, (versions, at) in enumerate(zip(self.pods, looks, strict=True))
         ]
-        news = announce(self.jobs[seen_at], seen)
+        news = make_announcement(self.jobs[seen_at], seen)
         if news is None:
             return
         if news.on_job:
@@ -183,7 +183,7 @@ class Cluster:
 
 
 def marked(obj: T, world: World) -> T:
-    meta = replace(obj.metadata, annotations=obj.metadata.annotations | annotations(world))
+    meta = replace(obj.metadata, annotations=obj.metadata.annotations | make_world_annotations(world))
     return msgspec.structs.replace(obj, metadata=meta)
 
 
@@ -216,8 +216,8 @@ def test_what_a_pod_was_born_with_that_waits_for_quota_is_known_to_nobody() -> N
     waiting = msgspec.structs.replace(
         pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=(PodSchedulingGate(name=GATE),))
     )
-    assert current(job, [waiting]) == World(2, 1)
-    assert current(job, [pod]) == World(2, 3)
+    assert find_current_world(job, [waiting]) == World(2, 1)
+    assert find_current_world(job, [pod]) == World(2, 3)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_what_a_pod_was_born_with_that_waits_for_quota_is_known_to_nobody() -> N
 )
 def test_a_job_that_queues_says_a_larger_world_once_it_is_granted(size: int, queued: bool, news: bool) -> None:
     labels = {"kueue.x-k8s.io/queue-name": "q"} if queued else {}
-    found = announce(elastic(size, text_of(4, 2), labels=labels), [pod_of(text_of(2, 1))])
+    found = make_announcement(elastic(size, text_of(4, 2), labels=labels), [pod_of(text_of(2, 1))])
     assert (found is not None) is news
 
 

@@ -13,7 +13,7 @@ from muster.api.jobset import FailurePolicyRule, names
 from muster.jobs.interruption import INTERRUPTED, INTERRUPTIONS, count_interruptions, last_interruption
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.decide import decide
-from muster.jobs.jobset.failure import meets
+from muster.jobs.jobset.failure import is_met
 from muster.jobs.jobset.terms import finish
 
 FAILED_ONCE = [{"type": "Failed", "status": "True", "reason": "Why", "message": "exit 3"}]
@@ -146,4 +146,4 @@ def test_pods_that_start_again_in_place_are_made_anew_instead() -> None:
 )
 def test_what_a_rule_is_about(about: Any, conditions: Any, expected: bool) -> None:
     one = msgspec.convert({"metadata": {"name": "j"}, "spec": {}, "status": {"conditions": conditions}}, Job)
-    assert meets(msgspec.convert(rule("FailJobSet", **about), FailurePolicyRule), Member(one, "w", 0)) is expected
+    assert is_met(msgspec.convert(rule("FailJobSet", **about), FailurePolicyRule), Member(one, "w", 0)) is expected

@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.core import POD
 from muster.api.jobset import JOB_SET, JobSet, names
-from muster.jobs.jobset.inplace import InPlaceStanding, PodAttempt, attempt_of, next_attempts
+from muster.jobs.jobset.inplace import PodAttempt, RestartCounts, attempt_of, next_attempts
 
 TOO_MANY = None
 
@@ -27,8 +27,8 @@ def jobset(most: int = 3, strategy: str = names.IN_PLACE_RESTART, **status: Any)
     )
 
 
-def said(*attempts: int, restarts: int = 0) -> InPlaceStanding:
-    return InPlaceStanding(Counter(attempts), restarts)
+def said(*attempts: int, restarts: int = 0) -> RestartCounts:
+    return RestartCounts(Counter(attempts), restarts)
 
 
 BEFORE: dict[str, Any] = {"previousInPlaceRestartAttempt": 1, "currentInPlaceRestartAttempt": 2}
@@ -70,7 +70,7 @@ BEFORE: dict[str, Any] = {"previousInPlaceRestartAttempt": 1, "currentInPlaceRes
         ),
     ],
 )
-def test_attempts(found: JobSet, standing: InPlaceStanding, expected: Any) -> None:
+def test_attempts(found: JobSet, standing: RestartCounts, expected: Any) -> None:
     assert next_attempts(found, standing) == expected
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.jobs.jobset.world import jobset, role
 
 from muster.api.jobset import ReplicatedJobStatus
-from muster.jobs.jobset.ordering import may_start, startup
+from muster.jobs.jobset.ordering import find_startable_roles, may_start
 
 PARTS = role("a", 2), role("b", 1), role("c", 1, depends={"a": "Ready", "b": "Complete"})
 
@@ -50,7 +50,7 @@ def test_a_role_waits_for_what_it_depends_on(counts: dict[str, dict[str, Any]], 
 def test_roles_start_in_order_if_that_is_asked(
     spec: dict[str, Any], ready: tuple[int, int], names: list[str], waits: bool
 ) -> None:
-    found = startup(
+    found = find_startable_roles(
         jobset(role("a", 2), role("b", 1), **spec), list(records(a={"ready": ready[0]}, b={"ready": ready[1]}).values())
     )
     assert ([one.name for one in found.roles], found.waits) == (names, waits)

@@ -15,7 +15,7 @@ from muster.jobs.interruption import count_interruptions, count_suspensions, las
 from muster.jobs.jobset.census import Census
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.decide import decide
-from muster.jobs.jobset.failure import meets
+from muster.jobs.jobset.failure import is_met
 from muster.jobs.jobset.slices import MAX_JOBS
 from muster.jobs.jobset.status import has_started, is_ready
 
@@ -276,7 +276,7 @@ def test_patterns_are_searched_for_as_re2_does(pattern, message, found):
     job = job_of(made, "js-a-0", RESTART_ATTEMPT="0")
     failed = JobCondition(type="Failed", status="True", reason="r", message=message, last_transition_time=START)
     census = Census.of(made, [replace(job, status=JobStatus(conditions=(failed,)))])
-    assert meets(made.spec.failure_policy.rules[0], census.failed[0]) == found
+    assert is_met(made.spec.failure_policy.rules[0], census.failed[0]) == found
 
 
 def test_of_several_failures_the_first_that_a_rule_is_about_is_named():

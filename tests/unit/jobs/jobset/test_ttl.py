@@ -8,7 +8,7 @@ import pytest
 from tests.unit.jobs.jobset.world import START
 
 from muster.api.jobset import JobSet
-from muster.jobs.jobset.ttl import expiry
+from muster.jobs.jobset.ttl import find_expiry
 
 ENDED = {"type": "Completed", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": START.isoformat()}
 TIMELESS = {key: value for key, value in ENDED.items() if key != "lastTransitionTime"}
@@ -30,4 +30,4 @@ def test_expiry(ttl: int | None, condition: dict[str, Any], deleted: bool, expec
     meta = {"name": "js"} | ({"deletionTimestamp": START} if deleted else {})
     spec: dict[str, Any] = {"ttlSecondsAfterFinished": ttl, "replicatedJobs": []}
     jobset = msgspec.convert({"metadata": meta, "spec": spec, "status": {"conditions": [condition]}}, JobSet)
-    assert expiry(jobset) == expected
+    assert find_expiry(jobset) == expected

@@ -11,7 +11,7 @@ from muster.api.groups import scheduling_v1alpha2 as native
 from muster.api.meta import ObjectMeta
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.values.selectors import label_matcher
-from muster.jobs.podgroup.budget import asks, budget_of, is_of, labels_of
+from muster.jobs.podgroup.budget import budget_of, is_of, labels_of, needs_budget
 from muster.jobs.podgroup.record import read
 
 ASKED = {"muster.dev/disruption-budget": "true"}
@@ -58,7 +58,7 @@ def test_3_28_a_budget_keeps_the_minimum_of_its_own_pods(type_, spec, member, ot
     one = group(type_, spec)
     budget = budget_of(one)
     selects = label_matcher(budget.spec.selector)
-    assert (asks(one), is_of(budget, one), budget.spec.min_available) == (True, True, 3)
+    assert (needs_budget(one), is_of(budget, one), budget.spec.min_available) == (True, True, 3)
     assert selects.matches(labels_of(member))
     stranger = pod(annotations={"scheduling.k8s.io/group-name": "h"}, labels={})
     assert not any(selects.matches(labels_of(other)) for other in [*others, stranger, pod()])
@@ -78,7 +78,7 @@ def test_a_budget_is_of_the_group_that_controls_it_whoever_else_owns_it():
     ids=["not asked", "not any more", "a name that no label can have"],
 )
 def test_groups_without_a_budget(name, annotations):
-    assert not asks(group(kep.PodGroup, {"minMembers": 3}, name, annotations))
+    assert not needs_budget(group(kep.PodGroup, {"minMembers": 3}, name, annotations))
 
 
 @pytest.mark.parametrize(

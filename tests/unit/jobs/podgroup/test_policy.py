@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from muster.api.core import Pod, PodCondition
 from muster.api.podgroups import kep
-from muster.jobs.podgroup.policy import backoff, decide
+from muster.jobs.podgroup.policy import compute_backoff, decide
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -161,7 +161,7 @@ def test_3_24_a_group_that_failed(subject, members, reason):
 )
 def test_3_24_back_off(first, restarts, seconds):
     policy = kep.PodGroupPolicy(on_below_min="Restart", backoff_seconds=first)
-    assert backoff(policy, restarts) == timedelta(seconds=seconds)
+    assert compute_backoff(policy, restarts) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("kept", range(5))

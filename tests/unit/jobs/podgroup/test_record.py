@@ -9,9 +9,9 @@ from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.podgroups.names import TAKEN_BACK_ANNOTATION
 from muster.jobs.podgroup.census import Census
+from muster.jobs.podgroup.groupstate import find_state
 from muster.jobs.podgroup.record import KINDS, NATIVE, read
 from muster.jobs.podgroup.reference import By
-from muster.jobs.podgroup.standing import standing
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_specs(kind: Kind[Any], spec: Any, expected: dict[str, Any]) -> None:
 def test_what_was_lost_is_said_until_it_has_started_again(kind: Kind[Any]) -> None:
     group = read(kind.typed({"metadata": {"name": "g", "annotations": {TAKEN_BACK_ANNOTATION: "2 went"}}, "spec": {}}))
     group = replace(group, min_members=3)
-    said = [standing(group, census).message for census in (Census(pending=1), Census(pending=3), Census(admitted=3))]
+    said = [find_state(group, census).message for census in (Census(pending=1), Census(pending=3), Census(admitted=3))]
     assert said == ["1 of 3 pods are there; 2 went", "", ""]
 
 

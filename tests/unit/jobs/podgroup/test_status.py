@@ -9,8 +9,8 @@ import pytest
 from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.jobs.podgroup.census import Census
+from muster.jobs.podgroup.groupstate import find_state
 from muster.jobs.podgroup.record import KINDS, NATIVE, read
-from muster.jobs.podgroup.standing import standing
 from muster.jobs.podgroup.status import status_of
 
 EARLY, NOW = "2026-01-02T03:04:05Z", datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ def group(kind: Kind[Any], status: Any = None) -> Any:
 
 def written(kind: Kind[Any], census: Census, status: Any = None) -> Any:
     obj = group(kind, status)
-    return msgspec.json.decode(msgspec.json.encode(status_of(obj, standing(read(obj), census), NOW)))
+    return msgspec.json.decode(msgspec.json.encode(status_of(obj, find_state(read(obj), census), NOW)))
 
 
 def condition(type_: str, status: str, reason: str, message: str, since: str = LATE, **more: str) -> dict[str, str]:

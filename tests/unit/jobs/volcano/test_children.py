@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from tests.unit.jobs.volcano.test_decide import job, task
 
-from muster.jobs.volcano.children import children
+from muster.jobs.volcano.children import make_children
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 def test_its_group_starts_with_the_minimum_of_the_job_and_of_each_task() -> None:
     it = job(task("ps", 1), task("w", 3, minAvailable=2), minAvailable=3, queue="q", priorityClassName="high")
-    spec = children(it).pod_group.spec
+    spec = make_children(it).pod_group.spec
     assert (spec.min_member, spec.min_task_member) == (3, {"ps": 1, "w": 2})
     assert (spec.queue, spec.priority_class_name) == ("q", "high")
 
@@ -29,7 +29,7 @@ def test_the_svc_plugin_gives_its_pods_names_and_a_list_of_them(
     arguments: list[str] | None, early: bool | None
 ) -> None:
     it = job(task("w", 2), plugins={} if arguments is None else {"svc": arguments})
-    beside = children(it)
+    beside = make_children(it)
     if early is None:
         assert (beside.service, beside.hosts) == (None, None)
         return
@@ -50,7 +50,7 @@ def test_it_has_a_claim_for_each_volume_that_asks_for_one(plugins: dict[str, Any
         {"mountPath": "/named", "volumeClaimName": "named", "volumeClaim": CLAIM},
     ]
     it = job(task(), volumes=volumes, plugins=plugins)
-    claims = children(it).claims
+    claims = make_children(it).claims
     assert len(claims) == 2
     assert claims[1].metadata.name == "named"
     assert all(claim.spec.access_modes == ("ReadWriteOnce",) for claim in claims)

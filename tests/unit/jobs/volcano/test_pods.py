@@ -6,7 +6,7 @@ import msgspec
 
 from muster.api.defaults.volcano import default_volcano_job
 from muster.api.volcano import Job
-from muster.jobs.volcano.pods import hosts, make_pod
+from muster.jobs.volcano.pods import make_hosts, make_pod
 
 
 def job(tasks: list[dict[str, Any]], **spec: Any) -> Job:
@@ -48,7 +48,7 @@ def test_variables_of_hosts_can_be_left_out() -> None:
 
 def test_a_task_with_a_host_name_of_its_own_has_that_one() -> None:
     it = job([task("w", 3, hostname="db", subdomain="net")], plugins={"svc": []})
-    assert hosts(it)["VC_W_HOSTS"] == "db.net"
+    assert make_hosts(it)["VC_W_HOSTS"] == "db.net"
     assert make_pod(it, it.spec.tasks[0], 0).spec.hostname == "db"
 
 

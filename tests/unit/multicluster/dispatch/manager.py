@@ -31,7 +31,7 @@ from muster.multicluster.dispatch import clone as clones
 from muster.multicluster.dispatch.decide import decide, has_ended_for_good, is_clear
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Lead, Remote
 from muster.queueing.conditions import put, reset
-from muster.queueing.workload.eviction import evict, released_after_eviction
+from muster.queueing.workload.eviction import evict, release_evicted
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CHECK, ORIGIN = "multikueue", "here"
@@ -47,7 +47,7 @@ def workload(name: str = "job-train-12345") -> Workload:
 
 def clone(given: Workload, origin: str = ORIGIN) -> Workload:
     """What a worker gets for it."""
-    return msgspec.convert(clones.clone(msgspec.to_builtins(given), origin), Workload)
+    return msgspec.convert(clones.make_clone(msgspec.to_builtins(given), origin), Workload)
 
 
 def with_check(status: WorkloadStatus, state: str, now: datetime) -> WorkloadStatus:
@@ -104,7 +104,7 @@ class Manager:
             conditions = reset(conditions, EVICTED, QUOTA_RESERVED, now)
             status = with_check(replace(status, conditions=conditions), CHECK_PENDING, now)
         elif is_true(conditions, EVICTED):
-            status = status if self.local_runs or self.home else released_after_eviction(status, now)
+            status = status if self.local_runs or self.home else release_evicted(status, now)
         elif self.state == CHECK_RETRY:
             status = evict(status, "AdmissionCheck", "", now)
         elif self.state == CHECK_READY and not is_true(conditions, ADMITTED):

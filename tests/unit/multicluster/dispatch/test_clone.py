@@ -12,7 +12,14 @@ from muster.api.kueue.names import ELASTIC_JOB, JOB_UID_LABEL, MULTI_KUEUE_ORIGI
 from muster.api.managed.dispatch import HOME_ANNOTATION
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.multicluster.dispatch import clone as clones
-from muster.multicluster.dispatch.clone import differs, grows, is_another, lacking, promoted, resized
+from muster.multicluster.dispatch.clone import (
+    count_lacking,
+    has_changed,
+    is_another,
+    make_priority_patch,
+    make_resize_patch,
+    needs_growth,
+)
 from muster.queueing.conditions import put
 
 
@@ -76,8 +83,10 @@ def test_a_clone_of_another_workload(there: WorkloadSpec, reserved: bool, anothe
 
 
 def test_a_priority_is_brought_there() -> None:
-    assert promoted(changed(priority=5), workload().spec) == [{"op": "add", "path": "/spec/priority", "value": 5}]
-    assert promoted(changed(priority=5), changed(priority=5)) == []
+    assert make_priority_patch(changed(priority=5), workload().spec) == [
+        {"op": "add", "path": "/spec/priority", "value": 5}
+    ]
+    assert make_priority_patch(changed(priority=5), changed(priority=5)) == []
 
 
 def sized(count: int, quota: int | None = None, *, elastic: bool = True) -> Workload:
@@ -109,11 +118,15 @@ def test_the_size_there_is_what_has_quota_here(
     here: Workload, there: Workload, size: int | None, growing: bool, lacks: int
 ) -> None:
     patch = [] if size is None else [{"op": "add", "path": "/spec/podSets/0/count", "value": size}]
-    assert (resized(here, there), differs(here, there), grows(here, there)) == (patch, bool(patch), growing)
-    assert lacking(here, there) == lacks
+    assert (make_resize_patch(here, there), has_changed(here, there), needs_growth(here, there)) == (
+        patch,
+        bool(patch),
+        growing,
+    )
+    assert count_lacking(here, there) == lacks
     assert not is_another(here, there)
 
 
 def test_a_clone_keeps_fields_that_this_manager_does_not_know() -> None:
     document = {"metadata": {"name": "w", "namespace": "default"}, "spec": {"podSets": [], "later": {"than": "us"}}}
-    assert clones.clone(document, "here")["spec"] == document["spec"]
+    assert clones.make_clone(document, "here")["spec"] == document["spec"]

@@ -29,11 +29,11 @@ from muster.api.kueue.names import (
     OUT_OF_SYNC,
     QUOTA_RESERVED,
 )
-from muster.api.managed.dispatch import Refusal, barred
+from muster.api.managed.dispatch import Refusal, describe_barred
 from muster.api.meta import Condition
 from muster.multicluster.dispatch.decide import STOPPING, TRYING, decide
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote, RemoteJob
-from muster.multicluster.links.sanitizing import zoned
+from muster.multicluster.links.sanitizing import add_time_zone
 from muster.queueing.conditions import put
 
 LATER = NOW + timedelta(minutes=15)
@@ -374,7 +374,7 @@ def test_those_that_admit_it_in_the_same_second_take_turns() -> None:
 def test_a_worker_that_leaves_out_its_time_zone_stops_nobody(moment: datetime, home: str) -> None:
     admitted = Condition(type=ADMITTED, status="True", reason="R", message="m", last_transition_time=moment)
     zoneless = replace(there(), status=replace(there().status, conditions=(admitted,)))
-    assert plan(local(), Remote("a", workload=zoned(zoneless)), Remote("c", workload=RUNNING)).home == home
+    assert plan(local(), Remote("a", workload=add_time_zone(zoneless)), Remote("c", workload=RUNNING)).home == home
 
 
 @pytest.mark.parametrize(
@@ -569,7 +569,7 @@ def test_a_round_asks_no_more_when_some_were_asked_in_it() -> None:
 
 def test_the_check_names_the_clusters_that_have_anothers_job_as_long_as_one_has() -> None:
     named = plan(local(), Remote("a", is_barred=True), Remote("b"))
-    assert state(named) == (CHECK_PENDING, barred(["a"]))
+    assert state(named) == (CHECK_PENDING, describe_barred(["a"]))
     assert state(plan(replace(local(), status=named.status), *EMPTY)) == (CHECK_PENDING, "")
     assert plan(local(), *EMPTY).status.admission_checks == local().status.admission_checks
 

@@ -15,7 +15,7 @@ from muster.multicluster.links.kubeconfigs import (
     UnreachableKubeconfigError,
     UntrustedKubeconfigError,
     read,
-    trusted,
+    read_trusted,
 )
 from muster.runtime.clock import run_virtual
 
@@ -50,7 +50,7 @@ def kubeconfig(cluster: dict[str, Any] | None = None, user: dict[str, Any] | Non
 def test_a_connection_is_all_that_a_kubeconfig_may_ask_for(
     cluster: dict[str, Any], user: dict[str, Any] | None
 ) -> None:
-    assert trusted(kubeconfig(cluster, user), "test").cluster.server.lower().startswith("https://")
+    assert read_trusted(kubeconfig(cluster, user), "test").cluster.server.lower().startswith("https://")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_asks_for_more_is_refused_as_insecure(
     cluster: dict[str, Any], user: dict[str, Any] | None, problem: str
 ) -> None:
     with pytest.raises(UntrustedKubeconfigError, match=problem):
-        trusted(kubeconfig(cluster, user), "test")
+        read_trusted(kubeconfig(cluster, user), "test")
 
 
 def test_entries_of_other_contexts_may_name_files() -> None:
@@ -87,7 +87,7 @@ def test_entries_of_other_contexts_may_name_files() -> None:
     document = json.loads(kubeconfig())
     document["users"].append({"name": "other", "user": {"client-certificate": "/c", "client-key": "/k"}})
     document["clusters"].append({"name": "o", "cluster": {"server": "https://o", "certificate-authority": "/ca"}})
-    assert trusted(json.dumps(document).encode(), "test").user.token == "t"
+    assert read_trusted(json.dumps(document).encode(), "test").user.token == "t"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_entries_of_other_contexts_may_name_files() -> None:
 )
 def test_what_is_no_kubeconfig_is_refused(data: bytes) -> None:
     with pytest.raises(UntrustedKubeconfigError):
-        trusted(data, "test")
+        read_trusted(data, "test")
 
 
 def test_a_file_is_read_below_its_directory_alone(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_file_is_read_below_its_directory_alone(tmp_path: Path) -> None:
 
     assert read(f"{allowed}/a", allowed) == read(f"{allowed}/in", allowed) == b"a"
     assert read(str(outside), None) == b"secret"
-    assert len(read(f"{allowed}/huge", allowed)) == MAX_BYTES + 1  # which `trusted` refuses
+    assert len(read(f"{allowed}/huge", allowed)) == MAX_BYTES + 1  # which `read_trusted` refuses
     for path, problem in (
         (f"{allowed}/out", "not under the allowed prefix"),
         (str(outside), "not under the allowed prefix"),

@@ -9,7 +9,7 @@ from tests.unit.multicluster.links.test_kubeconfigs import EXEC, PEM
 from muster.api.config.types import AccessProvider, ExecCredentials, ExecVariable
 from muster.api.groups.clusterinventory import ClusterProfile
 from muster.multicluster.links.kubeconfigs import UntrustedKubeconfigError
-from muster.multicluster.links.profiles import ProfileError, connection
+from muster.multicluster.links.profiles import ProfileError, find_connection
 
 PLUGIN = ExecCredentials(
     command="/bin/credentials",
@@ -33,7 +33,7 @@ def profile(access: dict[str, Any], credentials: dict[str, Any] | None = None) -
 
 def test_the_profile_says_where_and_the_configuration_by_which_program() -> None:
     extension = {"name": "client.authentication.k8s.io/exec", "extension": {"cluster": "p"}}
-    config = connection(profile({"first": CLUSTER | {"extensions": [extension]}}), PROVIDERS)
+    config = find_connection(profile({"first": CLUSTER | {"extensions": [extension]}}), PROVIDERS)
     assert (config.cluster.server, config.cluster.exec_extension) == (CLUSTER["server"], {"cluster": "p"})
     plugin = config.user.exec
     assert plugin is not None
@@ -57,7 +57,7 @@ def test_the_first_provider_that_both_have_is_taken(
     def offered(kind: str, names: tuple[str, ...]) -> dict[str, Any]:
         return {name: CLUSTER | {"server": f"https://{kind}-{name}"} for name in names}
 
-    found = connection(profile(offered("access", access), offered("credentials", credentials)), PROVIDERS)
+    found = find_connection(profile(offered("access", access), offered("credentials", credentials)), PROVIDERS)
     assert found.cluster.server == f"https://{server}"
 
 
@@ -73,7 +73,7 @@ def test_the_first_provider_that_both_have_is_taken(
 )
 def test_a_profile_without_a_way_to_its_cluster_is_said_to_be(access: dict[str, Any], problem: str) -> None:
     with pytest.raises(ProfileError, match=problem):
-        connection(profile(access), PROVIDERS)
+        find_connection(profile(access), PROVIDERS)
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_a_profile_without_a_way_to_its_cluster_is_said_to_be(access: dict[str, 
 )
 def test_a_profile_asks_for_no_more_than_a_kubeconfig_may(cluster: dict[str, Any], problem: str) -> None:
     with pytest.raises(UntrustedKubeconfigError, match=problem):
-        connection(profile({"first": CLUSTER | cluster}), PROVIDERS)
+        find_connection(profile({"first": CLUSTER | cluster}), PROVIDERS)
 
 
 def test_a_profile_names_no_programs() -> None:
-    config = connection(profile({"first": CLUSTER | {"user": {"exec": EXEC}, "exec": EXEC}}), PROVIDERS)
+    config = find_connection(profile({"first": CLUSTER | {"user": {"exec": EXEC}, "exec": EXEC}}), PROVIDERS)
     assert config.user.exec is not None
     assert config.user.exec.command == PLUGIN.command

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from muster.api.core import NAMESPACE
-from muster.multicluster.links.reach import ping_seconds, unreachable
+from muster.multicluster.links.reach import make_unreachable, ping_seconds
 from muster.runtime.transport import TransportError
 
 
@@ -25,6 +25,6 @@ def test_a_worker_is_asked_as_often_as_its_loss_has_to_be_known(lost_after: floa
 
 
 def test_every_request_to_a_cluster_that_cannot_be_reached_says_why() -> None:
-    client = unreachable("no kubeconfig")
+    client = make_unreachable("no kubeconfig")
     with pytest.raises(TransportError, match="no kubeconfig"):
         asyncio.run(client.get(NAMESPACE, "n"))

@@ -13,7 +13,7 @@ from muster.api.config import EMBEDDED, Configuration
 from muster.api.config.types import Integrations, MultiKueue, MultiKueueExternalFramework
 from muster.api.kueue import PodSet
 from muster.multicluster.mirrors.generic import GenericMirror
-from muster.multicluster.mirrors.table import MIRRORS, mirror_of, mirrors
+from muster.multicluster.mirrors.table import MIRRORS, list_mirrors, mirror_of
 
 KUEUE = "kueue.x-k8s.io"
 
@@ -23,7 +23,7 @@ def configured(*names: str) -> Configuration:
     return Configuration(multi_kueue=MultiKueue(external_frameworks=kinds))
 
 
-(*_, MIRROR) = mirrors(configured("Sweep.v1.example.com"))
+(*_, MIRROR) = list_mirrors(configured("Sweep.v1.example.com"))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def configured(*names: str) -> Configuration:
 def test_each_kind_that_the_configuration_names_has_one(name, path):
     kind, _, rest = name.partition(".")
     version, _, group = rest.partition(".")
-    found = mirror_of(f"{group}/{version}", kind, mirrors(configured(name)))
+    found = mirror_of(f"{group}/{version}", kind, list_mirrors(configured(name)))
     assert isinstance(found, GenericMirror)
     assert found.kind.path("n", "x") == path
     assert mirror_of(f"{group}/{version}", kind) is None
@@ -52,7 +52,7 @@ def test_each_kind_that_the_configuration_names_has_one(name, path):
     ],
 )
 def test_those_of_the_engine_are_there_as_their_integrations_are(named, kinds):
-    found = mirrors(Configuration(integrations=Integrations(frameworks=named)))
+    found = list_mirrors(Configuration(integrations=Integrations(frameworks=named)))
     assert [one.kind.kind for one in found] == kinds
     assert set(found) <= set(MIRRORS)
 

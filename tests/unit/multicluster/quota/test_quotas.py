@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import ClusterQueue, MultiKueueConfig
-from muster.multicluster.quota.quotas import MOST, WorkerQueues, automated
+from muster.multicluster.quota.quotas import MOST, WorkerQueues, plan_quota
 
 DONE = "QuotaAutomated: ClusterQueue quota is automatically managed based on MultiKueue workers."
 CONFIG = {"spec": {"clusters": ["a", "b"], "quotaManagement": "Automated"}}
@@ -40,7 +40,7 @@ def found(
 ) -> tuple[Quotas, str] | None:
     """The quotas that the queue has afterwards, and what is said of it; None: nothing yet."""
     given = msgspec.convert(config, MultiKueueConfig) if config is not None else None
-    plan = automated(mine, given, workers)
+    plan = plan_quota(mine, given, workers)
     if plan is None:
         return None
     quotas = {
@@ -162,7 +162,7 @@ def test_a_worker_that_has_not_been_read_yet_is_waited_for() -> None:
 def test_limits_beside_the_quota_stay() -> None:
     mine = msgspec.json.decode(msgspec.json.encode(CPU))
     mine["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0] |= {"borrowingLimit": "3", "lendingLimit": "2"}
-    plan = automated(
+    plan = plan_quota(
         msgspec.convert(mine, ClusterQueue), msgspec.convert(CONFIG, MultiKueueConfig), [worker("a", {"cpu": "4"})]
     )
     assert plan is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from muster.api.kueue import Admission, Workload, WorkloadStatus
 from muster.api.managed.dispatch import Refusal
 from muster.api.values.quantity import format_amount
-from muster.queueing.convert import workload as read
+from muster.queueing.convert import convert_workload as read
 from muster.queueing.elastic import growth
 from muster.queueing.model import FlavorResource
 
@@ -60,7 +60,7 @@ def usage(made):
 
 
 def test_what_is_missing_waits_under_its_own_key_for_the_same_flavors():
-    more = growth.growth(workload(wanted=5), "cq")
+    more = growth.find_growth(workload(wanted=5), "cq")
     assert (more.growth_of, more.whole, more.queue, more.local_queue, more.usage) == (
         "ns/w",
         "ns/w",
@@ -89,11 +89,11 @@ def test_what_is_missing_waits_under_its_own_key_for_the_same_flavors():
     ids=["it has all", "it has more", "not elastic", "not admitted yet", "evicted", "finished", "refused elsewhere"],
 )
 def test_nothing_waits(made):
-    assert growth.growth(made, "cq") is None
+    assert growth.find_growth(made, "cq") is None
 
 
 def test_another_size_than_was_refused_waits():
-    assert growth.growth(workload(wanted=5, annotations=ELASTIC | REFUSED), "cq").podsets[0].count == 3
+    assert growth.find_growth(workload(wanted=5, annotations=ELASTIC | REFUSED), "cq").podsets[0].count == 3
 
 
 def test_what_is_granted():
@@ -113,13 +113,13 @@ def test_what_is_granted():
     ids=["it lacks some", "it has more", "not elastic", "without quota"],
 )
 def test_what_there_is_quota_for(made, size):
-    assert [podset.count for podset in growth.afforded(made)] == [size]
+    assert [podset.count for podset in growth.list_granted_podsets(made)] == [size]
 
 
 def test_it_is_lowered_to_what_is_wanted_and_never_raised():
     status = workload(granted=4).status
-    assert growth.lowered(status, {"main": 9}) is status
-    result = msgspec.structs.replace(workload(wanted=1), status=growth.lowered(status, {"main": 1}))
+    assert growth.limit_granted_pods(status, {"main": 9}) is status
+    result = msgspec.structs.replace(workload(wanted=1), status=growth.limit_granted_pods(status, {"main": 1}))
     (given_,) = result.status.admission.pod_set_assignments
     assert (given_.count, given_.resource_usage) == (1, {"cpu": "500m", "memory": "1Gi"})
     assert usage(result) == {FlavorResource("f", "cpu"): 500, FlavorResource("f", "memory"): 2**30}
@@ -130,11 +130,11 @@ def test_up_and_down_are_the_same_way(first, more, least):
     """Whatever the way, the usage is that of so many pods."""
     before = workload(wanted=first, granted=first)
     extra = msgspec.convert({"clusterQueue": "cq", "podSetAssignments": [assigned(more)]}, Admission)
-    grown = growth.raised(before.status, extra)
-    assert growth.lowered(grown, {"main": first}) == before.status
+    grown = growth.add_growth(before.status, extra)
+    assert growth.limit_granted_pods(grown, {"main": first}) == before.status
     result = msgspec.structs.replace(workload(wanted=first + more), status=grown)
     assert usage(result)[FlavorResource("f", "cpu")] == (first + more) * 500
-    small = msgspec.structs.replace(workload(wanted=least), status=growth.lowered(grown, {"main": least}))
+    small = msgspec.structs.replace(workload(wanted=least), status=growth.limit_granted_pods(grown, {"main": least}))
     assert usage(small)[FlavorResource("f", "memory")] == min(least, first + more) * 2**30
 
 
@@ -158,7 +158,7 @@ def resize(made, **changes):
     ids=["another size", "the same size", "another podset", "something else as well"],
 )
 def test_a_patch_has_another_size_and_nothing_else(old, new, patch):
-    assert growth.resizing(old, new) == patch
+    assert growth.make_resize_patch(old, new) == patch
 
 
 def test_of_several_podsets_only_those_change_that_are_wanted_in_another_size():
@@ -166,16 +166,18 @@ def test_of_several_podsets_only_those_change_that_are_wanted_in_another_size():
     one, two = spec.pod_sets[0], msgspec.structs.replace(spec.pod_sets[0], name="two", count=2)
     old = msgspec.structs.replace(spec, pod_sets=(one, two))
     new = msgspec.structs.replace(spec, pod_sets=(one, msgspec.structs.replace(two, count=3)))
-    assert growth.resizing(old, new) == [{"op": "add", "path": "/spec/podSets/1/count", "value": 3}]
+    assert growth.make_resize_patch(old, new) == [{"op": "add", "path": "/spec/podSets/1/count", "value": 3}]
     admission = msgspec.convert(
         {"clusterQueue": "cq", "podSetAssignments": [assigned(4), assigned(2) | {"name": "two"}]}, Admission
     )
     status = WorkloadStatus(admission=admission)
-    assert growth.lowered(WorkloadStatus(), {}) == WorkloadStatus()
-    counts = [pods.count for pods in growth.lowered(status, {"main": 4, "two": 1}).admission.pod_set_assignments]
+    assert growth.limit_granted_pods(WorkloadStatus(), {}) == WorkloadStatus()
+    counts = [
+        pods.count for pods in growth.limit_granted_pods(status, {"main": 4, "two": 1}).admission.pod_set_assignments
+    ]
     assert counts == [4, 1]
     more = msgspec.convert({"clusterQueue": "cq", "podSetAssignments": [assigned(3) | {"name": "two"}]}, Admission)
-    assert [pods.count for pods in growth.raised(status, more).admission.pod_set_assignments] == [4, 5]
+    assert [pods.count for pods in growth.add_growth(status, more).admission.pod_set_assignments] == [4, 5]
 
 
 def test_while_it_shrinks_what_ended_in_the_part_that_goes_is_not_given_back_twice():
@@ -203,4 +205,4 @@ def test_while_it_shrinks_what_ended_in_the_part_that_goes_is_not_given_back_twi
     ids=["more", "less", "only wanted", "just admitted", "not elastic"],
 )
 def test_whether_a_workload_that_runs_was_given_more(old, new, what):
-    assert growth.grew(old, new) is what
+    assert growth.has_grown(old, new) is what

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from muster.queueing.elastic.sizing import Elastic, affordable, smaller
+from muster.queueing.elastic.sizing import Elastic, count_affordable, find_smaller_sizes
 from muster.queueing.model import FlavorResource, FlavorSpec, PodSet, QueueSpec, Quota, ResourceGroup, WorkloadInfo
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.nomination import AdmissionSettings, nominate
@@ -47,7 +47,9 @@ def elastic(tree: Tree, name: str, queue: str, size: int, least: int, *, priorit
 
 
 def decide(tree: Tree, waiting: WorkloadInfo, holders: list[Elastic], least: int | None = None) -> dict[str, int]:
-    sizes = smaller(tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits)
+    sizes = find_smaller_sizes(
+        tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits
+    )
     return {key.partition("/")[2]: size for key, size in sizes.items()}
 
 
@@ -125,7 +127,7 @@ def test_a_waiting_elastic_workload_makes_others_shrink_for_its_least_only() -> 
 def test_a_running_workload_can_grow_by_what_there_is_quota_for(free: int, wanted: int, pods: int) -> None:
     tree = tree_of(a=free)
     growth = claim("running", "a", wanted)
-    assert affordable(growth, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits) == pods
+    assert count_affordable(growth, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits) == pods
 
 
 @st.composite
@@ -147,7 +149,9 @@ def test_it_suffices_it_is_no_more_than_needed_and_the_tree_stays(
 ) -> None:
     tree, waiting, holders, least = situation
     before = {name: dict(node.usage) for name, node in (tree.queues | tree.cohorts).items()}
-    sizes = smaller(tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits)
+    sizes = find_smaller_sizes(
+        tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits
+    )
     assert {name: dict(node.usage) for name, node in (tree.queues | tree.cohorts).items()} == before
     by_key = {one.key: one for one in holders}
     assert all(by_key[key].least <= size < by_key[key].size for key, size in sizes.items() if key in by_key)

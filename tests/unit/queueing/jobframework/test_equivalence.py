@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import PodSet
-from muster.queueing.jobframework.equivalence import equivalent, sanitized
+from muster.queueing.jobframework.equivalence import are_equivalent, remove_repeated_variables
 
 SPOT = {"key": "instance", "operator": "Equal", "value": "spot", "effect": "NoSchedule"}
 
@@ -48,22 +48,24 @@ def requests(kind: str, cpu: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_pitfall_36_what_is_compared(one: list[PodSet], other: list[PodSet], same: bool) -> None:
-    assert equivalent(one, other) is same
-    assert equivalent(other, one) is same
+    assert are_equivalent(one, other) is same
+    assert are_equivalent(other, one) is same
 
 
 def test_pitfall_36_admission_adds_tolerations() -> None:
-    assert equivalent([podset()], [podset(spec={"tolerations": [SPOT]})], admitted=True)
-    assert not equivalent([podset()], [podset(count=3)], admitted=True)
+    assert are_equivalent([podset()], [podset(spec={"tolerations": [SPOT]})], admitted=True)
+    assert not are_equivalent([podset()], [podset(count=3)], admitted=True)
 
 
 def test_pitfall_37_a_change_of_a_suspended_job_is_one_of_the_workload() -> None:
-    assert not equivalent([podset(container={"command": ["a"]})], [podset(container={"command": ["b"]})])
+    assert not are_equivalent([podset(container={"command": ["a"]})], [podset(container={"command": ["b"]})])
 
 
 def test_environment_variables_are_kept_once_in_their_first_place() -> None:
     names = ["A", "B", "A"]
     env = [{"name": name, "value": str(index)} for index, name in enumerate(names)]
-    clean = sanitized(podset(container={"env": env}, spec={"initContainers": [{"name": "i", "env": env}]}))
+    clean = remove_repeated_variables(
+        podset(container={"env": env}, spec={"initContainers": [{"name": "i", "env": env}]})
+    )
     for container in (*clean.template.spec.containers, *clean.template.spec.init_containers):
         assert [(variable.name, variable.value) for variable in container.env] == [("A", "2"), ("B", "1")]

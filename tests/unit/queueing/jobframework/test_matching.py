@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import PodSet
-from muster.queueing.jobframework.matching import placed_alike
+from muster.queueing.jobframework.matching import are_placed_alike
 
 
 def podset(spec: dict[str, Any] | None = None, topology: dict[str, Any] | None = None, **fields: Any) -> PodSet:
@@ -34,5 +34,5 @@ def podset(spec: dict[str, Any] | None = None, topology: dict[str, Any] | None =
     ],
 )
 def test_placed_alike(one: list[PodSet], other: list[PodSet], alike: bool) -> None:
-    assert placed_alike(one, other) is alike
-    assert placed_alike(other, one) is alike
+    assert are_placed_alike(one, other) is alike
+    assert are_placed_alike(other, one) is alike

@@ -8,7 +8,7 @@ import pytest
 from muster.api.kueue import AdmissionCheck
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER
 from muster.queueing.model import FlavorSpec, QueueSpec, ResourceGroup
-from muster.queueing.pending.activity import Activity, activity, local_activity
+from muster.queueing.pending.activity import Activity, judge_activity, local_activity
 
 FLAVORS = {name: FlavorSpec(name) for name in ("spot", "reserved")}
 
@@ -84,16 +84,16 @@ CASES = [
 @pytest.mark.parametrize(("spec", "reason", "message"), CASES)
 def test_cluster_queues(spec: QueueSpec, reason: str, message: str) -> None:
     whole = f"Can't admit new workloads: {message}." if message else "Can admit new workloads"
-    assert activity(spec, FLAVORS, CHECKS) == Activity(not message, reason, whole)
+    assert judge_activity(spec, FLAVORS, CHECKS) == Activity(not message, reason, whole)
 
 
 def test_a_queue_that_is_being_deleted_says_nothing_else() -> None:
     expected = Activity(False, "Terminating", "Can't admit new workloads; clusterQueue is terminating")
-    assert activity(queue("z", stop="Hold"), FLAVORS, CHECKS, terminating=True) == expected
+    assert judge_activity(queue("z", stop="Hold"), FLAVORS, CHECKS, terminating=True) == expected
 
 
 def test_cohorts_in_a_circle() -> None:
-    result = activity(queue("spot"), FLAVORS, CHECKS, in_circle=True)
+    result = judge_activity(queue("spot"), FLAVORS, CHECKS, in_circle=True)
     assert not result.active
     assert result.reason == "Unknown"
 

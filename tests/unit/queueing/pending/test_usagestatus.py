@@ -7,7 +7,7 @@ import pytest
 from muster.api.kueue import AdmissionFairSharingStatus
 from muster.queueing.model import FlavorResource
 from muster.queueing.pending.usage import Account
-from muster.queueing.pending.usagestatus import account, by_resource, make_status
+from muster.queueing.pending.usagestatus import by_resource, make_status, read_account
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -29,7 +29,7 @@ def status(cpu: str, at: datetime = NOW, **more: str) -> AdmissionFairSharingSta
     ],
 )
 def test_account(given: AdmissionFairSharingStatus | None, expected: Account):
-    assert account(given, NOW) == expected
+    assert read_account(given, NOW) == expected
 
 
 @pytest.mark.parametrize(

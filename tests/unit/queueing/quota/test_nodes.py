@@ -6,7 +6,7 @@ import pytest
 from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, ResourceFlavor, ResourceGroup
 from muster.api.ours.teams import FOLLOWS_NODES, QUOTA_OF
-from muster.queueing.quota.nodes import cover_same, following, quota_from_nodes
+from muster.queueing.quota.nodes import cover_same, follow_nodes, quota_from_nodes
 
 READY = [{"type": "Ready", "status": "True", "reason": "R", "message": "m"}]
 FLAVORS = {
@@ -102,7 +102,7 @@ def test_a_queue_that_follows_nodes_has_what_they_have(annotations, cpu):
     body = {"metadata": {"name": "q", "annotations": annotations}}
     queue = msgspec.convert(body | {"spec": {"resourceGroups": [msgspec.to_builtins(group(("any",)))]}}, ClusterQueue)
     flavor = msgspec.convert({"metadata": {"name": "any"}}, ResourceFlavor)
-    (given,) = following(queue, {"any": flavor}, [node()]).spec.resource_groups
+    (given,) = follow_nodes(queue, {"any": flavor}, [node()]).spec.resource_groups
     assert [quota.nominal_quota for quota in given.flavors[0].resources] == [cpu]
 
 
@@ -128,7 +128,7 @@ def test_a_queue_gives_up_what_its_parts_were_given(parts, left):
     spec = {"resourceGroups": [msgspec.to_builtins(group(["any"]))]}
     queue = msgspec.convert({"metadata": meta, "spec": spec}, ClusterQueue)
     flavors = {"any": msgspec.convert({"metadata": {"name": "any"}}, ResourceFlavor)}
-    ((after,),) = (following(queue, flavors, [node("8")], [queue, *parts]).spec.resource_groups,)
+    ((after,),) = (follow_nodes(queue, flavors, [node("8")], [queue, *parts]).spec.resource_groups,)
     assert after.flavors[0].resources[0].nominal_quota == left
 
 

@@ -22,7 +22,7 @@ from muster.queueing.scheduling.estimate import (
     RunTime,
     estimate,
     estimate_all,
-    remaining,
+    estimate_rest,
 )
 
 ONE = {"q": "cpu=4"}
@@ -305,7 +305,7 @@ def test_a_line_without_end_is_given_up():
 
 @pytest.mark.parametrize(("strict", "seconds"), [(True, 45), (False, 60)])
 def test_run_times_count_by_their_mean_where_nobody_passes(strict, seconds):
-    rest = remaining(run_time("5 60 70"), timedelta(), strict=strict)
+    rest = estimate_rest(run_time("5 60 70"), timedelta(), strict=strict)
     assert rest is not None
     assert rest.time == timedelta(seconds=seconds)
 
@@ -326,7 +326,7 @@ def test_run_times_count_by_their_mean_where_nobody_passes(strict, seconds):
     ],
 )
 def test_how_much_longer_it_takes(text, ran, seconds, certainty):
-    rest = remaining(run_time(text), timedelta(seconds=ran))
+    rest = estimate_rest(run_time(text), timedelta(seconds=ran))
     result = (None, None) if rest is None else (rest.time, rest.certainty)
     assert result == (None if seconds is None else timedelta(seconds=seconds), certainty)
 

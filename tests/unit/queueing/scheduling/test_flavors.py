@@ -12,8 +12,8 @@ from tests.unit.queueing import given
 
 from muster.api.core import Taint, Toleration
 from muster.queueing.model import FlavorResource, FlavorSpec, Fungibility, Mode, PodSetAssignment
-from muster.queueing.scheduling.explain import cause, considered, message
-from muster.queueing.scheduling.flavors import assign, level_of, preferred
+from muster.queueing.scheduling.explain import describe_considered, explain_wait, find_reason
+from muster.queueing.scheduling.flavors import assign, is_preferred, level_of
 from muster.queueing.topology.nodelabels import NodeLabels
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "flavors.yaml").read_text())
@@ -69,14 +69,14 @@ def test_assign(case: dict[str, Any]) -> None:
 
     assert _mode(assignment.mode) == expect["mode"]
     assert assignment.level == expect.get("level", 0)
-    assert cause(assignment) == expect.get("cause", "")
+    assert find_reason(assignment) == expect.get("cause", "")
     if "usage" in expect:
         assert assignment.usage == given.usage(expect["usage"])
     assert [_shown(podset) for podset in assignment.podsets] == [
         {"name": "main", "flavors": {}, "reasons": []} | podset for podset in expect["podsets"]
     ]
     if "message" in expect:
-        assert message(assignment) == expect["message"]
+        assert explain_wait(assignment) == expect["message"]
     assert tree.queues["queue"].usage == before
 
 
@@ -124,7 +124,7 @@ _PREEMPT: Fungibility = Fungibility(preference="PreemptionOverBorrowing")
     ],
 )
 def test_preferred(one: tuple[Mode, int], other: tuple[Mode, int], fungibility: Fungibility, better: bool) -> None:
-    assert preferred(one, other, fungibility) is better
+    assert is_preferred(one, other, fungibility) is better
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ def test_what_is_said_about_several_podsets() -> None:
         given.podset({"name": "rest", "requests": {"cpu": 1}}),
     ]
     assignment = assign(given.workload(*pods), tree.queues["queue"], FLAVORS, lambda *_: (Mode.PREEMPT, 0))
-    assert message(assignment) == (
+    assert explain_wait(assignment) == (
         "couldn't assign flavors to pod set head: insufficient unused quota for cpu in flavor default, 1 more needed, "
         "untolerated taint {instance spot NoSchedule <nil>} in flavor spot; "
         "couldn't assign flavors to pod set rest: insufficient quota for cpu in flavor default, previously considered "
         "podsets requests (2) + current podset request (1) > maximum capacity (2), "
         "untolerated taint {instance spot NoSchedule <nil>} in flavor spot"
     )
-    assert considered(assignment) == (
+    assert describe_considered(assignment) == (
         "head: default(preemptionMode=Preempt;insufficient unused quota for cpu in flavor default, 1 more needed), "
         "spot(NoFit;untolerated taint {instance spot NoSchedule <nil>} in flavor spot) | "
         "rest: default(NoFit;insufficient quota for cpu in flavor default, previously considered podsets requests (2) "
@@ -175,7 +175,7 @@ def test_borrowing_is_mentioned_where_there_is_room() -> None:
     )
     pods = given.podset({"requests": {"cpu": 2}})
     assignment = assign(given.workload(pods), tree.queues["queue"], FLAVORS, lambda *_: (Mode.PREEMPT, 0))
-    assert (message(assignment), considered(assignment)) == ("", "main: default(Fit;borrow=1)")
+    assert (explain_wait(assignment), describe_considered(assignment)) == ("", "main: default(Fit;borrow=1)")
 
 
 def test_a_workload_that_grows_needs_only_the_difference_in_the_flavors_that_it_has() -> None:
@@ -191,7 +191,7 @@ def test_a_flavor_that_is_simply_free_is_not_worth_a_word() -> None:
     tree = given.tree({"queue": {"groups": [{"default": {"cpu": 2}}]}})
     pods = given.podset({"requests": {"cpu": 2}})
     assignment = assign(given.workload(pods), tree.queues["queue"], FLAVORS, lambda *_: (Mode.PREEMPT, 0))
-    assert (message(assignment), considered(assignment), cause(assignment)) == ("", "", "")
+    assert (explain_wait(assignment), describe_considered(assignment), find_reason(assignment)) == ("", "", "")
 
 
 # --- Laws.
@@ -253,6 +253,6 @@ def test_what_fits_can_be_taken_and_is_what_was_asked_for(
             result[fr.resource] += amount
         assert +result == +total
         assert (assignment.level > 0) is any(node.borrows(fr, amount) for fr, amount in assignment.usage.items())
-        assert not message(assignment)
+        assert not explain_wait(assignment)
     else:
-        assert message(assignment)
+        assert explain_wait(assignment)

@@ -7,7 +7,7 @@ from tests.unit.queueing.worlds import tree_of, workload
 
 from muster.queueing.model import Assignment, FlavorResource, Mode
 from muster.queueing.quota.tree import UNLIMITED, Node, Tree
-from muster.queueing.scheduling.nomination import BestAssignment, slack
+from muster.queueing.scheduling.nomination import BestAssignment, compute_slack
 from muster.queueing.scheduling.preemption.candidates import Reason, Victim
 
 CPU = FlavorResource("default", "cpu")
@@ -38,7 +38,7 @@ def level(tree: Tree, amount: int) -> int:
 )
 def test_slack(mine: str, amount: int, room: int) -> None:
     tree = tree_of({"queues": {"mine": mine, "other": "in=all cpu=4"}})
-    assert slack(tree.queues["mine"], CPU, amount) == room
+    assert compute_slack(tree.queues["mine"], CPU, amount) == room
 
 
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6), st.none() | st.integers(0, 6), st.integers(1, 12))
@@ -57,7 +57,7 @@ def test_while_usage_grows_by_no_more_than_its_slack_an_amount_fits_at_the_same_
     before = level(tree, amount)
     if before < 0:
         return
-    room = slack(tree.queues["mine"], CPU, amount)
+    room = compute_slack(tree.queues["mine"], CPU, amount)
     for more in range(near + far + 2):
         tree.queues["near"].add({CPU: more})
         if more <= room:

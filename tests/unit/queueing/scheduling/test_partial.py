@@ -5,7 +5,7 @@ from hypothesis import given as sampled
 from hypothesis import strategies as st
 
 from muster.queueing.model import PodSet
-from muster.queueing.scheduling.partial import reduced
+from muster.queueing.scheduling.partial import find_most_pods
 
 FOUR = [(5, 3), (5, 4), (5, 1), (5, 2)]
 MANY = 150_000
@@ -32,11 +32,11 @@ def podsets(sizes: list[tuple[int, int | None]]) -> list[PodSet]:
     ],
 )
 def test_the_most_pods_that_fit(sizes: list[tuple[int, int | None]], room: int, found: int | None) -> None:
-    assert reduced(podsets(sizes), lambda counts: sum(counts) if sum(counts) <= room else None) == found
+    assert find_most_pods(podsets(sizes), lambda counts: sum(counts) if sum(counts) <= room else None) == found
 
 
 def test_podsets_give_up_pods_at_the_same_pace() -> None:
-    assert reduced(podsets([(10, 0), (4, 0)]), lambda counts: counts if sum(counts) <= 7 else None) == (5, 2)
+    assert find_most_pods(podsets([(10, 0), (4, 0)]), lambda counts: counts if sum(counts) <= 7 else None) == (5, 2)
 
 
 @sampled(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4), st.integers(0, 40))
@@ -48,6 +48,6 @@ def test_nothing_between_the_answer_and_all_fits(sizes: list[tuple[int, int]], r
         tried.append(sum(counts))
         return sum(counts) if sum(counts) <= room else None
 
-    result = reduced(podsets([*sizes]), attempt)
+    result = find_most_pods(podsets([*sizes]), attempt)
     assert result == max((pods for pods in tried if pods <= room), default=None)
     assert len(tried) <= 7

@@ -16,7 +16,7 @@ from tests.unit.queueing.worlds import START
 
 from muster.api.values.selectors import EVERYTHING
 from muster.queueing.elastic.growth import growth_by, growth_key
-from muster.queueing.elastic.sizing import Elastic, smaller
+from muster.queueing.elastic.sizing import Elastic, find_smaller_sizes
 from muster.queueing.model import (
     FlavorResource,
     FlavorSpec,
@@ -101,7 +101,7 @@ class Cluster:
             and holder.uid in self.elastic
             and (least := self.elastic[holder.uid]) < self.size(holder)
         ]
-        return smaller(self.tree, waiting, None, elastic, fits)
+        return find_smaller_sizes(self.tree, waiting, None, elastic, fits)
 
     def pod(self, holder: WorkloadInfo) -> dict[FlavorResource, int]:
         requests = holder.podsets[0].requests

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from muster.api.core import PodSpec
 from muster.api.kueue import Admission, PodSetTopologyRequest
 from muster.queueing.model import Places, TopologyRequest
-from muster.queueing.topology.conversion import assignment_of, domains_of, first, places_of, request_of
+from muster.queueing.topology.conversion import assignment_of, domains_of, places_of, request_of, take_first
 
 LEVELS = ("block", "rack")
 
@@ -57,8 +57,8 @@ def test_domains_survive_being_written_and_can_be_cut_by_rank(domains, count):
     assert domains_of(written) == tuple(domains)
     ranks = [values for values, pods in domains for _ in range(pods)]
     if count:
-        assert all(pods > 0 for _, pods in domains_of(first(written, count)))
-        assert [values for values, pods in domains_of(first(written, count)) for _ in range(pods)] == ranks[:count]
+        assert all(pods > 0 for _, pods in domains_of(take_first(written, count)))
+        assert [values for values, pods in domains_of(take_first(written, count)) for _ in range(pods)] == ranks[:count]
 
 
 def test_places_are_those_of_the_podsets_that_have_some_and_are_still_there():

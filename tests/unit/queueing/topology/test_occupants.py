@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.core import Pod
-from muster.queueing.topology.occupants import occupied
+from muster.queueing.topology.occupants import read_occupied
 
 WORKLOAD = {"kueue.x-k8s.io/workload": "w"}
 TOPOLOGY = {"kueue.x-k8s.io/podset-required-topology": "rack"}
@@ -37,4 +37,4 @@ def pod(phase: str = "Running", node: str = "n", annotations: dict[str, str] | N
     ],
 )
 def test_what_a_pod_takes_of_its_node(beside: Pod, taken: tuple[tuple[str, int], ...] | None) -> None:
-    assert occupied(beside) == taken
+    assert read_occupied(beside) == taken

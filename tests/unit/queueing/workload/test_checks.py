@@ -10,7 +10,7 @@ from muster.api.conditions import find
 from muster.api.kueue import ClusterQueueSpec, WorkloadStatus
 from muster.queueing.model import Assignment, Choice, Mode, PodSetAssignment, QueueSpec
 from muster.queueing.workload import checks
-from muster.queueing.workload.reservation import reserved
+from muster.queueing.workload.reservation import reserve_quota
 
 
 def states(**lines: str) -> checks.States:
@@ -61,12 +61,12 @@ def test_pitfall_44_which_checks_concern_a_workload_is_known_once_it_has_flavors
     ],
 )
 def test_the_list_follows_the_queue(before: dict[str, str], names: str, after: dict[str, str]) -> None:
-    assert checks.synced(states(**before), names, NOW) == states(**after)
+    assert checks.match_required_checks(states(**before), names, NOW) == states(**after)
 
 
 def test_a_list_that_is_right_is_left_alone_in_whatever_order() -> None:
     given = states(b="Ready", a="Pending")
-    assert checks.synced(given, ["a", "b"], at(60)) is given
+    assert checks.match_required_checks(given, ["a", "b"], at(60)) is given
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_list_that_is_right_is_left_alone_in_whatever_order() -> None:
     ],
 )
 def test_what_checks_say(given: dict[str, str], rejection: str | None, retry: str | None) -> None:
-    assert (checks.rejection(states(**given)), checks.retry(states(**given))) == (rejection, retry)
+    assert (checks.find_rejection(states(**given)), checks.retry(states(**given))) == (rejection, retry)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_after_an_eviction_all_begin_anew_and_updates_of_pods_are_dropped() -> N
         pending="Pending tries=2 @-9: m",
     )
     texts = "Reset to Pending after eviction. Previously:"
-    assert checks.restarted(given, NOW) == states(
+    assert checks.reset_checks(given, NOW) == states(
         retry=f"Pending after=9 tries=2: {texts} Retry",
         ready=f"Pending: {texts} Ready",
         rejected=f"Pending: {texts} Rejected",
@@ -135,6 +135,6 @@ def test_pitfall_44_without_anything_to_check_admission_comes_with_the_reservati
 ) -> None:
     podset = PodSetAssignment("main", 1, {"cpu": Choice("f", Mode.FIT)}, {"cpu": 1000})
     spec = QueueSpec("q", checks={name: frozenset(flavors) for name, flavors in listed.items()})
-    status = reserved(WorkloadStatus(admission_checks=states(**before)), spec, Assignment((podset,), {}), NOW)
+    status = reserve_quota(WorkloadStatus(admission_checks=states(**before)), spec, Assignment((podset,), {}), NOW)
     assert find(status.conditions, "QuotaReserved").status == "True"
     assert find(status.conditions, "Admitted").status == admitted

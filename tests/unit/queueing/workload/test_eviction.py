@@ -17,7 +17,7 @@ from muster.queueing.model import FlavorResource, QueueSpec, Quota, ResourceGrou
 from muster.queueing.moments import NEVER
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
-from muster.queueing.workload.eviction import backed_off, evict, not_before, release, released_after_eviction
+from muster.queueing.workload.eviction import delay_requeue, evict, not_before, release, release_evicted
 from muster.queueing.workload.lifecycle import decide
 from muster.queueing.workload.readiness import with_readiness
 
@@ -106,7 +106,7 @@ def test_evictions_are_counted_by_reason_and_cause(
 )
 def test_what_a_workload_says_once_its_job_has_stopped(reason: str, quota: str, requeued: str) -> None:
     status = lives.status({"admitted": -90, "past": 30, "conditions": {"Evicted": f"True {reason} @-60: why"}})
-    after = released_after_eviction(status, NOW)
+    after = release_evicted(status, NOW)
     assert (describe_condition(after, "QuotaReserved"), describe_condition(after, "Requeued")) == (quota, requeued)
     assert describe_condition(after, "Admitted") == "False NoReservation: The workload has no reservation"
     assert describe_condition(after, "Evicted") == f"True {reason}: why"
@@ -148,7 +148,7 @@ def test_pitfall_8_eviction_gives_back_exactly_what_was_taken_and_not_before_the
     held = lives.workload({"admitted": -60, **extra})
 
     def see(status: WorkloadStatus) -> int:
-        result = convert.workload(msgspec.structs.replace(held, status=status), "q")
+        result = convert.convert_workload(msgspec.structs.replace(held, status=status), "q")
         if result.usage is None:
             tree.release(result)
         else:
@@ -158,7 +158,7 @@ def test_pitfall_8_eviction_gives_back_exactly_what_was_taken_and_not_before_the
     assert see(held.status) == others + 4000
     evicted = evict(held.status, reason, "m", NOW)
     assert see(evicted) == others + 4000
-    assert see(released_after_eviction(evicted, at(60))) == others
+    assert see(release_evicted(evicted, at(60))) == others
 
 
 # --- Backing off.
@@ -184,7 +184,9 @@ def test_how_long_a_workload_waits(
 ) -> None:
     settings = lives.waiting(wait)
     assert settings is not None
-    status = backed_off(WorkloadStatus(requeue_state=lives.requeue(state)), settings, NOW + timedelta(microseconds=9))
+    status = delay_requeue(
+        WorkloadStatus(requeue_state=lives.requeue(state)), settings, NOW + timedelta(microseconds=9)
+    )
     assert (None if status is None else status.requeue_state) == lives.requeue(expected)
 
 
@@ -207,7 +209,7 @@ def test_pitfall_6_who_has_to_wait_stays_out_of_the_queue_whatever_is_flushed() 
     waiter = lives.workload(
         {"requeue": {"count": 1, "at": 60}, "conditions": {"Requeued": "False PodsReadyTimeout @-9: m"}}
     )
-    queues.add(convert.workload(waiter, "q"), until=NEVER)
+    queues.add(convert.convert_workload(waiter, "q"), until=NEVER)
     queues.flush(node)
     queues.advance(at(3600))
     assert queues.head("q") is None
@@ -215,7 +217,7 @@ def test_pitfall_6_who_has_to_wait_stays_out_of_the_queue_whatever_is_flushed() 
     assert (early.status, early.wake_at) == (waiter.status, at(60))
     done = decide(waiter, lives.around({}), at(60))
     assert is_true(done.status.conditions, "Requeued")
-    queues.add(convert.workload(msgspec.structs.replace(waiter, status=done.status), "q"))
+    queues.add(convert.convert_workload(msgspec.structs.replace(waiter, status=done.status), "q"))
     assert queues.head("q") is not None
 
 
@@ -232,7 +234,7 @@ def test_pitfall_6_who_has_to_wait_stays_out_of_the_queue_whatever_is_flushed() 
     ],
 )
 def test_where_an_evicted_workload_queues(evicted: str, by_eviction: bool, seconds: int) -> None:
-    result = convert.workload(
+    result = convert.convert_workload(
         lives.workload({"conditions": {"Evicted": evicted}}), "q", convert.ConversionSettings(by_eviction=by_eviction)
     )
     assert result.queued == at(seconds)
@@ -240,7 +242,7 @@ def test_where_an_evicted_workload_queues(evicted: str, by_eviction: bool, secon
 
 def test_pitfall_7_evicted_stays_true_until_the_next_reservation() -> None:
     status = evict(lives.status({"admitted": -60}), "PodsReadyTimeout", "m", NOW)
-    status = released_after_eviction(status, NOW)
+    status = release_evicted(status, NOW)
     status = msgspec.structs.replace(status, conditions=with_readiness(status.conditions, False, NOW))
     workload = msgspec.structs.replace(lives.workload({}), status=status)
     waiting = decide(workload, lives.around({}), at(9999)).status

@@ -13,7 +13,7 @@ from muster.api.values.durations import MINUTE, SECOND
 from muster.queueing import convert
 from muster.queueing.conditions import put
 from muster.queueing.scheduling.blocking import MESSAGE, Blocking, Closed
-from muster.queueing.workload.readiness import deadline, settings_for, with_readiness
+from muster.queueing.workload.readiness import find_deadline, settings_for, with_readiness
 
 BASE = WaitForPodsReady(timeout=5 * MINUTE, recovery_timeout=None)
 
@@ -132,31 +132,31 @@ def test_pitfall_2_each_spelling_has_its_clock(clock: str) -> None:
     settings = lives.waiting({"timeout": 300, "clock": clock})
     assert settings is not None
     start = (NOW - timedelta(seconds=20)).isoformat()
-    result = deadline(conditions, {"muster.dev/job-start": start}, settings)
+    result = find_deadline(conditions, {"muster.dev/job-start": start}, settings)
     assert result == (at(240 if clock == "Admitted" else 280), "WaitForStart")
 
 
 def test_a_timeout_may_be_a_fraction_of_a_second() -> None:
     settings = WaitForPodsReady(timeout=1_500_000_000)
-    assert deadline((ADMITTED,), {}, settings) == (at(-58.5), "WaitForStart")
+    assert find_deadline((ADMITTED,), {}, settings) == (at(-58.5), "WaitForStart")
 
 
 def test_what_never_was_admitted_is_never_late() -> None:
     refused = put((), "Admitted", False, "NoReservation", "m", NOW)
-    assert deadline(refused, {}, BASE) is None
-    assert deadline((), {}, BASE) is None
+    assert find_deadline(refused, {}, BASE) is None
+    assert find_deadline((), {}, BASE) is None
 
 
 # --- Who waits for whom.
 
 
 def holder(written: dict[str, Any]) -> Any:
-    return convert.workload(lives.workload(written), "q")
+    return convert.convert_workload(lives.workload(written), "q")
 
 
 def test_pitfall_4_a_workload_that_only_has_a_reservation_blocks_others_in_other_queues() -> None:
     closed = Closed(Blocking(everything=True), [holder({"reserved": -5})])
-    newcomer = convert.workload(lives.workload({}), "another")
+    newcomer = convert.convert_workload(lives.workload({}), "another")
     assert closed.blocker(newcomer, given.usage({"g/cpu": 1})) == "n/w"
     assert MESSAGE == "waiting for all admitted workloads to be in PodsReady condition"
 

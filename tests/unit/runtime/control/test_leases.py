@@ -16,7 +16,7 @@ from muster.api.groups.coordination import LEASE, Lease, LeaseSpec
 from muster.api.meta import ObjectMeta
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.control.leases import Election, LeadershipLostError, Timing, claim
+from muster.runtime.control.leases import Election, LeadershipLostError, Timing, make_claim
 from muster.runtime.ids import Random
 from muster.runtime.transport import Request, Response, TransportError
 
@@ -51,7 +51,7 @@ def lease(holder: str | None, duration: int | None = 15, transitions: int | None
     ],
 )
 def test_claim(found: Lease | None, unchanged: float, acquired: datetime | None, transitions: int | None) -> None:
-    spec = claim(found, "me", unchanged, NOW, Timing(lease=14.5))
+    spec = make_claim(found, "me", unchanged, NOW, Timing(lease=14.5))
     if acquired is None:
         assert spec is None
     else:
@@ -65,7 +65,7 @@ def test_claim(found: Lease | None, unchanged: float, acquired: datetime | None,
 
 
 def test_times_always_have_a_fraction() -> None:
-    spec = claim(None, "me", 0, NOW.replace(microsecond=0), Timing())
+    spec = make_claim(None, "me", 0, NOW.replace(microsecond=0), Timing())
     assert spec is not None
     assert b'"renewTime":"2026-01-01T12:00:30.000001Z"' in LEASE.encode(Lease(spec=spec))
 

@@ -14,10 +14,10 @@ from muster.runtime.control.rivals import (
     Change,
     Dealings,
     Quarrel,
-    changes,
-    counted,
-    judged,
-    met,
+    count_write,
+    find_changes,
+    judge_write,
+    meet_object,
 )
 
 
@@ -86,7 +86,7 @@ def of(uid: str, **fields: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_a_write_changes(after, before, found):
     after = after and {"metadata": {}, **after}
-    assert [(one.name, one.ours, one.theirs, one.rival) for one in changes(before, after, "muster")] == found
+    assert [(one.name, one.ours, one.theirs, one.rival) for one in find_changes(before, after, "muster")] == found
 
 
 SUSPENDED = Change(("spec", "suspend"), True, False, "jobset")
@@ -95,7 +95,7 @@ SUSPENDED = Change(("spec", "suspend"), True, False, "jobset")
 def test_it_waits_longer_each_time_and_no_longer_than_the_longest():
     dealings, now, waits = Dealings(), 0.0, []
     for _ in range(NOTICED + 12):
-        dealings = judged(dealings, [SUSPENDED], now)
+        dealings = judge_write(dealings, [SUSPENDED], now)
         (quarrel,) = dealings.quarrels.values()
         waits.append(quarrel.free_at - now)
         now = quarrel.free_at
@@ -122,7 +122,7 @@ LABEL = Change(("metadata", "labels", "a"), "b", "c", "jobset")
 def test_what_is_held_back(found, seconds, held):
     dealings = Dealings()
     for _ in range(NOTICED):
-        dealings = judged(dealings, [SUSPENDED], 0.0)
+        dealings = judge_write(dealings, [SUSPENDED], 0.0)
     assert dealings.waits(seconds) == (seconds < 1.0)
     assert (dealings.held_by(found, seconds) is not None) == held
 
@@ -152,33 +152,33 @@ def gone(*owners: str) -> Change:
          "made for another", "we delete what we made", "deleted again", "what has other owners"],
 )  # fmt: skip
 def test_what_is_a_quarrel(first, then, uid, seconds, times):
-    dealings = judged(met(Dealings(), "u"), [first], 0.0)
-    (quarrel,) = judged(met(dealings, uid), [then], seconds).quarrels.values()
+    dealings = judge_write(meet_object(Dealings(), "u"), [first], 0.0)
+    (quarrel,) = judge_write(meet_object(dealings, uid), [then], seconds).quarrels.values()
     assert quarrel.times == times
 
 
 def test_objects_are_looked_at_now_and_then_and_each_time_while_there_is_a_quarrel():
     dealings, looks = Dealings(), []
     for number in range(1, 200):
-        dealings = counted(dealings, 1.0)
+        dealings = count_write(dealings, 1.0)
         if dealings.are_suspicious(of_fields=True):
             looks.append(number)
-            dealings = judged(dealings, (), 1.0)
+            dealings = judge_write(dealings, (), 1.0)
     assert looks == [FIRST_LOOK, FIRST_LOOK + NEXT_LOOK, FIRST_LOOK + 2 * NEXT_LOOK]
     assert not dealings.are_suspicious(of_fields=True)
     assert dealings.are_suspicious(of_fields=False)
-    dealings = counted(judged(dealings, [SUSPENDED], 1.0), 1.0)
+    dealings = count_write(judge_write(dealings, [SUSPENDED], 1.0), 1.0)
     assert dealings.are_suspicious(of_fields=True)
-    assert counted(dealings, 1e6) == Dealings(writes=1, last=1e6)
+    assert count_write(dealings, 1e6) == Dealings(writes=1, last=1e6)
 
 
 def test_what_we_take_back_ourselves_is_no_quarrel():
     dealings = Dealings()
     for _ in range(2 * NOTICED):
-        dealings = judged(dealings, [Change(("status", "active"), 1, None, "x")], 0.0)
-        dealings = judged(dealings, [Change(("status", "active"), None, 1, "")], 0.0)
-        dealings = judged(dealings, [Change(("status", "admission", "clusterQueue"), "cq", None, "x")], 0.0)
-        dealings = judged(dealings, [Change(("status", "admission"), None, {"clusterQueue": "cq"}, "")], 0.0)
+        dealings = judge_write(dealings, [Change(("status", "active"), 1, None, "x")], 0.0)
+        dealings = judge_write(dealings, [Change(("status", "active"), None, 1, "")], 0.0)
+        dealings = judge_write(dealings, [Change(("status", "admission", "clusterQueue"), "cq", None, "x")], 0.0)
+        dealings = judge_write(dealings, [Change(("status", "admission"), None, {"clusterQueue": "cq"}, "")], 0.0)
     assert dealings.quarrels == {}
 
 

@@ -14,12 +14,12 @@ from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import BUFFER_SIZE, FLUSH_SECONDS, EventSink
 from muster.runtime.ids import Ids, Random
-from muster.runtime.objects import reference
+from muster.runtime.objects import make_reference
 from muster.runtime.transport import Request, Response
 
 CLOCK = VirtualClock()
-POD_1 = reference(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u", resource_version="3")))
-NODE_1 = reference(NODE, Node(metadata=ObjectMeta(name="n" * 250, uid="v")))
+POD_1 = make_reference(POD, Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u", resource_version="3")))
+NODE_1 = make_reference(NODE, Node(metadata=ObjectMeta(name="n" * 250, uid="v")))
 
 
 @asynccontextmanager

@@ -17,8 +17,8 @@ from muster.runtime.kube.credentials import (
     Credential,
     CredentialError,
     Vault,
-    basic,
-    bearer,
+    make_basic_header,
+    make_bearer_header,
 )
 from muster.runtime.kube.kubeconfig import UserConfig
 
@@ -272,13 +272,13 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("token", ["", "a\r\nX-Other: b", "a b", "\x00", "tök", "\ud800", "x" * (MAX_TOKEN_BYTES + 1)])
 def test_what_cannot_be_a_header_is_refused_without_being_quoted(token: str) -> None:
     with pytest.raises(CredentialError) as raised:
-        bearer(token + SECRET if token else token, "here")
+        make_bearer_header(token + SECRET if token else token, "here")
     assert str(raised.value).startswith("here: the token ")
     assert SECRET not in str(raised.value)
 
 
 def test_no_secret_shows_in_a_repr() -> None:
     certificate = ClientCertificate(b"C", SECRET.encode())
-    held = Credential(bearer(SECRET, "x"), certificate), Credential(basic("u", SECRET))
+    held = Credential(make_bearer_header(SECRET, "x"), certificate), Credential(make_basic_header("u", SECRET))
     vault = Vault(ConfiguredSource(UserConfig(token=SECRET)), VirtualClock())
     assert SECRET not in repr((held, vault))

@@ -21,9 +21,9 @@ from muster.runtime.kube.exec_plugins import (
     Command,
     ExecSource,
     credential_source,
+    make_printable,
     may_ask,
     parse_answer,
-    printable,
     request_info,
     run_plugin,
 )
@@ -134,8 +134,8 @@ def test_an_answer_that_makes_no_sense_is_explained_and_not_quoted(stdout: bytes
 
 
 def test_foreign_text_is_one_line_without_control_characters() -> None:
-    assert printable(" a\x1b[31m\nb\x00 ") == "a [31m b"
-    assert printable("x" * 1000) == "x" * 200
+    assert make_printable(" a\x1b[31m\nb\x00 ") == "a [31m b"
+    assert make_printable("x" * 1000) == "x" * 200
 
 
 # ---- the source ----

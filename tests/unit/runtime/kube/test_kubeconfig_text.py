@@ -16,7 +16,7 @@ from muster.runtime.kube.kubeconfig import (
     UserConfig,
 )
 from muster.runtime.kube.kubeconfig_parse import parse
-from muster.runtime.kube.kubeconfig_text import text
+from muster.runtime.kube.kubeconfig_text import write_kubeconfig
 
 CA = b"-----BEGIN CERTIFICATE-----\n"
 KEY = b"-----BEGIN PRIVATE KEY-----\n"
@@ -35,7 +35,7 @@ PLAIN = ConnectionConfig(ClusterConfig("https://box:6443", CA), UserConfig(token
     ],
 )
 def test_it_is_read_as_it_was_written(config):
-    found = parse(text(config, "box").encode(), "").connection()
+    found = parse(write_kubeconfig(config, "box").encode(), "").connection()
     assert found == replace(config, context="box")
 
 
@@ -55,7 +55,7 @@ def test_other_contexts_and_their_secrets_stay_behind():
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}} for name in ("box", "other")],
         "current-context": "box",
     }
-    written = text(parse(yaml.safe_dump(document).encode(), "").connection(), "w")
+    written = write_kubeconfig(parse(yaml.safe_dump(document).encode(), "").connection(), "w")
     assert "secret-of-box" in written
     assert "other" not in written
 
@@ -73,4 +73,4 @@ def test_other_contexts_and_their_secrets_stay_behind():
 )
 def test_what_another_user_must_not_be_given_is_refused(config):
     with pytest.raises(InsecureKubeconfigError):
-        text(config, "box")
+        write_kubeconfig(config, "box")

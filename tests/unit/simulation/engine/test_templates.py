@@ -66,7 +66,7 @@ def test_each_alternative_of_the_template_is_narrowed():
 @pytest.mark.parametrize("kept", [1, 2, 100])
 def test_jobs_that_are_alike_share_a_template_as_long_as_it_is_kept(monkeypatch, kept):
     monkeypatch.setattr(templates, "_MOST_KEPT", kept)
-    known = Templates([make()], lambda template: convert.workload(template.workload, "q"))
+    known = Templates([make()], lambda template: convert.convert_workload(template.workload, "q"))
 
     def find(cpus):
         return known.find(Submission(0.0, 0, "j", 1.0, None, roles=(Role(1, (("cpu", cpus),)),)))

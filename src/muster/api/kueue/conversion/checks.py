@@ -1,19 +1,19 @@
 """The conversion of AdmissionChecks and the kinds of MultiKueue from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.checks import SECRET_LOCATION
-from muster.api.members import Json, without
+from muster.api.members import Json, remove_members
 
 _SOURCES = ("kubeConfig", "clusterProfileRef")
 
 
 def admission_check_spec_up(spec: Json) -> Json:
     """Remove the delay, which had no effect."""
-    return without(spec, "retryDelayMinutes")
+    return remove_members(spec, "retryDelayMinutes")
 
 
 def config_spec_down(spec: Json) -> Json:
     """Remove the quota management, which v1beta1 lacks."""
-    return without(spec, "quotaManagement")
+    return remove_members(spec, "quotaManagement")
 
 
 def cluster_spec_up(spec: Json) -> Json:
@@ -21,11 +21,11 @@ def cluster_spec_up(spec: Json) -> Json:
     source = {name: spec[name] for name in _SOURCES if name in spec}
     if not (source.get("kubeConfig") or {}).get("location"):
         source.pop("kubeConfig", None)
-    return without(spec, *_SOURCES) | {"clusterSource": source}
+    return remove_members(spec, *_SOURCES) | {"clusterSource": source}
 
 
 def cluster_spec_down(spec: Json) -> Json:
     """Move the kubeconfig one level up, or set an empty one if there is none."""
     source = spec.get("clusterSource") or {}
     config = source.get("kubeConfig") or {"location": "", "locationType": SECRET_LOCATION}
-    return without(spec, "clusterSource") | source | {"kubeConfig": config}
+    return remove_members(spec, "clusterSource") | source | {"kubeConfig": config}

@@ -2,12 +2,12 @@
 
 from muster.api.kueue.clusterqueue import MAY_STOP_SEARCH
 from muster.api.kueue.v1beta1.clusterqueue import BORROW, PREEMPT
-from muster.api.members import Json, renamed, without
+from muster.api.members import Json, remove_members, rename_member
 
 
 def cluster_queue_spec_up(spec: Json) -> Json:
     """Convert the spec: `cohort` becomes `cohortName`, the checks a strategy, old words `MayStopSearch`."""
-    result = renamed(without(spec, "admissionChecks", "admissionChecksStrategy"), "cohort", "cohortName")
+    result = rename_member(remove_members(spec, "admissionChecks", "admissionChecksStrategy"), "cohort", "cohortName")
     rules = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks")
     rules = rules or [{"name": name} for name in spec.get("admissionChecks") or ()]
     if rules:
@@ -25,12 +25,12 @@ def cluster_queue_spec_down(spec: Json) -> Json:
 
     The checks stay a strategy, which both versions have. The policy of concurrent admission is lost.
     """
-    return renamed(without(spec, "concurrentAdmissionPolicy"), "cohortName", "cohort")
+    return rename_member(remove_members(spec, "concurrentAdmissionPolicy"), "cohortName", "cohort")
 
 
 def cluster_queue_status_up(status: Json) -> Json:
     """Remove the fields that are no longer reported."""
-    return without_consumption(without(status, "pendingWorkloadsStatus"))
+    return without_consumption(remove_members(status, "pendingWorkloadsStatus"))
 
 
 def without_consumption(status: Json) -> Json:
@@ -38,14 +38,14 @@ def without_consumption(status: Json) -> Json:
     share = status.get("fairSharing")
     if not share or "admissionFairSharingStatus" not in share:
         return status
-    return status | {"fairSharing": without(share, "admissionFairSharingStatus")}
+    return status | {"fairSharing": remove_members(share, "admissionFairSharingStatus")}
 
 
 def local_queue_status_up(status: Json) -> Json:
     """Remove the list of flavors, which is no longer reported."""
-    return renamed(without(status, "flavors"), "flavorUsage", "flavorsUsage")
+    return rename_member(remove_members(status, "flavors"), "flavorUsage", "flavorsUsage")
 
 
 def local_queue_status_down(status: Json) -> Json:
     """Rename the usage to its old name."""
-    return renamed(status, "flavorsUsage", "flavorUsage")
+    return rename_member(status, "flavorsUsage", "flavorUsage")

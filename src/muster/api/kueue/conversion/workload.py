@@ -5,7 +5,7 @@ from collections.abc import Callable
 from muster.api.kueue.conversion.topology import assignment_of_domains, domains_of_assignment
 from muster.api.kueue.v1beta1.workload import POD_PRIORITY_SOURCE, WORKLOAD_PRIORITY_SOURCE
 from muster.api.kueue.workload import POD_PRIORITY_GROUP, WORKLOAD_PRIORITY_GROUP
-from muster.api.members import Json, renamed, without
+from muster.api.members import Json, remove_members, rename_member
 
 _TIME = "accumulatedPastExecutionTimeSeconds"
 _OLD_TIME = "accumulatedPastExexcutionTimeSeconds"
@@ -18,7 +18,7 @@ _SOURCES = {names: source for source, names in _CLASSES.items()}
 
 def spec_up(spec: Json) -> Json:
     """Convert the priority class to one reference. A name without a source, or a source without a name, is lost."""
-    result = without(spec, "priorityClassName", "priorityClassSource")
+    result = remove_members(spec, "priorityClassName", "priorityClassSource")
     name, names = spec.get("priorityClassName"), _CLASSES.get(spec.get("priorityClassSource", ""))
     if name and names is not None:
         group, kind = names
@@ -28,7 +28,7 @@ def spec_up(spec: Json) -> Json:
 
 def spec_down(spec: Json) -> Json:
     """Convert the spec. Preemption gates and slices of several sizes are lost."""
-    result = without(spec, "priorityClassRef", "preemptionGates")
+    result = remove_members(spec, "priorityClassRef", "preemptionGates")
     ref = spec.get("priorityClassRef") or {}
     source = _SOURCES.get((ref.get("group", ""), ref.get("kind", "")))
     if source is not None:
@@ -40,19 +40,19 @@ def spec_down(spec: Json) -> Json:
 
 def status_up(status: Json) -> Json:
     """Rename the misspelled member, and convert topology assignments to slices."""
-    return _assigned(renamed(status, _OLD_TIME, _TIME), assignment_of_domains)
+    return _assigned(rename_member(status, _OLD_TIME, _TIME), assignment_of_domains)
 
 
 def status_down(status: Json) -> Json:
     """Rename the misspelled member, and convert topology assignments to domains. Preemption gates are lost."""
-    return _assigned(renamed(without(status, "preemptionGates"), _TIME, _OLD_TIME), domains_of_assignment)
+    return _assigned(rename_member(remove_members(status, "preemptionGates"), _TIME, _OLD_TIME), domains_of_assignment)
 
 
 def _pod_set_down(pod_set: Json) -> Json:
     request = pod_set.get("topologyRequest")
     if not request:
         return pod_set
-    return pod_set | {"topologyRequest": without(request, "podsetSliceRequiredTopologyConstraints")}
+    return pod_set | {"topologyRequest": remove_members(request, "podsetSliceRequiredTopologyConstraints")}
 
 
 def _assigned(status: Json, convert: Callable[[Json], Json]) -> Json:

@@ -34,18 +34,18 @@ from muster.api.validation.kueue import (
     topology,
     workload,
 )
-from muster.api.validation.kueue.rules import changed, created
+from muster.api.validation.kueue.rules import validate_changed, validate_created
 
 Create = Callable[[Any], Sequence[FieldError]]
 Update = Callable[[Any, Any], Sequence[FieldError]]
 
 
 def _metadata(new: Any) -> list[FieldError]:
-    return created(new.metadata)
+    return validate_created(new.metadata)
 
 
 def _changed_metadata(new: Any, old: Any) -> list[FieldError]:
-    return changed(new.metadata, old.metadata)
+    return validate_changed(new.metadata, old.metadata)
 
 
 class Validation(Struct, frozen=True):

@@ -3,15 +3,15 @@
 from muster.api.kueue import AdmissionCheck
 from muster.api.status import FieldError
 from muster.api.validation.fields import immutable
-from muster.api.validation.kueue.rules import changed, created
+from muster.api.validation.kueue.rules import validate_changed, validate_created
 
 
 def validate_create(check: AdmissionCheck) -> list[FieldError]:
     """Return the errors in a new AdmissionCheck."""
-    return created(check.metadata)
+    return validate_created(check.metadata)
 
 
 def validate_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError]:
     """Return the errors in a change of an AdmissionCheck."""
     controllers = new.spec.controller_name, old.spec.controller_name
-    return changed(new.metadata, old.metadata, immutable("spec.controllerName", *controllers))
+    return validate_changed(new.metadata, old.metadata, immutable("spec.controllerName", *controllers))

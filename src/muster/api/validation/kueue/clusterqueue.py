@@ -17,7 +17,7 @@ from muster.api.ours.teams import USER_LIMITS, find_limit_problems
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, forbidden, immutable, invalid, unsupported
 from muster.api.validation.kueue.quotas import GROUPS, Owner, group_sizes, groups, weight
-from muster.api.validation.kueue.rules import OBJECT, annotation_path, changed, created, readiness
+from muster.api.validation.kueue.rules import OBJECT, annotation_path, readiness, validate_changed, validate_created
 from muster.api.validation.metadata import label_selector
 
 _MAX_FLAVORS = 256  # the most flavors, and the most resources, of all groups
@@ -28,12 +28,12 @@ _MAX_CONCURRENT_FLAVORS = 16
 def validate_create(queue: ClusterQueue) -> list[FieldError]:
     """Return the errors in a new ClusterQueue with its defaults."""
     webhook = chain(_webhook(queue.spec), _on_flavors(queue.spec, {}), _annotations(queue.metadata))
-    return created(queue.metadata, _crd(queue.spec), webhook)
+    return validate_created(queue.metadata, _crd(queue.spec), webhook)
 
 
 def validate_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
     """Return the errors in a change of a ClusterQueue."""
-    return changed(new.metadata, old.metadata, _crd(new.spec), _webhook_update(new, old))
+    return validate_changed(new.metadata, old.metadata, _crd(new.spec), _webhook_update(new, old))
 
 
 def _crd(spec: ClusterQueueSpec) -> Errors:

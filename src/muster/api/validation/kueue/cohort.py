@@ -4,17 +4,17 @@ from muster.api.kueue import Cohort
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors
 from muster.api.validation.kueue.quotas import Owner, group_sizes, groups, weight
-from muster.api.validation.kueue.rules import changed, created
+from muster.api.validation.kueue.rules import validate_changed, validate_created
 
 
 def validate_create(cohort: Cohort) -> list[FieldError]:
     """Return the errors in a new Cohort with its defaults."""
-    return created(cohort.metadata, group_sizes(cohort.spec.resource_groups), _webhook(cohort))
+    return validate_created(cohort.metadata, group_sizes(cohort.spec.resource_groups), _webhook(cohort))
 
 
 def validate_update(new: Cohort, old: Cohort) -> list[FieldError]:
     """Return the errors in a change of a Cohort."""
-    return changed(new.metadata, old.metadata, group_sizes(new.spec.resource_groups), _webhook(new))
+    return validate_changed(new.metadata, old.metadata, group_sizes(new.spec.resource_groups), _webhook(new))
 
 
 def _webhook(cohort: Cohort) -> Errors:

@@ -6,22 +6,22 @@ from muster.api.kueue import LocalQueue
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, immutable
 from muster.api.validation.kueue.quotas import weight
-from muster.api.validation.kueue.rules import changed, created, not_negative
+from muster.api.validation.kueue.rules import not_negative, validate_changed, validate_created
 
 
 def validate_create(queue: LocalQueue) -> list[FieldError]:
     """Return the errors in a new LocalQueue with its defaults."""
-    return created(queue.metadata, weight(queue.spec.fair_sharing), namespaced=True)
+    return validate_created(queue.metadata, weight(queue.spec.fair_sharing), namespaced=True)
 
 
 def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """Return the errors in a change of a LocalQueue."""
-    return changed(new.metadata, old.metadata, chain(_same_queue(new, old), weight(new.spec.fair_sharing)))
+    return validate_changed(new.metadata, old.metadata, chain(_same_queue(new, old), weight(new.spec.fair_sharing)))
 
 
 def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """Return the errors in a change of the status, from which the engine reads past usage after a restart."""
-    return changed(new.metadata, old.metadata, _past_usage(new))
+    return validate_changed(new.metadata, old.metadata, _past_usage(new))
 
 
 def _past_usage(queue: LocalQueue) -> Errors:

@@ -3,17 +3,17 @@
 from muster.api.kueue import MultiKueueCluster
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, invalid
-from muster.api.validation.kueue.rules import OBJECT, changed, created
+from muster.api.validation.kueue.rules import OBJECT, validate_changed, validate_created
 
 
 def validate_create(cluster: MultiKueueCluster) -> list[FieldError]:
     """Return the errors in a new MultiKueueCluster with its defaults."""
-    return created(cluster.metadata, _one_source(cluster))
+    return validate_created(cluster.metadata, _one_source(cluster))
 
 
 def validate_update(new: MultiKueueCluster, old: MultiKueueCluster) -> list[FieldError]:
     """Return the errors in a change of a MultiKueueCluster."""
-    return changed(new.metadata, old.metadata, _one_source(new))
+    return validate_changed(new.metadata, old.metadata, _one_source(new))
 
 
 def _one_source(cluster: MultiKueueCluster) -> Errors:

@@ -3,17 +3,17 @@
 from muster.api.kueue import MultiKueueConfig
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, invalid
-from muster.api.validation.kueue.rules import ARRAY, changed, created
+from muster.api.validation.kueue.rules import ARRAY, validate_changed, validate_created
 
 
 def validate_create(config: MultiKueueConfig) -> list[FieldError]:
     """Return the errors in a new MultiKueueConfig."""
-    return created(config.metadata, _unique_clusters(config))
+    return validate_created(config.metadata, _unique_clusters(config))
 
 
 def validate_update(new: MultiKueueConfig, old: MultiKueueConfig) -> list[FieldError]:
     """Return the errors in a change of a MultiKueueConfig."""
-    return changed(new.metadata, old.metadata, _unique_clusters(new))
+    return validate_changed(new.metadata, old.metadata, _unique_clusters(new))
 
 
 def _unique_clusters(config: MultiKueueConfig) -> Errors:

@@ -9,11 +9,11 @@ from muster.api.validation.kueue.rules import (
     ARRAY,
     KNOWN_EFFECTS,
     OBJECT,
-    changed,
-    created,
     readiness,
     toleration_keys,
     tolerations,
+    validate_changed,
+    validate_created,
 )
 from muster.api.validation.metadata import label_key, labels
 from muster.api.validation.pods.placement import TAINT_EFFECTS
@@ -21,12 +21,12 @@ from muster.api.validation.pods.placement import TAINT_EFFECTS
 
 def validate_create(flavor: ResourceFlavor) -> list[FieldError]:
     """Return the errors in a new ResourceFlavor."""
-    return created(flavor.metadata, _crd(flavor.spec, ""), _webhook(flavor))
+    return validate_created(flavor.metadata, _crd(flavor.spec, ""), _webhook(flavor))
 
 
 def validate_update(new: ResourceFlavor, old: ResourceFlavor) -> list[FieldError]:
     """Return the errors in a change of a ResourceFlavor."""
-    return changed(new.metadata, old.metadata, _crd(new.spec, old.spec.topology_name), _webhook(new))
+    return validate_changed(new.metadata, old.metadata, _crd(new.spec, old.spec.topology_name), _webhook(new))
 
 
 def _crd(spec: ResourceFlavorSpec, old_topology: str) -> Errors:

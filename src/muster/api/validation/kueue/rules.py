@@ -32,7 +32,7 @@ _EFFECTS = ("", *TAINT_EFFECTS)
 KNOWN_EFFECTS: Final = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
 
 
-def created(
+def validate_created(
     metadata: ObjectMeta,
     crd: Iterable[FieldError] = (),
     webhook: Iterable[FieldError] = (),
@@ -44,7 +44,7 @@ def created(
     return list(chain(meta, crd)) or OfWebhook(webhook)
 
 
-def changed(
+def validate_changed(
     new: ObjectMeta, old: ObjectMeta, crd: Iterable[FieldError] = (), webhook: Iterable[FieldError] = ()
 ) -> list[FieldError]:
     """Return the errors in a change: those of the CRD's rules, or if there are none, those of the webhook's."""

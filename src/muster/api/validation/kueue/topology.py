@@ -4,20 +4,20 @@ from muster.api.kueue import Topology, TopologyLevel
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, invalid
-from muster.api.validation.kueue.rules import ARRAY, changed, created
+from muster.api.validation.kueue.rules import ARRAY, validate_changed, validate_created
 
 _LEVELS = "spec.levels"
 
 
 def validate_create(topology: Topology) -> list[FieldError]:
     """Return the errors in a new Topology."""
-    return created(topology.metadata, _levels(topology.spec.levels))
+    return validate_created(topology.metadata, _levels(topology.spec.levels))
 
 
 def validate_update(new: Topology, old: Topology) -> list[FieldError]:
     """Return the errors in a change of a Topology, whose levels may change only above its hosts."""
     now, before = new.spec.levels, old.spec.levels
-    return changed(new.metadata, old.metadata, [*_changed_levels(now, before), *_levels(now)])
+    return validate_changed(new.metadata, old.metadata, [*_changed_levels(now, before), *_levels(now)])
 
 
 def _levels(levels: tuple[TopologyLevel, ...]) -> Errors:

@@ -28,11 +28,11 @@ from muster.api.validation.kueue.rules import (
     OBJECT,
     ROOT,
     annotation_path,
-    changed,
-    created,
     not_negative,
     readiness,
     unchanged,
+    validate_changed,
+    validate_created,
 )
 from muster.api.validation.kueue.workload_status import holds
 from muster.api.validation.metadata import annotations, labels
@@ -46,7 +46,7 @@ _KINDS = {POD_PRIORITY_GROUP: "PriorityClass", WORKLOAD_PRIORITY_GROUP: "Workloa
 def validate_create(workload: Workload) -> list[FieldError]:
     """Return the errors in a new Workload with its defaults, which has no status yet."""
     webhook = chain(_pod_sets(workload), _annotations(workload))
-    return created(workload.metadata, _spec(workload), webhook, namespaced=True)
+    return validate_created(workload.metadata, _spec(workload), webhook, namespaced=True)
 
 
 def validate_update(new: Workload, old: Workload) -> list[FieldError]:
@@ -59,7 +59,7 @@ def validate_update(new: Workload, old: Workload) -> list[FieldError]:
         workload_status.check_status_change(new, old),
         fewer_gates(new.metadata, old.metadata),
     )
-    return changed(new.metadata, old.metadata, chain(_held(new, old), _spec(new)), webhook)
+    return validate_changed(new.metadata, old.metadata, chain(_held(new, old), _spec(new)), webhook)
 
 
 def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
@@ -70,7 +70,7 @@ def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
         workload_status.check_status_change(new, old),
         fewer_gates(new.metadata, old.metadata),
     )
-    return changed(new.metadata, old.metadata, workload_status.crd(new, old), webhook)
+    return validate_changed(new.metadata, old.metadata, workload_status.crd(new, old), webhook)
 
 
 def _held(new: Workload, old: Workload) -> Errors:

@@ -112,7 +112,7 @@ class Invitation:
         return {"name": name, "labels": {INVITATION_LABEL: self.name}} | ({"namespace": namespace} if namespace else {})
 
 
-def places(queues: Iterable[LocalQueue], home: str) -> tuple[str, ...]:
+def choose_namespaces(queues: Iterable[LocalQueue], home: str) -> tuple[str, ...]:
     """Return the default namespaces for a manager's jobs: those that have queues.
 
     home: the namespace of the invitation. Queues there and in Kubernetes' own namespaces do not count.

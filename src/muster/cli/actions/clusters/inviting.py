@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import click
 
-from muster.actions.waiting import until
+from muster.actions.waiting import wait_for_result
 from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.meta import Object
 from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
-from muster.cli.actions.clusters.invitation import Invitation, Manifest, places
+from muster.cli.actions.clusters.invitation import Invitation, Manifest, choose_namespaces
 from muster.cluster.controllers import clusterinfo
 from muster.runtime.client import Client
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig
@@ -51,12 +51,12 @@ class Grant(Protocol):
         """Return all manifests in the order in which to create them."""
 
 
-async def confined(client: Client, invitation: Invitation) -> Invitation:
+async def confine_invitation(client: Client, invitation: Invitation) -> Invitation:
     """Return the invitation with its namespaces set, by default to the namespaces that have queues.
 
     Raises `ApiError`, `click.ClickException` if no namespace has queues.
     """
-    namespaces = places((await client.list(LOCAL_QUEUE)).items, invitation.home)
+    namespaces = choose_namespaces((await client.list(LOCAL_QUEUE)).items, invitation.home)
     if not namespaces:
         raise click.ClickException(
             "no namespace has a LocalQueue, so no job of a manager could run here: "
@@ -65,7 +65,7 @@ async def confined(client: Client, invitation: Invitation) -> Invitation:
     return replace(invitation, namespaces=namespaces)
 
 
-async def grant(client: Client, invitation: Grant, clock: Clock) -> tuple[str, bytes]:
+async def put_account(client: Client, invitation: Grant, clock: Clock) -> tuple[str, bytes]:
     """Create or update the objects of an account.
 
     Return the account's token, and the certificate of the cluster's authority. Raises `ApiError`,
@@ -80,7 +80,7 @@ async def grant(client: Client, invitation: Grant, clock: Clock) -> tuple[str, b
         token = secret.data.get("token")
         return (token.decode(), secret.data.get("ca.crt", b"")) if token else None
 
-    credentials = await until(look, clock, TOKEN_SECONDS)
+    credentials = await wait_for_result(look, clock, TOKEN_SECONDS)
     if credentials is None:
         where = f"Secret {invitation.home}/{invitation.secret}"
         raise click.ClickException(f"the cluster has put no token into {where} within {TOKEN_SECONDS:g} s")
@@ -143,7 +143,7 @@ def authority_of(cluster: ClusterConfig) -> bytes | None:
     return cluster.certificate_authority
 
 
-def connection(
+def make_connection(
     invitation: Grant, cluster: ClusterConfig, token: str, authority: bytes, namespace: str = "default"
 ) -> ConnectionConfig:
     """Return the connection of the account, for a kubeconfig."""
@@ -152,7 +152,7 @@ def connection(
     return ConnectionConfig(trusted, user, namespace, source="the invitation", context=invitation.name)
 
 
-def remarks(invitation: Invitation, server: str, *, embedded: bool) -> list[str]:
+def list_remarks(invitation: Invitation, server: str, *, embedded: bool) -> list[str]:
     """Return the remarks for the user on the kubeconfig. embedded: whether the cluster is one of `muster up`."""
     names = ", ".join(invitation.namespaces)
     where = f"in namespace {names}" if names else "in every namespace, the system's own too"

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from muster.actions.waiting import until
+from muster.actions.waiting import wait_for_result
 from muster.api.conditions import find
 from muster.api.core import NAMESPACE, SECRET
 from muster.api.kinds import Kind
@@ -26,7 +26,7 @@ from muster.cli.terminal.output import say
 from muster.insight.reader.clusters import engine_namespace
 from muster.runtime.client import Client
 from muster.runtime.kube.kubeconfig import ConnectionConfig
-from muster.runtime.kube.kubeconfig_text import text
+from muster.runtime.kube.kubeconfig_text import write_kubeconfig
 from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring, is_refusal
 
@@ -38,7 +38,7 @@ async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequ
 
     Raises `ApiError`, `InsecureKubeconfigError`, `click.ClickException`.
     """
-    kubeconfig = text(config, name)
+    kubeconfig = write_kubeconfig(config, name)
     namespace = await engine_namespace(client)
     cluster = await client.find(MULTI_KUEUE_CLUSTER, name)
     check = await client.find(ADMISSION_CHECK, CHECK)
@@ -51,9 +51,9 @@ async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequ
         await client.get(CLUSTER_QUEUE, queue)  # all queues are checked before the first write
     with ignoring("AlreadyExists", "Forbidden"):
         await client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": namespace}})
-    await _put_secret(client, membership.secret(name, kubeconfig), namespace)
+    await _put_secret(client, membership.make_secret(name, kubeconfig), namespace)
     if cluster is None:
-        await _create(client, MULTI_KUEUE_CLUSTER, membership.member(name))
+        await _create(client, MULTI_KUEUE_CLUSTER, membership.make_member(name))
     await _add_to_config(client, config_name, name)
     if check is None:
         await _create(client, ADMISSION_CHECK, membership.check())
@@ -116,7 +116,7 @@ async def _add_check(client: Client, name: str) -> None:
     raise click.ClickException(f"ClusterQueue {name} changes all the time: try again")
 
 
-async def connected(client: Client, name: str, clock: Clock, seconds: float) -> None:
+async def wait_until_connected(client: Client, name: str, clock: Clock, seconds: float) -> None:
     """Wait until the manager has reached the cluster. Raises `click.ClickException` with the reason if it has not."""
     condition: Condition | None = None
 
@@ -126,7 +126,7 @@ async def connected(client: Client, name: str, clock: Clock, seconds: float) -> 
         condition = find(cluster.status.conditions, ACTIVE)
         return condition if condition is not None and condition.status == "True" else None
 
-    if await until(look, clock, seconds) is not None:
+    if await wait_for_result(look, clock, seconds) is not None:
         say(f"cluster {name} is connected")
         return
     if condition is None:

@@ -11,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from muster.actions.following.elsewhere import OutOfReachError, Reach
-from muster.actions.waiting import until
+from muster.actions.waiting import wait_for_result
 from muster.api.conditions import is_true
 from muster.api.core import SECRET
 from muster.api.kinds import Kind
@@ -34,7 +34,7 @@ from muster.cli.actions.clusters.membership import CHECK, MembershipError
 from muster.cli.names.discovery import Discovery
 from muster.cli.terminal.output import say
 from muster.insight.quota.state import display_name
-from muster.insight.reader.clusters import engine_namespace, origin
+from muster.insight.reader.clusters import engine_namespace, read_origin
 from muster.multicluster.dispatch.clone import is_ours
 from muster.multicluster.mirrors.table import mirror_of
 from muster.multicluster.removal import remove_clone, remove_job
@@ -92,7 +92,7 @@ async def _find_config_name(client: Client) -> str:
 
 async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
     """Delete the copies of waiting and ended jobs in the cluster, which nothing would remove later."""
-    mark = await origin(client)
+    mark = await read_origin(client)
     label = f"{MULTI_KUEUE_ORIGIN_LABEL}={mark}"
     workloads = (await client.list(WORKLOAD)).items
     try:
@@ -171,7 +171,7 @@ async def _stop_jobs(client: Client, name: str, running: Sequence[Workload], clo
             await _requeue(client, workload, names, f"cluster {name} leaves", clock)
         return None if left else True
 
-    if await until(look, clock, STOP_SECONDS) is None:
+    if await wait_for_result(look, clock, STOP_SECONDS) is None:
         left = ", ".join(_list_titles(await _list_running(client, name)))
         raise click.ClickException(
             f"after {STOP_SECONDS:g} s these jobs still run in cluster {name}: {left}; try again"

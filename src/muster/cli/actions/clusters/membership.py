@@ -48,13 +48,13 @@ def secret_name(cluster: str) -> str:
     return f"{cluster}-kubeconfig"
 
 
-def secret(cluster: str, kubeconfig: str) -> dict[str, Any]:
+def make_secret(cluster: str, kubeconfig: str) -> dict[str, Any]:
     """Return the Secret to create, with the kubeconfig of a cluster."""
     data = {SECRET_KEY: base64.b64encode(kubeconfig.encode()).decode()}
     return {"metadata": {"name": secret_name(cluster)}, "type": "Opaque", "data": data}
 
 
-def member(cluster: str) -> dict[str, Any]:
+def make_member(cluster: str) -> dict[str, Any]:
     """Return the MultiKueueCluster to create, which names the Secret with the kubeconfig."""
     source = {"kubeConfig": {"location": secret_name(cluster), "locationType": SECRET_LOCATION}}
     return {"metadata": {"name": cluster}, "spec": {"clusterSource": source}}

@@ -19,11 +19,11 @@ from muster.actions.quota.teams import (
 from muster.actions.server.session import Session, Target
 from muster.api.kueue import CLUSTER_QUEUE
 from muster.api.ours.teams import QUOTA_OF
-from muster.cli.actions.queues.newqueue import documents
+from muster.cli.actions.queues.newqueue import make_documents
 from muster.cli.actions.queues.queueoptions import read_new_queue, read_quotas
 from muster.cli.session import connect
 from muster.cli.terminal.output import print_documents, say
-from muster.queueing.quota.nodes import follows
+from muster.queueing.quota.nodes import is_following_nodes
 from muster.runtime.realclock import RealClock
 
 
@@ -47,7 +47,7 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
         queue = read_new_queue(name, session.namespace, options, sorted(division.left))
         check_division(division, name, read_quotas(options))
         await check_users(session, queue.users or ())
-        made = documents(replace(queue, created=RealClock().now()))
+        made = make_documents(replace(queue, created=RealClock().now()))
         if options["dry_run"]:
             print_documents(made, options["output"])
             return
@@ -76,4 +76,4 @@ async def check_edit(session: Session, name: str, edit: QueueEdit) -> bool:
         return False
     if QUOTA_OF in queue.metadata.annotations:
         check_division((await find_division(session.client)).without(name), name, edit.quotas)
-    return follows(queue)
+    return is_following_nodes(queue)

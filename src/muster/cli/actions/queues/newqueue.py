@@ -55,7 +55,7 @@ class NewQueue:
     created: datetime | None = None
 
 
-def documents(queue: NewQueue) -> list[dict[str, Any]]:
+def make_documents(queue: NewQueue) -> list[dict[str, Any]]:
     """Return the manifests to create, in order. The ResourceFlavor among them may exist already."""
     made = [
         _make_document(RESOURCE_FLAVOR, queue.flavor, {}),

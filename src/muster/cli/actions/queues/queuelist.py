@@ -20,13 +20,13 @@ async def print_queues(target: Target, output: str, *, everywhere: bool) -> None
     from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
     from muster.cli.terminal.output import say
     from muster.insight.quota.queues import format_row, make_cluster_queue_row, make_local_queue_row
-    from muster.insight.reader.clusters import destinations
+    from muster.insight.reader.clusters import find_destinations
     from muster.insight.reader.queues import list_or_say
 
     async with connect(target) as session:
         local = (await session.client.list(LOCAL_QUEUE, "" if everywhere else session.namespace)).items
         cluster = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "ClusterQueues")
-        sent = await destinations(session.client, cluster or ())
+        sent = await find_destinations(session.client, cluster or ())
     rows = [row | {"clusters": sent.get(row["name"], ())} for row in map(make_cluster_queue_row, cluster or ())]
     locals_ = [make_local_queue_row(queue) for queue in local]
     if output in ("json", "yaml"):

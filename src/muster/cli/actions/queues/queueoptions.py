@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from muster.actions.parsing.quantities import quota
+from muster.actions.parsing.quantities import check_quota
 from muster.actions.quota.editedqueue import UNLIMITED, QueueEdit
 from muster.api.ours.gpus import NVIDIA_GPU
 from muster.api.ours.teams import LIMIT_NAMES
@@ -86,7 +86,7 @@ def read_quotas(options: Mapping[str, Any]) -> dict[str, str]:
     quotas = given | read_pairs(options["quota"], "--quota")
     for resource, text in quotas.items():
         try:
-            quota(resource, text)
+            check_quota(resource, text)
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
     return quotas

@@ -11,21 +11,21 @@ from muster.runtime.client import Client
 from muster.runtime.transport import Request
 
 
-async def entry(client: Client, job: JobRecord, rank: str) -> Pod:
+async def find_entry(client: Client, job: JobRecord, rank: str) -> Pod:
     """Find the pod of a rank that runs, by default of the first such rank.
 
     Raises `ApiError`, `click.ClickException` if none runs.
     """
     pods = (await client.list(POD, job.metadata.namespace, labels=job.pod_selector)).items
     try:
-        return chosen(job, pods, parse_rank(job, rank) if rank else "")
+        return choose_pod(job, pods, parse_rank(job, rank) if rank else "")
     except LookupError as error:
         raise click.ClickException(str(error)) from None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--rank") from None
 
 
-def chosen(job: JobRecord, pods: Iterable[Pod], rank: str) -> Pod:
+def choose_pod(job: JobRecord, pods: Iterable[Pod], rank: str) -> Pod:
     """Return the running pod of a rank; for "", that of the first rank that runs.
 
     Raises `LookupError` that names the ranks that run.
@@ -44,7 +44,7 @@ def _is_running(pod: Pod) -> bool:
     return any(status.state.running is not None for status in pod.status.container_statuses)
 
 
-def joining(pod: Pod) -> Request:
+def make_attach_request(pod: Pod) -> Request:
     """Return the request to attach to the terminal of the first container's own process."""
     meta = pod.metadata
     query = dict.fromkeys(("stdin", "stdout", "tty"), "true") | {"container": pod.spec.containers[0].name}

@@ -9,7 +9,7 @@ import click
 from msgspec import structs
 
 from muster.actions.parsing.quantities import NOTHING
-from muster.actions.submission.caller import inherited, umask_annotations
+from muster.actions.submission.caller import find_inherited_environment, umask_annotations
 from muster.actions.submission.gang import (
     Gang,
     Role,
@@ -45,7 +45,7 @@ def gang_from_options(
         raise click.UsageError("the command is empty: its first word names the program")
     if arguments[0] == COLON:
         raise click.UsageError(BEHIND_A_COLON)
-    callers = inherited(os.environ) if on_this_machine else {}
+    callers = find_inherited_environment(os.environ) if on_this_machine else {}
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
     elastic = runoptions.elastic_bounds(options["elastic"])
@@ -73,7 +73,7 @@ def gang_from_options(
         priority=options["priority"],
         queue_priority=options["queue_priority"],
         working_directory=runoptions.working_directory(options["workdir"], on_this_machine=on_this_machine),
-        environment=callers | runoptions.environment(options["env"], options["env_file"]),
+        environment=callers | runoptions.read_environment(options["env"], options["env_file"]),
         elastic=elastic,
         run_time=runoptions.run_time(options["run_time"]),
         stdin=bool(options["stdin"]),
@@ -81,16 +81,17 @@ def gang_from_options(
         soft_signal=runoptions.soft_signal(options["signal"], options["time"]),
         retries=options["retries"],
         exclusive=options["exclusive"],
-        labels=runoptions.labels(options["labels"]),
-        annotations=(umask_annotations() if on_this_machine else {}) | runoptions.annotations(options["annotations"]),
-        secrets=runoptions.secrets(options["secrets"]),
+        labels=runoptions.parse_labels(options["labels"]),
+        annotations=(umask_annotations() if on_this_machine else {})
+        | runoptions.parse_annotations(options["annotations"]),
+        secrets=runoptions.parse_secrets(options["secrets"]),
         sweep=sweep,
         schedule=options["schedule"],
-        deferral=runoptions.deferral(options["begin"], options["after"]),
+        deferral=runoptions.parse_deferral(options["begin"], options["after"]),
         notify=runoptions.notify(options["notify"], options["notify_on"]),
         mpi=_find_mpi_call(arguments, options, workers, script, on_this_machine=on_this_machine),
         script=script,
-        state=runoptions.state(options["state"], on_this_machine=on_this_machine),
+        state=runoptions.check_state(options["state"], on_this_machine=on_this_machine),
     )
     if gang.until and gang.until not in [one.name for one in gang.roles]:
         raise click.BadParameter(f"there is no role {gang.until}", param_hint="--until")

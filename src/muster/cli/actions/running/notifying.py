@@ -6,7 +6,7 @@ from dataclasses import replace
 import click
 
 from muster.actions.submission.gang import Gang
-from muster.api.ours.notify import Wishes
+from muster.api.ours.notify import NoticeSettings
 from muster.cli.terminal.output import say
 
 
@@ -25,4 +25,4 @@ def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
     if not is_batch:
         raise click.UsageError(f"--notify: {complaint}")
     say(f"no notice is sent: {complaint}")
-    return replace(gang, notify=Wishes())
+    return replace(gang, notify=NoticeSettings())

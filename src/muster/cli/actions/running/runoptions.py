@@ -14,7 +14,7 @@ from muster.actions.submission.gang import SecretVariables, SoftSignal
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.ours.deferral import Deferral, check_dependencies, parse_dependencies
 from muster.api.ours.elastic import Bounds
-from muster.api.ours.notify import NotifyError, Wishes, make_wishes, parse_events
+from muster.api.ours.notify import NoticeSettings, NotifyError, make_notice_settings, parse_events
 from muster.api.validation import names
 from muster.api.values import durations
 from muster.api.values.durations import DurationError
@@ -25,7 +25,7 @@ _OF_OPTIONS = {QUEUE_NAME_LABEL: "--queue", PRIORITY_CLASS_LABEL: "--priority"}
 _MOST_OF_ANNOTATIONS = 256 << 10
 
 
-def environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
+def read_environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
     """Return the variables of the workers: from files, then from NAME=VALUE pairs, which override those from files.
 
     A NAME without a value is copied from our own environment.
@@ -46,14 +46,14 @@ def environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
 def _read_env_file(file: str) -> dict[str, str]:
     try:
         with Path(file).open("rb") as opened:
-            return dotenv.variables(opened.read(dotenv.MOST_BYTES + 1))
+            return dotenv.parse_variables(opened.read(dotenv.MOST_BYTES + 1))
     except OSError as error:
         raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--env-file") from None
     except (dotenv.DotenvError, ValueError) as error:
         raise click.BadParameter(f"{file}: {error}", param_hint="--env-file") from None
 
 
-def secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
+def parse_secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
     """Parse references to Secrets: each names a whole Secret, or one key of it."""
     selected = []
     for text in texts:
@@ -65,7 +65,7 @@ def secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
     return tuple(selected)
 
 
-def labels(texts: Sequence[str]) -> dict[str, str]:
+def parse_labels(texts: Sequence[str]) -> dict[str, str]:
     """Return the labels; the last value of a key wins."""
     values = _parse_pairs(texts, "--label")
     for key, value in values.items():
@@ -76,7 +76,7 @@ def labels(texts: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def annotations(texts: Sequence[str]) -> dict[str, str]:
+def parse_annotations(texts: Sequence[str]) -> dict[str, str]:
     """Return the annotations; the last value of a key wins."""
     values = _parse_pairs(texts, "--annotation")
     for key in values:
@@ -118,7 +118,7 @@ def elastic_bounds(text: str) -> Bounds | None:
         raise click.BadParameter(str(error), param_hint="--elastic") from None
 
 
-def deferral(begin: str, after: Sequence[str]) -> Deferral:
+def parse_deferral(begin: str, after: Sequence[str]) -> Deferral:
     """Parse the options that defer the start of a job: a time, and jobs that must end first."""
     from muster.actions.parsing.deferring import parse_begin
     from muster.runtime.realclock import RealClock
@@ -134,16 +134,16 @@ def deferral(begin: str, after: Sequence[str]) -> Deferral:
     return Deferral(begin_at, dependencies)
 
 
-def notify(targets: Sequence[str], events: str) -> Wishes:
+def notify(targets: Sequence[str], events: str) -> NoticeSettings:
     """Parse whom to notify, and of which events."""
     try:
-        wishes = make_wishes(targets)
+        settings = make_notice_settings(targets)
     except NotifyError as error:
         raise click.BadParameter(str(error), param_hint="--notify") from None
-    if events and not wishes:
+    if events and not settings:
         raise click.UsageError("--notify-on: say whom to tell with --notify")
     try:
-        return replace(wishes, events=parse_events(events)) if events else wishes
+        return replace(settings, events=parse_events(events)) if events else settings
     except NotifyError as error:
         raise click.BadParameter(str(error), param_hint="--notify-on") from None
 
@@ -187,7 +187,7 @@ def working_directory(text: str, *, on_this_machine: bool) -> str:
         raise click.ClickException(str(error)) from None
 
 
-def state(text: str, *, on_this_machine: bool) -> str:
+def check_state(text: str, *, on_this_machine: bool) -> str:
     """Check the name of the claim for data that outlives attempts, and return it."""
     if text and on_this_machine:
         raise click.BadParameter(

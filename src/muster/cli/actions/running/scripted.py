@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from muster.actions.parsing import scripts
 from muster.actions.parsing.scripts import Directive, Script, ScriptError
-from muster.cli.names.suggesting import meant
+from muster.cli.names.suggesting import make_suggestion
 from muster.cli.terminal.output import say
 
 _STDIN = 0
@@ -41,9 +41,9 @@ def take(command: click.Command, ctx: click.Context, script: Script) -> None:
     """
     words: tuple[str, ...] = ctx.params["arguments"]
     try:
-        lines = list(scripts.directives(script))
-        slurm = [] if lines else list(scripts.directives(script, scripts.SBATCH))
-        ctx.params["arguments"] = tuple(scripts.command(script, words[1:]))
+        lines = list(scripts.list_directives(script))
+        slurm = [] if lines else list(scripts.list_directives(script, scripts.SBATCH))
+        ctx.params["arguments"] = tuple(scripts.make_command(script, words[1:]))
     except ScriptError as error:
         raise click.UsageError(str(error), ctx) from None
     contexts = [_parse_words(command, ctx, f"{script.name}, line {line.number}", line.words) for line in lines]
@@ -98,7 +98,7 @@ def _parse_words(command: click.Command, ctx: click.Context, place: str, words: 
     try:
         click.Command.parse_args(command, within, list(words))
     except click.NoSuchOption as error:
-        raise click.UsageError(f"{place}: {meant(error)}", ctx) from None
+        raise click.UsageError(f"{place}: {make_suggestion(error)}", ctx) from None
     except click.UsageError as error:
         raise click.UsageError(f"{place}: {error.format_message()}", ctx) from None
     if within.params["arguments"]:

@@ -15,14 +15,14 @@ from muster.actions.following.follow import Follower
 from muster.actions.jobs.cancelling import cancel
 from muster.actions.parsing.quantities import NOTHING
 from muster.actions.server.session import Session
-from muster.actions.submission.caller import inherited, umask_annotations, working_directory
+from muster.actions.submission.caller import find_inherited_environment, umask_annotations, working_directory
 from muster.actions.submission.gang import Gang, Role, name_for, no_host_name, not_text, room_for_name
 from muster.actions.submission.submitting import submit
 from muster.api.core import Pod
 from muster.api.status import ApiError
 from muster.api.values.shells import HANGS_UP, NAME
-from muster.cli.actions.running.entering import joining
-from muster.cli.session import unignored
+from muster.cli.actions.running.entering import make_attach_request
+from muster.cli.session import list_heeded_signals
 from muster.cli.terminal.liveline import LiveLine
 from muster.cli.terminal.output import say
 from muster.cli.terminal.printing import Printer
@@ -50,7 +50,9 @@ _FIRST = "first"
 _END_SECONDS = 10.0
 
 
-def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Gang:
+def make_shell_gang(
+    arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool
+) -> Gang:
     """Return the gang that runs a shell on our terminal. Raises `click.ClickException` if the options are invalid."""
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
@@ -70,7 +72,7 @@ def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         priority=options["priority"],
         queue_priority=options["queue_priority"],
         working_directory=working_directory() if on_this_machine else "",
-        environment=inherited(os.environ) if on_this_machine else {},
+        environment=find_inherited_environment(os.environ) if on_this_machine else {},
         annotations=umask_annotations() if on_this_machine else {},
     )
     if complaint := no_host_name(gang.name, gang.parts):
@@ -112,7 +114,7 @@ def _separate_first(gang: Gang) -> list[Role]:
     return [structs.replace(whole, name=_FIRST, workers=1), structs.replace(whole, workers=whole.workers - 1)]
 
 
-async def stay(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
+async def run_shell(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
     """Submit the shell, and connect it to our terminal until it ends; return its exit code.
 
     In the end the job is ended, too. named: whether the user chose the name of the job.
@@ -173,7 +175,7 @@ async def _stay_inside(session: Session, gang: Gang, submitting: "asyncio.Task[J
 @contextmanager
 def _cancelling_on_signals(main: "asyncio.Task[Any]") -> Iterator[list[int]]:
     """Cancel `main` when a signal asks this command to end; yield the list that then holds the signal."""
-    loop, signals, received = asyncio.get_running_loop(), unignored(), list[int]()
+    loop, signals, received = asyncio.get_running_loop(), list_heeded_signals(), list[int]()
 
     def end(number: int) -> None:
         if not received:  # only the first signal counts
@@ -230,7 +232,7 @@ class _Shell:
             return first.pop() if first else await read(descriptor)
 
         ends = Ends(next_piece, lambda stream, data: printer.show("", stream, data), terminal_size)
-        async with self.session.tunnels.converse(joining(pod), PROTOCOL) as conversation:
+        async with self.session.tunnels.converse(make_attach_request(pod), PROTOCOL) as conversation:
             self.joined = True
             with raw_terminal(descriptor, resized.set):
                 try:

@@ -6,7 +6,7 @@ from muster.api.server.rbac import ClusterRole, PolicyRule
 from muster.api.values.selectors import label_matcher
 
 
-def aggregated(role: ClusterRole, roles: Iterable[ClusterRole]) -> tuple[PolicyRule, ...]:
+def aggregate_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> tuple[PolicyRule, ...]:
     """Return the rules that the role should have, each once: in the order of the selectors, then of the roles' names.
 
     A role without an aggregation rule keeps its own rules.

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.access.audit_policy import Policy, Scope, Stage, scope
+from muster.cluster.apiserver.access.audit_policy import Policy, Scope, Stage, find_scope
 from muster.cluster.apiserver.access.rbac import Decision
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel
 from muster.cluster.apiserver.decode import decode_any
@@ -100,7 +100,7 @@ class Audit:
 
         version: that of the resource's API.
         """
-        policy_scope = scope(self._policy, access)
+        policy_scope = find_scope(self._policy, access)
         if policy_scope.level == "None":
             return None
         record = self._begin_record(request, access, version, policy_scope)
@@ -109,7 +109,7 @@ class Audit:
 
     def turned_away(self, request: Request, access: Access, version: str) -> None:
         """Log a request without a known credential, with one event as upstream does."""
-        policy_scope = scope(self._policy, access)
+        policy_scope = find_scope(self._policy, access)
         if policy_scope.level != "None":
             self._begin_record(request, access, version, policy_scope).turned_away()
 

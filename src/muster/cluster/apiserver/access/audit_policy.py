@@ -94,7 +94,7 @@ def parse(text: str | bytes) -> Policy:
     return policy
 
 
-def scope(policy: Policy, access: Access) -> Scope:
+def find_scope(policy: Policy, access: Access) -> Scope:
     """Return what the log contains of a request."""
     for rule in policy.rules:
         if _matches(rule, access):

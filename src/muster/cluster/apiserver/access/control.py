@@ -5,7 +5,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from muster.cluster.apiserver.access.escalation import escalation
+from muster.cluster.apiserver.access.escalation import make_escalation_check
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.podaccounts import pod_accounts
 from muster.cluster.apiserver.access.rbac import Rbac
@@ -48,7 +48,7 @@ class AccessControl:
         }
         # A pod can use a token only if it can reach the server.
         self.changing: tuple[Plugin, ...] = (pod_accounts(mount=bool(trust.authority_pem)),)
-        self.judging: tuple[Plugin, ...] = (escalation(self.rbac),)
+        self.judging: tuple[Plugin, ...] = (make_escalation_check(self.rbac),)
 
     @cached_property
     def documents(self) -> Mapping[str, StaticAnswer]:

@@ -14,10 +14,10 @@ from muster.cluster.apiserver.access.rbac import Rbac
 from muster.cluster.apiserver.access.rules import (
     EVERYTHING,
     TooManyRightsError,
-    compacted,
-    described,
-    quoted,
-    uncovered,
+    compact_rights,
+    find_uncovered,
+    quote_texts,
+    render_rule,
 )
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin
 from muster.cluster.apiserver.decode import Document
@@ -28,7 +28,7 @@ _ROLES = frozenset({ROLE.resource, CLUSTER_ROLE.resource})
 _BINDINGS = frozenset({ROLE_BINDING.resource, CLUSTER_ROLE_BINDING.resource})
 
 
-def escalation(rbac: Rbac) -> Plugin:
+def make_escalation_check(rbac: Rbac) -> Plugin:
     """Return the admission plugin that checks roles and bindings against the writer's rights in `rbac`."""
 
     def check(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
@@ -90,15 +90,15 @@ def _confirm(rbac: Rbac, attempt: Attempt, wanted: Sequence[PolicyRule], instead
     """
     grants = rbac.grants(attempt.user, attempt.namespace)
     try:
-        missing = uncovered(grants.rules, wanted)
+        missing = find_uncovered(grants.rules, wanted)
     except TooManyRightsError:
         raise attempt.refused("it grants too many single rights to compare them with the writer's own") from None
     if not missing:
         return
     if instead:
         raise attempt.refused(instead)
-    sentences = sorted({described(rule) for rule in compacted(missing)})
-    errors = f"; resolution errors: {quoted(grants.errors)}" if grants.errors else ""
+    sentences = sorted({render_rule(rule) for rule in compact_rights(missing)})
+    errors = f"; resolution errors: {quote_texts(grants.errors)}" if grants.errors else ""
     raise attempt.refused(
         f"{_describe_user(attempt.user)} is attempting to grant RBAC permissions not currently held:\n"
         + "\n".join(sentences)
@@ -107,4 +107,4 @@ def _confirm(rbac: Rbac, attempt: Attempt, wanted: Sequence[PolicyRule], instead
 
 
 def _describe_user(user: User) -> str:
-    return f'user "{user.name}" (groups={quoted(sorted(user.groups))})'
+    return f'user "{user.name}" (groups={quote_texts(sorted(user.groups))})'

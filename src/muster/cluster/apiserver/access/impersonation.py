@@ -23,7 +23,7 @@ _USER, _GROUP, _UID, _EXTRA = "impersonate-user", "impersonate-group", "imperson
 _AUTHENTICATION = "authentication.k8s.io"
 
 
-def impersonated(headers: Sequence[tuple[str, str]], user: User, authorize: Authorizer) -> User:
+def find_impersonated_user(headers: Sequence[tuple[str, str]], user: User, authorize: Authorizer) -> User:
     """Return the user as whom a request runs: its sender, if no header says otherwise.
 
     headers: names in lower case.

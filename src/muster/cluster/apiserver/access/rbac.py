@@ -135,7 +135,7 @@ class Rbac:
             for binding, subject in (pair for key in keys for pair in bound.get(key, ())):
                 rules = self._rules_of(binding.role_ref, place)
                 if rules is None:
-                    errors.append(missing(binding.role_ref))
+                    errors.append(explain_missing_role(binding.role_ref))
                 else:
                     grants.append(Grant(rules, _source(binding, subject)))
         return Grants(tuple(grants), tuple(dict.fromkeys(errors)))
@@ -169,7 +169,7 @@ def _length(user: User, *texts: str) -> int:
     return sum(map(len, (user.name, *user.groups, *texts)))
 
 
-def missing(ref: RoleRef) -> str:
+def explain_missing_role(ref: RoleRef) -> str:
     """Return the sentence about a role that does not exist."""
     return f'{ref.kind.lower()}.{ROLE.group} "{ref.name}" not found'
 

@@ -47,19 +47,19 @@ class Reviews:
         }
 
     async def _own_access(self, call: Call) -> Response:
-        document = written(call)
+        document = decode_object(call)
         spec = _spec(document, SelfSubjectAccessReviewSpec)
         _require(call, _attribute_errors(spec))
         return answer(call, document, self._decision(call.user, spec))
 
     async def _access(self, call: Call) -> Response:
-        document = written(call)
+        document = decode_object(call)
         spec = _spec(document, SubjectAccessReviewSpec)
         _require(call, [*_attribute_errors(spec), *_subject_errors(spec)])
         return answer(call, document, self._decision(_user(spec), spec))
 
     async def _local_access(self, call: Call) -> Response:
-        document = written(call)
+        document = decode_object(call)
         spec = _spec(document, SubjectAccessReviewSpec)
         errors = [*_attribute_errors(spec), *_subject_errors(spec)]
         if spec.non_resource_attributes is not None:
@@ -80,7 +80,7 @@ class Reviews:
         return answer(call, document, self._decision(_user(spec), spec))
 
     async def _own_rules(self, call: Call) -> Response:
-        document = written(call)
+        document = decode_object(call)
         namespace = _spec(document, SelfSubjectRulesReviewSpec).namespace
         if not namespace:
             raise bad_request("no namespace on request")
@@ -97,10 +97,10 @@ class Reviews:
         return answer(call, document, status)
 
     async def _self(self, call: Call) -> Response:
-        return answer(call, written(call), {"userInfo": user_info(call.user)})
+        return answer(call, decode_object(call), {"userInfo": user_info(call.user)})
 
     async def _token(self, call: Call) -> Response:
-        document = written(call)
+        document = decode_object(call)
         spec = _spec(document, TokenReviewSpec)
         if not spec.token:
             raise bad_request("token is required for TokenReview in authentication")
@@ -119,7 +119,7 @@ class Reviews:
         return status | ({"reason": decision.reason} if decision.reason else {})
 
 
-def written(call: Call) -> Document:
+def decode_object(call: Call) -> Document:
     """Return the object in the body of a call. Raises `ApiError`."""
     options = write_options(call.request.query, "CreateOptions")
     return read_object(call.request, call.view, options, call.warnings)

@@ -22,7 +22,7 @@ from muster.api.server.rbac import (
     Subject,
 )
 from muster.api.volcano import VOLCANO_JOB
-from muster.cluster.apiserver.access.aggregation import aggregated
+from muster.cluster.apiserver.access.aggregation import aggregate_rules
 from muster.cluster.apiserver.access.rules import EVERYTHING
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED
 
@@ -136,7 +136,7 @@ def _aggregated_role(name: str, *parts: str, part_of: str = "") -> ClusterRole:
 def _with_rules(role: ClusterRole, *others: ClusterRole) -> ClusterRole:
     return ClusterRole(
         metadata=role.metadata,
-        rules=aggregated(role, (*_PARTS, *others)),
+        rules=aggregate_rules(role, (*_PARTS, *others)),
         aggregation_rule=role.aggregation_rule,
     )
 

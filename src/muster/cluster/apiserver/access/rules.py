@@ -38,7 +38,7 @@ def allows(rule: PolicyRule, access: Access) -> bool:
     )
 
 
-def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
+def find_uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Return the single rights that `wanted` grants and `owned` does not. Raises `TooManyRightsError`."""
     missing: list[PolicyRule] = []
     words, left = 1 + sum(map(_count_words, owned)), MAX_COMPARED
@@ -53,7 +53,7 @@ def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list
     return missing
 
 
-def compacted(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
+def compact_rights(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Return the same rights, with those on resources that differ only in their verbs merged into one rule."""
     verbs: dict[PolicyRule, dict[str, None]] = {}
     for right in rights:
@@ -77,7 +77,7 @@ def compacted(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
     ]
 
 
-def described(rule: PolicyRule) -> str:
+def render_rule(rule: PolicyRule) -> str:
     """Render a rule as refusals show it: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
     parts = {
         "APIGroups": rule.api_groups,
@@ -86,10 +86,10 @@ def described(rule: PolicyRule) -> str:
         "ResourceNames": rule.resource_names,
         "Verbs": rule.verbs,
     }
-    return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in parts.items() if values) + "}"
+    return "{" + ", ".join(f"{name}:{quote_texts(values)}" for name, values in parts.items() if values) + "}"
 
 
-def quoted(values: Iterable[str]) -> str:
+def quote_texts(values: Iterable[str]) -> str:
     """Render a list of texts as Go prints it: `["a" "b"]`."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 

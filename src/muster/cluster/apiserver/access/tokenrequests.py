@@ -14,7 +14,7 @@ from muster.api.kinds import Kind
 from muster.api.server.authentication import BoundObjectReference, TokenRequestSpec
 from muster.api.status import FieldError, bad_request, conflict, invalid, not_found
 from muster.api.validation import fields
-from muster.cluster.apiserver.access.reviews import answer, written
+from muster.cluster.apiserver.access.reviews import answer, decode_object
 from muster.cluster.apiserver.access.tokens import AUDIENCES, Reference, Subject, Tokens, claims_of
 from muster.cluster.apiserver.objects.metadata import timestamp
 from muster.cluster.apiserver.request.call import Call
@@ -42,7 +42,7 @@ class TokenRequests:
 
     async def create(self, call: Call) -> Response:
         """Answer with a token. Raises `ApiError` (400, 404, 409, 422)."""
-        document = written(call)
+        document = decode_object(call)
         meta = document.setdefault("metadata", {})
         if meta.get("name") not in (None, "", call.name):
             raise bad_request(

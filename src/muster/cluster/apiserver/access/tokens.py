@@ -15,7 +15,7 @@ from msgspec import Struct
 from muster.api.core import NODE, POD, SECRET, SERVICE_ACCOUNT
 from muster.api.meta import Object
 from muster.cluster.apiserver.access.jwt import BadTokenError, Claims, SigningKey
-from muster.cluster.apiserver.access.rules import quoted
+from muster.cluster.apiserver.access.rules import quote_texts
 from muster.cluster.apiserver.identity.users import TokenCheck, User, account_groups, account_name, account_of
 from muster.cluster.store import Entry, Key, Store
 from muster.runtime.clock import Clock
@@ -182,5 +182,7 @@ def _shared(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
     """Return the requested audiences that a token is meant for. Raises `BadTokenError` if there are none."""
     shared = tuple(audience for audience in audiences if audience in meant)
     if not shared:
-        raise BadTokenError(f"token audiences {quoted(meant)} is invalid for the target audiences {quoted(audiences)}")
+        raise BadTokenError(
+            f"token audiences {quote_texts(meant)} is invalid for the target audiences {quote_texts(audiences)}"
+        )
     return shared

@@ -33,7 +33,7 @@ from muster.cluster.store import Key, Store
 from muster.controllers.integrations import admission
 from muster.controllers.integrations.admission import (
     name_of_workload,
-    readable,
+    read_or_none,
     role_waits_for_quota,
     waits_for_quota,
 )
@@ -42,7 +42,7 @@ from muster.controllers.integrations.serving import admission as serving
 from muster.controllers.integrations.serving.kinds import Serving, kinds_of, select_serving
 from muster.controllers.integrations.serving.pods import join_and_read
 from muster.controllers.integrations.surroundings import FoundSurroundings, kinds_above, settings_of
-from muster.controllers.integrations.table import chosen, outside
+from muster.controllers.integrations.table import list_enabled, list_external
 from muster.jobs.job.quota import add_gate
 from muster.queueing.jobframework.names import workload_name
 
@@ -54,7 +54,7 @@ def managed_plugins(
 
     shared: the server's decoded objects. The pods of a job come in a row, and read their job from there.
     """
-    ours, settings = chosen(integrations, configuration), settings_of(configuration)
+    ours, settings = list_enabled(integrations, configuration), settings_of(configuration)
     serve = select_serving(configuration)
     find_in = partial(_InStore, shared=shared)
     above = kinds_above([*(one.kind for one in ours), *kinds_of(serve)])
@@ -79,7 +79,7 @@ def require_readable(configuration: Configuration, integrations: Sequence[Integr
 
     A CustomResourceDefinition may allow such jobs, and one of them would make the whole list of its kind unreadable.
     """
-    kinds = {one.kind.resource: one.kind for one in chosen(integrations, configuration)}
+    kinds = {one.kind.resource: one.kind for one in list_enabled(integrations, configuration)}
 
     def judge(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         kind = kinds.get(attempt.resource.key)
@@ -96,7 +96,10 @@ def require_readable(configuration: Configuration, integrations: Sequence[Integr
 
 def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
     """Return the remark that an object with a queue's name runs without quota, because no integration handles it."""
-    followed, from_outside = {one.kind.resource for one in chosen(integrations, configuration)}, outside(configuration)
+    followed, from_outside = (
+        {one.kind.resource for one in list_enabled(integrations, configuration)},
+        list_external(configuration),
+    )
     followed |= {one.kind.resource for one in select_serving(configuration)}
     if "pod" in configuration.integrations.frameworks:
         followed.add(POD.resource)
@@ -114,7 +117,7 @@ def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integra
 
 def queue_of_a_part(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
     """Return the remark that a queue's name in a template of a JobSet has no effect: the JobSet queues as a whole."""
-    whole = any(one.kind == JOB_SET for one in chosen(integrations, configuration))
+    whole = any(one.kind == JOB_SET for one in list_enabled(integrations, configuration))
 
     def remark(attempt: Attempt) -> str:
         is_new = attempt.operation == "CREATE" and not attempt.subresource
@@ -173,23 +176,25 @@ class ManagedJobs:
         if integration is None or attempt.subresource or attempt.operation == "DELETE":
             return
         kind, around, document = integration.kind, self._around(store), attempt.document
-        new, old = (readable(one, kind) if one is not None else None for one in (document, attempt.old))
+        new, old = (read_or_none(one, kind) if one is not None else None for one in (document, attempt.old))
         if new is None or (old is None and attempt.operation == "UPDATE"):
             return
         if old is None:
             try:
-                complete = admission.arrived(integration, document, new, attempt.namespace, around, self._settings)
+                complete = admission.complete_new_job(
+                    integration, document, new, attempt.namespace, around, self._settings
+                )
             except NestingTooDeepError as error:
                 raise attempt.refused(str(error)) from None
         else:
             find = self._find_in(store)
-            complete = admission.changed(
+            complete = admission.complete_changed_job(
                 integration, document, new, old, lambda name: find(WORKLOAD, attempt.namespace, name)
             )
         if complete is not document:
             document.update(complete)
             # The rules apply to the queue that the job was given, too.
-            new = readable(document, kind) or new
+            new = read_or_none(document, kind) or new
         if errors := admission.errors(integration, new, old, around):
             raise denied(kind.kind, errors)
 
@@ -209,7 +214,7 @@ class ManagedPods:
         if not (self._settings.without_queue or pods.says_something(attempt.document["metadata"])):
             return
         around = self._around(store)
-        new, old = readable(attempt.document, POD), readable(attempt.old or {}, POD)
+        new, old = read_or_none(attempt.document, POD), read_or_none(attempt.old or {}, POD)
         if new is None or old is None:
             return
         if attempt.operation == "CREATE":
@@ -239,8 +244,8 @@ class ManagedServing:
         if one is None or attempt.subresource or attempt.operation == "DELETE":
             return
         around, namespace = self._around(store), attempt.namespace
-        new = readable(attempt.document, one.kind)
-        old = readable(attempt.old, one.kind) if attempt.old is not None else None
+        new = read_or_none(attempt.document, one.kind)
+        old = read_or_none(attempt.old, one.kind) if attempt.old is not None else None
         if new is None or (old is None and attempt.operation == "UPDATE"):
             return
         try:
@@ -249,7 +254,7 @@ class ManagedServing:
             raise attempt.refused(str(error)) from None
         if complete is not attempt.document:
             attempt.document.update(complete)
-            new = readable(attempt.document, one.kind) or new
+            new = read_or_none(attempt.document, one.kind) or new
         if errors := serving.errors(one, new, old, namespace, around):
             raise denied(one.kind.kind, errors)
 
@@ -279,7 +284,7 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store, shared: SharedObjects) -
     """
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
-    head = readable(attempt.document, _POD_HEAD)
+    head = read_or_none(attempt.document, _POD_HEAD)
     owners = head.metadata.owner_references if head is not None else ()
     owner = next((owner for owner in owners if owner.controller), None)
     if head is None or owner is None or not JOB.is_of(owner):
@@ -291,7 +296,7 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store, shared: SharedObjects) -
     workload_entry = store.latest(own)
     if workload_entry is None and _PREBUILT not in entry.body and POD_SET_LABEL not in head.metadata.labels:
         return  # the Job does not queue; this check spares decoding it
-    job, pod = shared.decode(JOB, entry.body), readable(attempt.document, POD)
+    job, pod = shared.decode(JOB, entry.body), read_or_none(attempt.document, POD)
     if pod is None:
         return
     if prebuilt := jobs.prebuilt_name(job.metadata):

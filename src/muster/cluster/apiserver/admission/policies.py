@@ -141,7 +141,7 @@ class PolicyJudge:
             if match is not None and not self._matches(match, attempt, case):
                 return
         new, old, namespace = case
-        question = review.question(attempt, attempt.resource, attempt.view, new, old, "", "v1")
+        question = review.make_review(attempt, attempt.resource, attempt.view, new, old, "", "v1")
         values = {"object": new, "oldObject": old, "request": question["request"], "namespaceObject": namespace}
         try:
             for params in self._params(each, attempt):

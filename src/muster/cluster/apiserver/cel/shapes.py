@@ -99,7 +99,7 @@ def shape_of(schema: Schema, *, root: bool = False) -> Shape:
             return Shape(type=cel_type, schema_type=type_, adapt=adapt, open=not type_, typed=bool(type_))
 
 
-def escaped(name: str) -> str | None:
+def escape_field(name: str) -> str | None:
     """Return the name of a field as expressions spell it, or None if no escape makes it an identifier."""
     if name in _RESERVED:
         return f"__{name}__"
@@ -124,7 +124,7 @@ def _object(schema: Schema, *, root: bool) -> Shape:
     fields = {name: shape_of(member) for name, member in properties.items()}
     if root:
         fields |= _TYPE_META
-    names = {spelled: name for name in fields if (spelled := escaped(name)) is not None}
+    names = {spelled: name for name in fields if (spelled := escape_field(name)) is not None}
     is_open = schema.get(PRESERVE) is True or others is True or not fields
     return Shape(
         schema_type="object",

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from muster.cluster.apiserver.cel.values import Duration, Timestamp, UInt
 from muster.cluster.apiserver.protobuf import wireformat
-from muster.cluster.apiserver.protobuf.wireformat import signed
+from muster.cluster.apiserver.protobuf.wireformat import to_signed
 
 
 class UnsupportedError(ValueError):
@@ -145,7 +145,7 @@ def _message(data: bytes) -> _Fields:
 
 
 def _int(fields: _Fields, number: int) -> int:
-    return signed(fields[number][-1]) if number in fields else 0
+    return to_signed(fields[number][-1]) if number in fields else 0
 
 
 def _text(fields: _Fields, number: int) -> str:
@@ -172,7 +172,7 @@ def _nanos(data: bytes) -> int:
 _CONSTANTS: dict[int, Callable[[Any], Any]] = {
     1: lambda _: None,
     2: bool,
-    3: signed,
+    3: to_signed,
     4: UInt,
     5: lambda value: struct.unpack("<d", value)[0],
     6: lambda value: value.decode(),

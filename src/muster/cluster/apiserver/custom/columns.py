@@ -16,7 +16,7 @@ _AGE = CustomResourceColumnDefinition(
 )
 
 
-def printer(columns: Sequence[CustomResourceColumnDefinition]) -> Printer:
+def make_printer(columns: Sequence[CustomResourceColumnDefinition]) -> Printer:
     """Return the printer of the objects of a version."""
     compiled = [(column, _find(column.json_path), _CELLS.get(column.type, _text)) for column in columns or (_AGE,)]
 

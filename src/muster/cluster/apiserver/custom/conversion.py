@@ -1,6 +1,6 @@
 """The conversion of custom resources between versions, by renaming the apiVersion or by a webhook.
 
-`conversion` takes a definition and gives a `Convert`. One call of a webhook converts many objects. The webhook may
+`make_converter` takes a definition and gives a `Convert`. One call of a webhook converts many objects. The webhook may
 change labels, annotations and everything outside of the metadata. All other metadata stay, as in
 k8s.io/apiextensions-apiserver/pkg/apiserver/conversion. Which objects need a conversion is left to `versions`.
 """
@@ -53,7 +53,7 @@ async def rename(documents: Sequence[Document], api_version: str) -> Sequence[Do
     return [document | {"apiVersion": api_version} for document in documents]
 
 
-def conversion(definition: CustomResourceDefinition, calls: Calls, ids: Ids) -> Convert:
+def make_converter(definition: CustomResourceDefinition, calls: Calls, ids: Ids) -> Convert:
     """Return the converter between the versions of a definition."""
     how = definition.spec.conversion
     if how is None or how.strategy != WEBHOOK_CONVERSION or how.webhook is None or how.webhook.client_config is None:

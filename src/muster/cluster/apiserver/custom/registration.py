@@ -10,7 +10,7 @@ import msgspec
 
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition
 from muster.cluster.apiserver.admission.webhooks.calls import Calls
-from muster.cluster.apiserver.custom.conversion import conversion
+from muster.cluster.apiserver.custom.conversion import make_converter
 from muster.cluster.apiserver.custom.resources import resources_of
 from muster.cluster.apiserver.custom.versions import Stored
 from muster.cluster.apiserver.registry.resources import Registry
@@ -63,7 +63,7 @@ class CustomResources:
         self._served[name] = reason, stored
         # In the first generation all objects are stored by this definition, later only those written from now on.
         since = 0 if definition.metadata.generation <= 1 else self._store.latest_list(entry.key.resource).revision
-        convert = conversion(definition, self._calls, self._ids)
+        convert = make_converter(definition, self._calls, self._ids)
         self._registry.set_custom(name, resources_of(definition, convert, since, stored))
 
 

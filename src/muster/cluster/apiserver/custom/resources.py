@@ -16,7 +16,7 @@ import msgspec
 from muster.api.conditions import is_true
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.api.schema import inlined
+from muster.api.schema import make_inlined_schema
 from muster.api.server.apiextensions import (
     ESTABLISHED,
     NAMESPACED,
@@ -29,14 +29,14 @@ from muster.api.status import INVALID, NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MA
 from muster.api.validation import names
 from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.cluster.apiserver.cel import compile_rules
-from muster.cluster.apiserver.custom.columns import printer
+from muster.cluster.apiserver.custom.columns import make_printer
 from muster.cluster.apiserver.custom.conversion import Convert
 from muster.cluster.apiserver.custom.jsonpath import at, simple_names
 from muster.cluster.apiserver.custom.ratcheting import without_old_errors
 from muster.cluster.apiserver.custom.scale import scale_subresource
 from muster.cluster.apiserver.custom.versions import CustomVersion, Stored
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.discovery import preference
+from muster.cluster.apiserver.discovery import make_version_key
 from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry.resources import VERBS, VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.request.selection import FieldLabels
@@ -137,7 +137,7 @@ class _Version:
             view=self._view(views.take_main if has_status else views.take_all),
             rules=Rules(
                 prepare_create=preparation.new if has_status else _as_it_is,
-                prepare_update=partial(preparation.changed_counted, status=not has_status),
+                prepare_update=partial(preparation.count_change, status=not has_status),
                 has_generation=True,
                 unconditional_update=False,
             ),
@@ -160,7 +160,7 @@ class _Version:
             validate_create=self._validate_create,
             validate_update=self._validate_update,
             compile=self._compile,
-            printer=printer(self.version.additional_printer_columns),
+            printer=make_printer(self.version.additional_printer_columns),
         )
 
     def _subresources(self, *, has_status: bool) -> tuple[Subresource, ...]:
@@ -183,9 +183,11 @@ class _Version:
         better = [
             version.name
             for version in self.definition.spec.versions
-            if version.served and not version.deprecated and preference(version.name) < preference(self.version.name)
+            if version.served
+            and not version.deprecated
+            and make_version_key(version.name) < make_version_key(self.version.name)
         ]
-        use = f"; use {group}/{min(better, key=preference)} {kind}" if better else ""
+        use = f"; use {group}/{min(better, key=make_version_key)} {kind}" if better else ""
         return f"{self.kind.api_version} {kind} is deprecated{use}"
 
     def _fields(self) -> FieldLabels:
@@ -245,7 +247,7 @@ def served_schema(schema: Schema) -> Schema:
     return {**whole, "properties": {**whole["properties"], "metadata": _METADATA}}
 
 
-_METADATA: Schema = inlined(Kind("", "v1", "Object", "objects", Object))["properties"]["metadata"]
+_METADATA: Schema = make_inlined_schema(Kind("", "v1", "Object", "objects", Object))["properties"]["metadata"]
 
 
 def _as_it_is(document: Document) -> None:

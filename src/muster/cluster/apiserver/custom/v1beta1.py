@@ -11,7 +11,7 @@ these points:
 
 from typing import Any
 
-from muster.api.members import renamed, without
+from muster.api.members import remove_members, rename_member
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.schema import DecodeError
 
@@ -55,7 +55,7 @@ def to_v1(definition: Document) -> Document:
     """Convert a v1beta1 definition to v1."""
     spec: Document = definition.get("spec") or {}
     versions = spec.get("versions") or [{"name": spec.get("version", ""), "served": True, "storage": True}]
-    result = without(spec, *_SHARED, "version", "conversion") | {
+    result = remove_members(spec, *_SHARED, "version", "conversion") | {
         "versions": [_version_to_v1(version or {}, spec) for version in versions]
     }
     result["preserveUnknownFields"] = (
@@ -77,7 +77,7 @@ def to_v1beta1(definition: Document) -> Document:
         values = [version.get(name) for version in versions]
         if values and values[0] and all(value == values[0] for value in values):
             result[shared] = values[0]
-            versions = [without(version, name) for version in versions]
+            versions = [remove_members(version, name) for version in versions]
     result |= {"versions": versions, "preserveUnknownFields": spec.get("preserveUnknownFields", False)}
     if spec.get("conversion"):
         result["conversion"] = _conversion_to_v1beta1(spec["conversion"])
@@ -85,7 +85,7 @@ def to_v1beta1(definition: Document) -> Document:
 
 
 def _version_to_v1(version: Document, spec: Document) -> Document:
-    result = without(version, "additionalPrinterColumns")
+    result = remove_members(version, "additionalPrinterColumns")
     schema = version.get("schema") or spec.get("validation")
     if not (schema or {}).get("openAPIV3Schema"):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -95,14 +95,14 @@ def _version_to_v1(version: Document, spec: Document) -> Document:
         result["subresources"] = subresources
     columns = version.get("additionalPrinterColumns") or spec.get("additionalPrinterColumns")
     if columns:
-        result["additionalPrinterColumns"] = [renamed(column or {}, "JSONPath", "jsonPath") for column in columns]
+        result["additionalPrinterColumns"] = [rename_member(column or {}, "JSONPath", "jsonPath") for column in columns]
     return result
 
 
 def _version_to_v1beta1(version: Document) -> Document:
     if not version.get("additionalPrinterColumns"):
         return version
-    columns = [renamed(column, "jsonPath", "JSONPath") for column in version["additionalPrinterColumns"]]
+    columns = [rename_member(column, "jsonPath", "JSONPath") for column in version["additionalPrinterColumns"]]
     return version | {"additionalPrinterColumns": columns}
 
 

@@ -24,11 +24,11 @@ from muster.cluster.apiserver.fields.managers import (
     set_entries,
     without_entries,
 )
-from muster.cluster.apiserver.fields.merge import merge, pruned
+from muster.cluster.apiserver.fields.merge import merge, prune_given_up
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import FieldSet, paths, union, within, without
-from muster.cluster.apiserver.fields.settle import settled
-from muster.cluster.apiserver.fields.update import NOTHING, left_to, noted, relevant, unmanaged
+from muster.cluster.apiserver.fields.settle import settle_fields
+from muster.cluster.apiserver.fields.update import NOTHING, left_to, record_update, remove_ignored, remove_unmanaged
 
 # Every object keeps its metadata, even if no manager owns a field in it any more.
 _METADATA: FieldSet = {"f:metadata": {}}
@@ -64,19 +64,19 @@ def apply(
     stored = _entries(live, base, writer, now, schema, ignored)
     previous = next((entry for entry in stored if identity_of(entry) == writer.identity(APPLY)), None)
     others = [entry for entry in stored if entry is not previous]
-    own = writer.entry(APPLY, now, unmanaged(wanted))
+    own = writer.entry(APPLY, now, remove_unmanaged(wanted))
 
     result = merge(base, config, schema)
     if previous is not None and previous["fieldsV1"] != own["fieldsV1"]:
-        result = pruned(result, previous["fieldsV1"], _owned(wanted, others), schema)
-    changes = relevant(compare(base, result, schema), ignored)
+        result = prune_given_up(result, previous["fieldsV1"], _owned(wanted, others), schema)
+    changes = remove_ignored(compare(base, result, schema), ignored)
     if not force:
         _require_no_conflicts(others, changes.gained, base, writer, schema)
     if previous is not None and base == result and same_entry(previous, own):
         own = previous
     entries = in_order([*left_to(others, changes.lost), *([own] if own["fieldsV1"] else [])])
     result["metadata"] = dict(result.get("metadata") or {})
-    lastapplied.sync(result, config, writer)
+    lastapplied.update_annotation(result, config, writer)
     set_entries(result, entries_of(live) if entries == entries_of(live) else entries)
     return result
 
@@ -101,12 +101,12 @@ def _entries(
     stored = [_settled(entry, schema) for entry in entries_of(live)]
     if stored or live is None:
         return stored
-    changes = relevant(compare(schema.empty, base, schema), ignored)
-    return noted([], changes, Writer(BEFORE_FIRST_APPLY, writer.api_version, writer.subresource), now)
+    changes = remove_ignored(compare(schema.empty, base, schema), ignored)
+    return record_update([], changes, Writer(BEFORE_FIRST_APPLY, writer.api_version, writer.subresource), now)
 
 
 def _settled(entry: Entry, schema: FieldSchema) -> Entry:
-    fields = settled(entry["fieldsV1"], schema)
+    fields = settle_fields(entry["fieldsV1"], schema)
     return entry if fields is entry["fieldsV1"] else entry | {"fieldsV1": fields}
 
 

@@ -15,7 +15,7 @@ from muster.api.meta import Struct
 from muster.cluster.apiserver.decode import Document
 
 
-def blank(kind: Kind[Any]) -> Document:
+def make_blank(kind: Kind[Any]) -> Document:
     """Return the blank object of a kind, or {} for a kind without types (custom resources)."""
     component = published.component_of_kind(kind.group, kind.version, kind.kind)
     return _blank_message(component) if component else _blank_struct(kind.type)

@@ -33,7 +33,7 @@ def compare(old: Document, new: Document, schema: FieldSchema) -> Changes:
     return changes
 
 
-def everything(value: Any, schema: FieldSchema) -> FieldSet:
+def list_all_paths(value: Any, schema: FieldSchema) -> FieldSet:
     """Return the node of a field set with the path of a value and the paths of everything in it."""
     if not value:
         return {}
@@ -42,13 +42,13 @@ def everything(value: Any, schema: FieldSchema) -> FieldSet:
         below: FieldSet = {SELF: {}}
         for name, item in value.items():
             # Most members are scalars, which have no paths below them under any schema.
-            below["f:" + name] = everything(item, schema.member(name)) if item and type(item) in _CONTAINERS else {}
+            below["f:" + name] = list_all_paths(item, schema.member(name)) if item and type(item) in _CONTAINERS else {}
         return below
     if type(value) is list and schema.element is not None:
         items = schema.items_of(value)
         if items is not None:
             element = schema.element
-            return {SELF: {}} | {key: everything(item, element) for key, item in items.items()}
+            return {SELF: {}} | {key: list_all_paths(item, element) for key, item in items.items()}
     return {}
 
 
@@ -56,7 +56,9 @@ def _members(old: Document, new: Document, schema: FieldSchema, changes: Changes
     for name, value in new.items():
         before = old.get(name, _ABSENT)
         if before is _ABSENT:
-            changes.gained["f:" + name] = everything(value, schema.member(name)) if type(value) in _CONTAINERS else {}
+            changes.gained["f:" + name] = (
+                list_all_paths(value, schema.member(name)) if type(value) in _CONTAINERS else {}
+            )
         elif before is value or before == value:
             continue
         elif type(value) in _CONTAINERS or type(before) in _CONTAINERS:
@@ -65,26 +67,26 @@ def _members(old: Document, new: Document, schema: FieldSchema, changes: Changes
             changes.gained["f:" + name] = {}
     for name, before in old.items():
         if name not in new:
-            changes.removed["f:" + name] = everything(before, schema.member(name))
+            changes.removed["f:" + name] = list_all_paths(before, schema.member(name))
 
 
 def _items(old: dict[str, Any], new: dict[str, Any], element: FieldSchema, changes: Changes) -> None:
     for key, value in new.items():
         before = old.get(key, _ABSENT)
         if before is _ABSENT:
-            changes.gained[key] = everything(value, element)
+            changes.gained[key] = list_all_paths(value, element)
         elif before != value:
             _value(key, before, value, element, changes)
     for key, before in old.items():
         if key not in new:
-            changes.removed[key] = everything(before, element)
+            changes.removed[key] = list_all_paths(before, element)
 
 
 def _value(key: str, old: Any, new: Any, schema: FieldSchema, changes: Changes) -> None:
     """Add the changes between two different values of one path."""
     inner = Changes({}, {})
     if not _inside(old, new, schema, inner):
-        changes.gained[key] = everything(new, schema)
+        changes.gained[key] = list_all_paths(new, schema)
         return
     if inner.gained:
         changes.gained[key] = inner.gained

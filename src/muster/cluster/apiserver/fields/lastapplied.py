@@ -50,7 +50,7 @@ def _last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) ->
     return without(without(fields, changes.gained) or {}, changes.removed) or {}
 
 
-def sync(result: Document, config: Document, writer: Writer) -> None:
+def update_annotation(result: Document, config: Document, writer: Writer) -> None:
     """Put the configuration that kubectl applied into the annotation, if the object has one already.
 
     The function replaces the `metadata` of the result, and does nothing for other managers.

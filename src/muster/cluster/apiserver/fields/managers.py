@@ -138,7 +138,7 @@ def _read_entry(given: Any) -> Entry:
     return {name: values[name] for name in names if values[name] or name == "fieldsV1"}
 
 
-def capped(entries: list[Entry]) -> list[Entry]:
+def cap_updaters(entries: list[Entry]) -> list[Entry]:
     """Merge the oldest update entries of each version until at most `MAX_UPDATERS` remain, and return all entries."""
     if len(entries) <= MAX_UPDATERS:
         return entries

@@ -1,6 +1,6 @@
 """The merge of a configuration into an object, and the removal of the fields that its manager gave up.
 
-`merge` and `pruned` change no operand. The result shares its unchanged parts with the object.
+`merge` and `prune_given_up` change no operand. The result shares its unchanged parts with the object.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ def merge(live: Document, config: Document, schema: FieldSchema) -> Document:
     """Return the object with all values of the configuration."""
     result = live.copy()
     for name, value in config.items():
-        result[name] = _merged(live[name], value, schema.member(name)) if name in live else fresh(value)
+        result[name] = _merged(live[name], value, schema.member(name)) if name in live else copy_value(value)
     return result
 
 
@@ -23,15 +23,15 @@ def _merged(live: Any, config: Any, schema: FieldSchema) -> Any:
     if schema.shape == "map":
         if type(live) is dict and type(config) is dict and (live or config):
             return merge(live, config, schema)
-        # A null does not delete the members of an object: only `pruned` deletes what no manager owns any more.
-        return live if config is None and type(live) is dict and live else fresh(config)
+        # A null does not delete the members of an object: only `prune_given_up` deletes what no manager owns any more.
+        return live if config is None and type(live) is dict and live else copy_value(config)
     if schema.element is not None and type(live) is list and live:
         if config is None:
             return live
         olds, news = schema.items_of(live), schema.items_of(config)
         if olds is not None and news is not None:
             return _merged_items(live, olds, news, schema, schema.element)
-    return fresh(config)
+    return copy_value(config)
 
 
 def _merged_items(
@@ -53,7 +53,7 @@ def _merged_items(
             if keys[place] not in news:
                 result.append(live[place])
             place += 1
-        result.append(fresh(value) if key not in olds else _merged_item(olds[key], value, element))
+        result.append(copy_value(value) if key not in olds else _merged_item(olds[key], value, element))
         if key == following:
             turn += 1
     result += [item for item, key in zip(live[place:], keys[place:], strict=True) if key not in news]
@@ -62,17 +62,17 @@ def _merged_items(
 
 def _merged_item(live: Any, config: Any, element: FieldSchema) -> Any:
     # A tuple has the items that the object repeats under one key: the applied item replaces them all.
-    return fresh(config) if type(live) is tuple else _merged(live, config, element)
+    return copy_value(config) if type(live) is tuple else _merged(live, config, element)
 
 
-def fresh(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """Return a deep copy of a value of the configuration, so that later changes of the object do not reach it."""
     if type(value) is dict:
-        return {name: fresh(item) for name, item in value.items()}
-    return [fresh(item) for item in value] if type(value) is list else value
+        return {name: copy_value(item) for name, item in value.items()}
+    return [copy_value(item) for item in value] if type(value) is list else value
 
 
-def pruned(document: Document, given_up: FieldSet, owned: FieldSet, schema: FieldSchema) -> Document:
+def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, schema: FieldSchema) -> Document:
     """Return the object without the fields that its manager gave up and that no manager owns.
 
     given_up: the fields of the manager's previous apply.
@@ -112,7 +112,7 @@ def _pruned_value(value: Any, last: FieldSet, node: FieldSet | None, schema: Fie
     owned = node or {}
     left: Any = value
     if type(value) is dict and schema.shape == "map":
-        left = pruned(value, last, owned, schema)
+        left = prune_given_up(value, last, owned, schema)
     elif type(value) is list and schema.element is not None:
         items = [_pruned_item(item, schema.key_of(item), last, owned, schema.element) for item in value]
         if any(new is not old for new, old in zip(items, value, strict=True)):

@@ -17,9 +17,9 @@ from msgspec import Struct, field
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.api.schema import Schema, inlined
+from muster.api.schema import Schema, make_inlined_schema
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.fields.blank import blank
+from muster.cluster.apiserver.fields.blank import make_blank
 
 # - scalar: one value
 # - atomic: an object or a list that a manager owns as a whole
@@ -76,7 +76,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
     @staticmethod
     def of_kind(kind: Kind[Any]) -> "FieldSchema":
         """Compile the schema of a kind that has Muster's types."""
-        return FieldSchema.of(inlined(kind), blank(kind))
+        return FieldSchema.of(make_inlined_schema(kind), make_blank(kind))
 
     def member(self, name: str) -> "FieldSchema":
         """Return the schema of a member. For an undeclared member it is `DEDUCED`: the value decides."""
@@ -129,7 +129,7 @@ _UNTYPED = FieldSchema("scalar", _ANY_SCALAR)
 @cache
 def _common_members() -> dict[str, Schema]:
     """Return the schemas of the members that all objects share."""
-    return dict(inlined(Kind("", "v1", "Object", "objects", Object))["properties"])
+    return dict(make_inlined_schema(Kind("", "v1", "Object", "objects", Object))["properties"])
 
 
 def _compile(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:

@@ -4,7 +4,7 @@ from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet
 
 
-def settled(fields: FieldSet, schema: FieldSchema) -> FieldSet:
+def settle_fields(fields: FieldSet, schema: FieldSchema) -> FieldSet:
     """Return the field set adapted to the current schema, or the field set itself if it fits.
 
     A value that was atomic and is granular now keeps only its own path in the set, as in upstream.
@@ -24,7 +24,7 @@ def settled(fields: FieldSet, schema: FieldSchema) -> FieldSet:
 def _settled_node(below: FieldSet, schema: FieldSchema | None) -> FieldSet:
     if schema is None:
         return below
-    return {} if schema.shape == "atomic" else settled(below, schema)
+    return {} if schema.shape == "atomic" else settle_fields(below, schema)
 
 
 def _schema_at(key: str, schema: FieldSchema) -> FieldSchema | None:

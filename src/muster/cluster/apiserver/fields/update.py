@@ -14,7 +14,7 @@ from muster.cluster.apiserver.fields.managers import (
     UPDATE,
     Entry,
     Writer,
-    capped,
+    cap_updaters,
     entries_of,
     identity_of,
     in_order,
@@ -68,7 +68,7 @@ def note_update(
     entries = _entries(live, None if writer.subresource else given)
     if entries or live is None:
         changes = compare(schema.empty if live is None else live, new, schema)
-        entries = noted(entries, relevant(changes, ignored), writer, now)
+        entries = record_update(entries, remove_ignored(changes, ignored), writer, now)
     set_entries(new, entries)
 
 
@@ -91,14 +91,14 @@ def _entries(live: Document | None, given: Any) -> list[Entry]:
     return read_entries(given) or stored
 
 
-def relevant(changes: Changes, ignored: FieldSet) -> Changes:
+def remove_ignored(changes: Changes, ignored: FieldSet) -> Changes:
     """Return the changes without the ignored fields."""
     if not ignored:
         return changes
     return Changes(without(changes.gained, ignored) or {}, without(changes.removed, ignored) or {})
 
 
-def unmanaged(changed: FieldSet) -> FieldSet:
+def remove_unmanaged(changed: FieldSet) -> FieldSet:
     """Return a set of fields without those that the server sets itself."""
     return without(changed, _SERVERS) or {}
 
@@ -114,12 +114,12 @@ def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
     return result
 
 
-def noted(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> list[Entry]:
+def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> list[Entry]:
     """Return the entries after an update: only the writer owns the fields that it changed.
 
     Returns the list itself if no managed field changed.
     """
-    own = unmanaged(changes.gained)
+    own = remove_unmanaged(changes.gained)
     if not entries:
         return [writer.entry(UPDATE, now, own)] if own else entries
     left = left_to(entries, changes.lost)
@@ -134,4 +134,4 @@ def noted(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> l
         else:
             others.append(entry)
     others.append(writer.entry(UPDATE, now, own if mine is None else union(mine, own)))
-    return in_order(capped(others))
+    return in_order(cap_updaters(others))

@@ -16,7 +16,7 @@ from muster.cluster.apiserver.front.asgi import App
 from muster.cluster.apiserver.front.connectionlimit import MAX_CONNECTIONS, ConnectionLimit, ConnectionSlot, FindPeer
 from muster.cluster.apiserver.front.http1 import connection as http1
 from muster.cluster.apiserver.front.http2 import connection as http2
-from muster.cluster.apiserver.front.shared import Served, Shared, owes
+from muster.cluster.apiserver.front.shared import Served, Shared, has_unsent_bytes
 from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
 from muster.cluster.apiserver.identity.credentials import HTTP2
 from muster.cluster.memory import give_back
@@ -61,7 +61,7 @@ class Listener:
 
     async def start(self, host: str, port: int) -> int:
         """Listen on an address, and return the port; port 0 takes a free one. Raises `AddressUnusable`, `OSError`."""
-        return await self.listen(bound(host, port))
+        return await self.listen(bind_socket(host, port))
 
     async def listen(self, address: socket.socket, find_peer: FindPeer | None = None) -> int:
         """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`.
@@ -106,7 +106,7 @@ class Listener:
         """Return whether an answer is on its way, or has been sent just now."""
         idle_since = connection.slot.idle_since
         settled = asyncio.get_running_loop().time() - SETTLED_SECONDS
-        return idle_since is None or idle_since > settled or owes(connection.transport)
+        return idle_since is None or idle_since > settled or has_unsent_bytes(connection.transport)
 
     async def _wait_until_closed(self, connections: set[Served], seconds: float) -> None:
         """Wait until all of these connections are closed, at most `seconds`."""
@@ -136,7 +136,7 @@ class Arrival(asyncio.Protocol):
         protocol.connection_made(transport)
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket bound to a host and a port, without listening yet. Raises `AddressUnusable`.
 
     host: an address, a host name, or "" for all addresses of the machine.

@@ -81,7 +81,7 @@ def identify_client(transport: asyncio.BaseTransport, slot: ConnectionSlot) -> U
     return user_of(certificate)
 
 
-def owes(transport: asyncio.Transport) -> bool:
+def has_unsent_bytes(transport: asyncio.Transport) -> bool:
     """Return whether the transport holds written bytes that the kernel has not taken."""
     if transport.get_write_buffer_size():
         return True

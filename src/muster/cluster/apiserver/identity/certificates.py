@@ -15,11 +15,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.runtime.certificates import (
     Credential,
-    credential,
     is_signed_by,
-    issued,
-    made_authority,
+    issue_certificate,
+    make_authority,
     names_of,
+    parse_credential,
     renewal_of,
     subject_of,
 )
@@ -87,16 +87,16 @@ class Authority:
         return ours and certificate.not_valid_before_utc <= self._now < renewal_of(certificate)
 
     def _make_authority(self) -> Pair:
-        return self._save("ca", made_authority("muster-ca", self._now, AUTHORITY_LIFE))
+        return self._save("ca", make_authority("muster-ca", self._now, AUTHORITY_LIFE))
 
     def _issue(self, name: str, subject: x509.Name, purpose: x509.ObjectIdentifier, names: Sequence[str] = ()) -> Pair:
-        return self._save(name, issued(self.pair, subject, purpose, self._now, LEAF_LIFE, names))
+        return self._save(name, issue_certificate(self.pair, subject, purpose, self._now, LEAF_LIFE, names))
 
     def _load(self, name: str) -> Pair | None:
         file = self._file(name)
         try:
             content = read_private(file)
-            loaded = credential(content, content)
+            loaded = parse_credential(content, content)
         except FileNotFoundError:
             return None
         except ValueError as error:

@@ -19,7 +19,7 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ClusterRole, ClusterRoleBinding
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.roles import AUTO_UPDATE, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
-from muster.cluster.apiserver.access.rules import TooManyRightsError, compacted, uncovered
+from muster.cluster.apiserver.access.rules import TooManyRightsError, compact_rights, find_uncovered
 from muster.runtime.client import Client
 from muster.runtime.refusals import ignoring
 
@@ -93,11 +93,11 @@ async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRol
     if role.aggregation_rule is not None or stored.metadata.annotations.get(AUTO_UPDATE) != "true":
         return
     try:
-        missing = uncovered(stored.rules, role.rules)
+        missing = find_uncovered(stored.rules, role.rules)
     except TooManyRightsError:
         return  # a user gave the role too many rules to compare
     if missing:
-        rules = msgspec.to_builtins((*stored.rules, *compacted(missing)))
+        rules = msgspec.to_builtins((*stored.rules, *compact_rights(missing)))
         await client.patch(CLUSTER_ROLE, role.metadata.name, {"rules": rules})
 
 

@@ -122,7 +122,7 @@ class Documents:
         return self.store.write(Put(key, _Encoding(document)))
 
 
-def written(key: Key, document: Document) -> Put:
+def make_put(key: Key, document: Document) -> Put:
     """Return the write of an object, for the `beside` of another write."""
     return Put(key, _Encoding(document))
 

@@ -13,7 +13,7 @@ from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.store import Change, Entry
 
 
-async def loaded(resource: Resource, entries: Sequence[Entry]) -> Sequence[Entry]:
+async def load_entries(resource: Resource, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Return the entries with their bodies in the form of the resource.
 
     The result is the given sequence if its entries are stored in this form.
@@ -24,7 +24,7 @@ async def loaded(resource: Resource, entries: Sequence[Entry]) -> Sequence[Entry
     return entries if resource.storage is None else await resource.storage.load(entries)
 
 
-async def loaded_entry(resource: Resource, entry: Entry) -> Entry:
+async def load_entry(resource: Resource, entry: Entry) -> Entry:
     """Return one entry with its body in the form of the resource.
 
     Raises:
@@ -33,7 +33,7 @@ async def loaded_entry(resource: Resource, entry: Entry) -> Entry:
     return entry if resource.storage is None else (await resource.storage.load((entry,)))[0]
 
 
-async def loaded_changes(resource: Resource, changes: Sequence[Change]) -> Sequence[Change]:
+async def load_changes(resource: Resource, changes: Sequence[Change]) -> Sequence[Change]:
     """Return changes with all bodies in the form of the resource.
 
     Raises:
@@ -50,7 +50,7 @@ async def loaded_changes(resource: Resource, changes: Sequence[Change]) -> Seque
     ]
 
 
-async def saved_document(resource: Resource, document: Document) -> Document:
+async def make_saved_document(resource: Resource, document: Document) -> Document:
     """Convert an object from the form of the resource to the stored form.
 
     Raises:

@@ -28,13 +28,13 @@ def new(document: Document) -> None:
     document.pop("status", None)
 
 
-def new_counted(document: Document) -> None:
+def prepare_counted(document: Document) -> None:
     """Prepare a new object whose generation counts changes although it may have no spec."""
     new(document)
     document["metadata"]["generation"] = 1
 
 
-def changed_counted(document: Document, stored: Document, *, status: bool = False) -> None:
+def count_change(document: Document, stored: Document, *, status: bool = False) -> None:
     """Increase the generation if a member of the desired state changed. Members beside the spec count too.
 
     status: whether the status counts as part of the desired state.
@@ -55,7 +55,7 @@ def new_with(**status: Any) -> Callable[[Document], None]:
     return prepare
 
 
-def unchangeable(document: Document, stored: Document) -> None:
+def restore_spec(document: Document, stored: Document) -> None:
     """Restore the stored spec of a kind whose spec no update may change. The client gets no error."""
     document["spec"] = stored["spec"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from muster.api.kinds import Kind
-from muster.runtime.objects import lean
+from muster.runtime.objects import remove_managed_fields
 
 T = TypeVar("T")
 
@@ -72,4 +72,4 @@ class SharedObjects:
 def _without_managers(obj: T) -> T:
     """Return the object without managedFields. Its type may have fewer fields than the kind."""
     meta = getattr(obj, "metadata", None)
-    return lean(obj) if getattr(meta, "managed_fields", ()) else obj
+    return remove_managed_fields(obj) if getattr(meta, "managed_fields", ()) else obj

@@ -21,7 +21,7 @@ from muster.api.batch import INDEXED
 from muster.api.groups.autoscaling import Scale
 from muster.api.groups.events import EVENTS_V1_EVENT
 from muster.api.kinds import Kind
-from muster.api.members import without
+from muster.api.members import remove_members
 from muster.api.meta import LabelSelector
 from muster.api.values.selectors import label_matcher
 from muster.cluster.apiserver.decode import Document
@@ -71,12 +71,12 @@ def take_namespace(stored: Document, shown: Document) -> Document:
 def with_metadata(stored: Document, shown: Document, fields: tuple[str, ...] = _VERSION) -> Document:
     """Return the stored object with these fields of the written metadata."""
     written = shown.get("metadata") or {}
-    others = without(stored["metadata"], *fields)
+    others = remove_members(stored["metadata"], *fields)
     return stored | {"metadata": others | {field: written[field] for field in fields if field in written}}
 
 
 def _with_member(document: Document, name: str, source: Document) -> Document:
-    return without(document, name) | ({name: source[name]} if name in source else {})
+    return remove_members(document, name) | ({name: source[name]} if name in source else {})
 
 
 def show_scale(job: Document) -> Document:

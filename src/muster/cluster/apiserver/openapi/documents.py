@@ -15,7 +15,7 @@ from muster.cluster.apiserver.openapi import v2_protobuf
 from muster.cluster.apiserver.openapi.operations import Operation, Parameter, PathItem, paths_of
 from muster.cluster.apiserver.openapi.schemas import as_v2, component_of, custom_as_v2, reference, schemas_of
 from muster.cluster.apiserver.registry.resources import Resource
-from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer, static_bytes
+from muster.cluster.apiserver.static import JSON, StaticAnswer, parse_accept, static_answer, static_bytes
 
 _V2_JSON = "application/com.github.proto-openapi.spec.v2.v1.0+json"
 
@@ -50,7 +50,7 @@ class OpenApi:
         path = path.rstrip("/")
         if path not in ("/openapi/v2", "/openapi/v3") and path.removeprefix("/openapi/v3/") not in self._groups:
             return None
-        for media_type, _ in accepted(accept):
+        for media_type, _ in parse_accept(accept):
             if media_type in (JSON, _V2_JSON, "application/*", "*/*"):
                 return self._made(path, JSON)
             if media_type in (v2_protobuf.MEDIA_TYPE, v2_protobuf.CONTENT_TYPE) and path == "/openapi/v2":

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from muster.api.kinds import Kind
-from muster.api.schema import documentation
+from muster.api.schema import read_documentation
 from muster.cluster.apiserver.openapi.schemas import DELETE_OPTIONS, PATCH, STATUS, component_of, list_name
 from muster.cluster.apiserver.registry.resources import Resource, Subresource
 
@@ -198,7 +198,7 @@ def _connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
     """Yield the operations that connect to a pod. The fields of the options are the parameters of the query."""
     name = f"{kind.kind}{sub.name.capitalize()}"
     options: type = sub.kind.type
-    _, docs = documentation(options)
+    _, docs = read_documentation(options)
     parameters = tuple(
         _query(field.encode_name, _QUERY_TYPES.get(field.type, "string"), docs.get(field.name, ""))
         for field in msgspec.structs.fields(options)

@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions, ListMeta, ObjectMeta
-from muster.api.schema import TYPE_META, component_name, component_of_kind, components, kind_components
+from muster.api.schema import TYPE_META, component_name, component_of_kind, kind_components, list_components
 from muster.api.status import Status
 from muster.cluster.apiserver.registry.resources import Resource
 
@@ -45,7 +45,7 @@ def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
             if not _is_custom(kind):
                 kinds.setdefault(component_of(kind), kind)
-    schemas = kind_components(kinds.values()) | components([Status, DeleteOptions, ListMeta, ObjectMeta])
+    schemas = kind_components(kinds.values()) | list_components([Status, DeleteOptions, ListMeta, ObjectMeta])
     for name in (STATUS, DELETE_OPTIONS):
         schemas[name]["properties"] = TYPE_META | schemas[name]["properties"]
     schemas = _SHARED | {name: _named(schema) for name, schema in schemas.items()}

@@ -12,7 +12,7 @@ from muster.api.validation.pods.pod import validate_binding
 from muster.cluster.apiserver.admission.chain import Webhooks
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.conditions import set_condition
-from muster.cluster.apiserver.objects.documents import Documents, decode_entry, typed_document, written
+from muster.cluster.apiserver.objects.documents import Documents, decode_entry, make_put, typed_document
 from muster.cluster.apiserver.objects.metadata import meta_of, set_namespace, timestamp
 from muster.cluster.apiserver.pods.budgets import charge_eviction, document_of
 from muster.cluster.apiserver.pods.selection import Budgets
@@ -97,7 +97,7 @@ class PodActions:
         key = Key(POD_DISRUPTION_BUDGET.resource, budget.metadata.namespace, budget.metadata.name)
         entry = self._documents.latest(key)
         assert entry is not None, "it was there just now"
-        return (written(key, decode_entry(entry) | {"status": document_of(budget.status)}),)
+        return (make_put(key, decode_entry(entry) | {"status": document_of(budget.status)}),)
 
 
 def _check_bindable(pod: Document, given: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
     node = nodes.get(name)
     if node is None:
         raise unavailable(f'the node "{name}" of pod "{pod.metadata.name}" is not connected: no log can be read')
-    return Stream(await started(node.logs(pod, options)), TEXT, is_endless=options.follow)
+    return Stream(await await_first_piece(node.logs(pod, options)), TEXT, is_endless=options.follow)
 
 
 async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:
@@ -58,7 +58,7 @@ async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str
     options = log_options(pod.name, container, query)
     if options.attempt is not None and options.attempt not in pod.containers[container]:
         raise bad_request(f"there is no log of attempt {options.attempt} of container {container} in pod {pod.name}")
-    return Stream(await started(node.kept_log(pod, options)), TEXT)
+    return Stream(await await_first_piece(node.kept_log(pod, options)), TEXT)
 
 
 def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptions:
@@ -126,7 +126,7 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""
 
 
-async def started(pieces: AsyncIterator[bytes]) -> "Pieces":
+async def await_first_piece(pieces: AsyncIterator[bytes]) -> "Pieces":
     """Return the pieces after waiting for the first, for at most `FIRST_PIECE_SECONDS`.
 
     Raises what the node raises instead of the first piece.

@@ -58,7 +58,7 @@ def numbers(data: bytes) -> Iterator[int]:
         yield value
 
 
-def signed(value: int) -> int:
+def to_signed(value: int) -> int:
     """Convert an unsigned number of 64 bits to the signed number that its field means."""
     return value - (1 << 64) if value >> 63 else value
 
@@ -106,7 +106,7 @@ def as_integer(value: Value) -> int:
     """
     if not isinstance(value, int):
         raise ProtobufError("something else stands where there should be a number")
-    return signed(value)
+    return to_signed(value)
 
 
 def as_time(value: Value, *, microseconds: bool = False) -> str | None:

@@ -16,7 +16,7 @@ from muster.cluster.apiserver.admission import policies
 from muster.cluster.apiserver.admission.webhooks import dispatch
 from muster.cluster.apiserver.cel import problem_of
 from muster.cluster.apiserver.objects import preparation, views
-from muster.cluster.apiserver.registry.entries import served, status
+from muster.cluster.apiserver.registry.entries import make_resource, status
 from muster.cluster.apiserver.registry.resources import Resource, Rules
 
 _CONDITION = partial(problem_of, variables=dispatch.VARIABLES)
@@ -27,11 +27,11 @@ _OF_WEBHOOKS = (
 )
 
 _SPEC = Rules(has_generation=True, unconditional_update=False)
-_WEBHOOKS = replace(_SPEC, prepare_update=preparation.changed_counted)  # webhook configurations have no spec
+_WEBHOOKS = replace(_SPEC, prepare_update=preparation.count_change)  # webhook configurations have no spec
 _EXTENSIONS = ("api-extensions",)
 
 ADMISSION: tuple[Resource, ...] = (
-    served(
+    make_resource(
         RESOURCE_QUOTA,
         (resourcequota.validate_create, resourcequota.validate_update),
         Rules(prepare_create=preparation.new, returns_deleted=True),
@@ -39,15 +39,15 @@ ADMISSION: tuple[Resource, ...] = (
         take=views.take_main,
         short_names=("quota",),
     ),
-    served(
+    make_resource(
         LIMIT_RANGE,
         (limitrange.validate_create, limitrange.validate_update),
         Rules(create_on_update=True),
         short_names=("limits",),
     ),
-    served(MUTATING_WEBHOOK_CONFIGURATION, _OF_WEBHOOKS, _WEBHOOKS, categories=_EXTENSIONS),
-    served(VALIDATING_WEBHOOK_CONFIGURATION, _OF_WEBHOOKS, _WEBHOOKS, categories=_EXTENSIONS),
-    served(
+    make_resource(MUTATING_WEBHOOK_CONFIGURATION, _OF_WEBHOOKS, _WEBHOOKS, categories=_EXTENSIONS),
+    make_resource(VALIDATING_WEBHOOK_CONFIGURATION, _OF_WEBHOOKS, _WEBHOOKS, categories=_EXTENSIONS),
+    make_resource(
         VALIDATING_ADMISSION_POLICY,
         (
             partial(admissionpolicy.validate_create, compile=_EXPRESSION),
@@ -58,7 +58,7 @@ ADMISSION: tuple[Resource, ...] = (
         take=views.take_main,
         categories=_EXTENSIONS,
     ),
-    served(
+    make_resource(
         VALIDATING_ADMISSION_POLICY_BINDING,
         (admissionpolicy.validate_binding_create, admissionpolicy.validate_binding_update),
         _SPEC,

@@ -9,7 +9,7 @@ from typing import Any
 from muster.api.defaults.autoscaling import cpu_metric
 from muster.api.groups.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
 from muster.api.kinds import Kind
-from muster.api.members import without
+from muster.api.members import remove_members
 from muster.api.meta import Object
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import views
@@ -50,14 +50,14 @@ def _converted(stored: Document, shown: Document) -> Document:
         old = stored.get("spec", {})
         others = [metric for metric in old.get("metrics", ()) if _percent(metric, "target") is None]
         target = [cpu_metric(spec[_TARGET])] if _TARGET in spec else []
-        converted["spec"] = without(old, *_SAME_SPEC, "metrics") | _some(spec, _SAME_SPEC)
+        converted["spec"] = remove_members(old, *_SAME_SPEC, "metrics") | _some(spec, _SAME_SPEC)
         if metrics := [*target, *others]:
             converted["spec"]["metrics"] = metrics
     if status := shown.get("status"):
         old = stored.get("status", {})
         others = [metric for metric in old.get("currentMetrics", ()) if _percent(metric, "current") is None]
         current = [_measured(status[_CURRENT])] if _CURRENT in status else []
-        converted["status"] = without(old, *_SAME_STATUS, "currentMetrics") | _some(status, _SAME_STATUS)
+        converted["status"] = remove_members(old, *_SAME_STATUS, "currentMetrics") | _some(status, _SAME_STATUS)
         if metrics := [*current, *others]:
             converted["status"]["currentMetrics"] = metrics
     return converted

@@ -48,7 +48,7 @@ from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry.admission import ADMISSION
 from muster.cluster.apiserver.registry.apiextensions import APIEXTENSIONS
 from muster.cluster.apiserver.registry.devices import DEVICES
-from muster.cluster.apiserver.registry.entries import same, served, status
+from muster.cluster.apiserver.registry.entries import make_resource, same, status
 from muster.cluster.apiserver.registry.jobset import JOB_SETS
 from muster.cluster.apiserver.registry.kueue import KUEUE, VISIBILITY
 from muster.cluster.apiserver.registry.metrics import METRICS
@@ -97,7 +97,7 @@ _JOB_FIELDS = FieldLabels(same("status.successful"), 'field label "{label}" not 
 _NO_COLLECTION = tuple(verb for verb in VERBS if verb != "deletecollection")
 
 
-PODS = served(
+PODS = make_resource(
     POD,
     (pod.validate_create, pod.validate_update),
     Rules(
@@ -121,7 +121,7 @@ PODS = served(
 def _jobs(elastic: job.Elastic) -> Resource:
     """Return the resource of Jobs, with a rule for changes of an Indexed Job's completions (kubernetes KEP-3715)."""
     validate_update = partial(job.validate_update, elastic=elastic)
-    return served(
+    return make_resource(
         JOB,
         (job.validate_create, validate_update),
         Rules(prepare_create=preparation.new_job, has_generation=True, propagation="Orphan"),
@@ -145,7 +145,7 @@ def _jobs(elastic: job.Elastic) -> Resource:
     )
 
 
-NODES = served(
+NODES = make_resource(
     NODE,
     (node.validate_create, node.validate_update),
     Rules(),
@@ -155,7 +155,7 @@ NODES = served(
     short_names=("no",),
 )
 
-NAMESPACES = served(
+NAMESPACES = make_resource(
     NAMESPACE,
     (namespace.validate_create, namespace.validate_update),
     Rules(prepare_create=preparation.new_namespace),
@@ -172,7 +172,7 @@ NAMESPACES = served(
     short_names=("ns",),
 )
 
-SERVICES = served(
+SERVICES = make_resource(
     SERVICE,
     (service.validate_create, service.validate_update),
     Rules(
@@ -188,7 +188,7 @@ SERVICES = served(
     categories=("all",),
 )
 
-EVENTS = served(
+EVENTS = make_resource(
     EVENT,
     (event.validate_create, event.validate_update),
     Rules(create_on_update=True, propagation=None),
@@ -210,19 +210,23 @@ EVENTS_V1 = replace(
     fields=_EVENTS_V1_FIELDS,
 )
 
-CONFIG_MAPS = served(CONFIG_MAP, (configmap.validate_create, configmap.validate_update), Rules(), short_names=("cm",))
-SECRETS = served(SECRET, (secret.validate_create, secret.validate_update), Rules(), fields=FieldLabels(same("type")))
-SERVICE_ACCOUNTS = served(
+CONFIG_MAPS = make_resource(
+    CONFIG_MAP, (configmap.validate_create, configmap.validate_update), Rules(), short_names=("cm",)
+)
+SECRETS = make_resource(
+    SECRET, (secret.validate_create, secret.validate_update), Rules(), fields=FieldLabels(same("type"))
+)
+SERVICE_ACCOUNTS = make_resource(
     SERVICE_ACCOUNT,
     (serviceaccount.validate_create, serviceaccount.validate_update),
     Rules(unconditional_update=False, returns_deleted=True),
     TOKEN,
     short_names=("sa",),
 )
-LEASES = served(
+LEASES = make_resource(
     LEASE, (lease.validate_create, lease.validate_update), Rules(create_on_update=True, unconditional_update=False)
 )
-PRIORITY_CLASSES = served(
+PRIORITY_CLASSES = make_resource(
     PRIORITY_CLASS,
     (priorityclass.validate_create, priorityclass.validate_update),
     Rules(has_generation=True),

@@ -10,7 +10,7 @@ from muster.api.groups import resource
 from muster.api.validation.groups import devices
 from muster.cluster.apiserver.cel import DEVICE_VARIABLES, problem_of
 from muster.cluster.apiserver.objects import preparation, views
-from muster.cluster.apiserver.registry.entries import same, served, status
+from muster.cluster.apiserver.registry.entries import make_resource, same, status
 from muster.cluster.apiserver.registry.resources import Resource, Rules
 from muster.cluster.apiserver.request.selection import FieldLabels
 
@@ -19,27 +19,27 @@ _GIVEN_BACK = Rules(returns_deleted=True)
 _COUNTED = replace(_GIVEN_BACK, has_generation=True)
 
 DEVICES: tuple[Resource, ...] = (
-    served(
+    make_resource(
         resource.RESOURCE_CLAIM,
         (_RULES.claim.create, _RULES.claim.update),
         replace(_GIVEN_BACK, prepare_create=preparation.new_with()),
         status(resource.RESOURCE_CLAIM, devices.claim_status_change),
         take=views.take_main,
     ),
-    served(
+    make_resource(
         resource.RESOURCE_CLAIM_TEMPLATE,
         (_RULES.template.create, _RULES.template.update),
         _GIVEN_BACK,
         take=views.take_all,
     ),
-    served(
+    make_resource(
         resource.RESOURCE_SLICE,
         (_RULES.slice.create, _RULES.slice.update),
         _COUNTED,
         take=views.take_all,
         fields=FieldLabels(same("spec.nodeName", "spec.driver")),
     ),
-    served(
+    make_resource(
         resource.DEVICE_CLASS,
         (_RULES.device_class.create, _RULES.device_class.update),
         _COUNTED,

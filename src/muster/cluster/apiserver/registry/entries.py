@@ -25,7 +25,7 @@ def same(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-def served(
+def make_resource(
     kind: Kind[Any],
     validation: Validation,
     rules: Rules,
@@ -59,7 +59,7 @@ def status(
     return Subresource("status", kind, VIEW_VERBS, view)
 
 
-def served_as_custom(
+def make_custom_resource(
     kind: Kind[Any],
     validation: Validation,
     update_status: _Update,
@@ -80,7 +80,7 @@ def served_as_custom(
         rules=Rules(
             default=DEFAULTS[kind.resource],
             prepare_create=prepare_create,
-            prepare_update=preparation.changed_counted,
+            prepare_update=preparation.count_change,
             has_generation=True,
             unconditional_update=False,
         ),

@@ -5,10 +5,10 @@ from dataclasses import replace
 from muster.api.jobset import JOB_SET
 from muster.api.validation import jobset
 from muster.cluster.apiserver.objects import preparation
-from muster.cluster.apiserver.registry.entries import served_as_custom
+from muster.cluster.apiserver.registry.entries import make_custom_resource
 from muster.cluster.apiserver.registry.resources import Subresource
 
-_OF_THE_CRD = served_as_custom(
+_OF_THE_CRD = make_custom_resource(
     JOB_SET,
     (jobset.validate_create, jobset.validate_update),
     jobset.validate_status_update,

@@ -28,7 +28,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.conversion import to_v1beta1, to_v1beta2
 from muster.api.kueue.v1beta1 import V1BETA1_KINDS
-from muster.api.kueue.visibility import VISIBILITY_VERSIONS, cluster_queues, local_queues, summaries
+from muster.api.kueue.visibility import VISIBILITY_VERSIONS, cluster_queues, kind_of_summaries, local_queues
 from muster.api.managed.protection import HELD_KINDS, hold_while_used
 from muster.api.validation.kueue import VALIDATIONS, Create, Update
 from muster.cluster.apiserver.decode import Document
@@ -62,7 +62,7 @@ def _served(
     rules = Rules(
         default=DEFAULTS[kind.resource],
         prepare_create=_prepare_held if kind in HELD_KINDS else preparation.new,
-        prepare_update=preparation.changed_counted,
+        prepare_update=preparation.count_change,
         has_generation=True,
         unconditional_update=False,
     )
@@ -129,7 +129,7 @@ KUEUE: tuple[Resource, ...] = (
 
 def _visible(version: str) -> tuple[Resource, ...]:
     """Return the resources of Kueue's visibility group in one version: they show pending workloads, stored nowhere."""
-    pending = Subresource("pendingworkloads", summaries(version), ("get",))
+    pending = Subresource("pendingworkloads", kind_of_summaries(version), ("get",))
     shown: tuple[tuple[Kind[Any], Kind[Any]], ...] = (
         (cluster_queues(version), CLUSTER_QUEUE),
         (local_queues(version), LOCAL_QUEUE),

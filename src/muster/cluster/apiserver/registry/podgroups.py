@@ -12,14 +12,14 @@ from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.validation.podgroups import VALIDATIONS
 from muster.cluster.apiserver.objects import preparation, views
-from muster.cluster.apiserver.registry.entries import served_as_custom
+from muster.cluster.apiserver.registry.entries import make_custom_resource
 from muster.cluster.apiserver.registry.resources import Resource, Rules, View
 from muster.cluster.apiserver.schema import compile_whole
 
 
 def _served(kind: Kind[Any], *short_names: str) -> Resource:
     rules = VALIDATIONS[kind.resource]
-    return served_as_custom(kind, (rules.create, rules.update), rules.update_status, *short_names)
+    return make_custom_resource(kind, (rules.create, rules.update), rules.update_status, *short_names)
 
 
 def _served_whole(kind: Kind[Any], *short_names: str) -> Resource:
@@ -31,7 +31,7 @@ def _served_whole(kind: Kind[Any], *short_names: str) -> Resource:
         view=View(kind, None, views.take_all, rules.create, rules.update, compile=compile_whole),
         rules=Rules(
             default=DEFAULTS[kind.resource],
-            prepare_update=partial(preparation.changed_counted, status=True),
+            prepare_update=partial(preparation.count_change, status=True),
             has_generation=True,
             unconditional_update=False,
         ),

@@ -12,7 +12,7 @@ from muster.api.server.authorization import (
 )
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from muster.api.validation.server import rbac
-from muster.cluster.apiserver.registry.entries import served
+from muster.cluster.apiserver.registry.entries import make_resource
 from muster.cluster.apiserver.registry.resources import Resource, Rules, Subresource, View
 
 
@@ -26,10 +26,10 @@ _CLUSTER = (rbac.validate_cluster_create, rbac.validate_cluster_update)
 _RULES = Rules(create_on_update=True)
 
 RBAC: tuple[Resource, ...] = (
-    served(ROLE, _NAMESPACED, _RULES),
-    served(CLUSTER_ROLE, _CLUSTER, _RULES),
-    served(ROLE_BINDING, _NAMESPACED, _RULES),
-    served(CLUSTER_ROLE_BINDING, _CLUSTER, _RULES),
+    make_resource(ROLE, _NAMESPACED, _RULES),
+    make_resource(CLUSTER_ROLE, _CLUSTER, _RULES),
+    make_resource(ROLE_BINDING, _NAMESPACED, _RULES),
+    make_resource(CLUSTER_ROLE_BINDING, _CLUSTER, _RULES),
     _asked(SUBJECT_ACCESS_REVIEW),
     _asked(LOCAL_SUBJECT_ACCESS_REVIEW),
     _asked(SELF_SUBJECT_ACCESS_REVIEW),

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from muster.api.kinds import Kind
-from muster.api.schema import inlined
+from muster.api.schema import make_inlined_schema
 from muster.api.status import FieldError
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields import FieldSchema
@@ -76,7 +76,7 @@ class View:
     @cached_property
     def patch_schema(self) -> dict[str, Any]:
         """The schema that guides strategic merge patches."""
-        return inlined(self.kind)
+        return make_inlined_schema(self.kind)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from muster.api.validation.server import apiservice as api_service_rules
 from muster.api.validation.standard import Standard
 from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry import autoscalers
-from muster.cluster.apiserver.registry.entries import same, served, status
+from muster.cluster.apiserver.registry.entries import make_resource, same, status
 from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
 from muster.cluster.apiserver.storedkinds import StoredKind, read_stored_kinds
@@ -66,7 +66,7 @@ def _make_resource(name: str, stored: StoredKind) -> Resource:
     subresources = [_make_scale(standard)] if stored.scales else []
     if stored.has_status:
         subresources.append(status(kind, standard.update_status))
-    return served(
+    return make_resource(
         kind,
         (standard.create, standard.update),
         _make_rules(stored, kind.plural),
@@ -93,7 +93,7 @@ def _make_rules(stored: StoredKind, plural: str) -> Rules:
         warning=f"this cluster keeps {plural} but {stored.but}" if stored.but else "",
     )
     if stored.counts_all:
-        return replace(rules, prepare_create=preparation.new_counted, prepare_update=preparation.changed_counted)
+        return replace(rules, prepare_create=preparation.prepare_counted, prepare_update=preparation.count_change)
     if stored.new_status is not None:
         return replace(rules, prepare_create=preparation.new_with(**stored.new_status))
     return rules
@@ -115,7 +115,7 @@ def _add_approval(requests: Resource) -> Resource:
     [observed] = requests.subresources
     return replace(
         requests,
-        rules=replace(requests.rules, prepare_update=preparation.unchangeable),
+        rules=replace(requests.rules, prepare_update=preparation.restore_spec),
         subresources=(replace(observed, name="approval"), observed),
     )
 

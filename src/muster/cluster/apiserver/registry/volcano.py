@@ -2,9 +2,9 @@
 
 from muster.api.validation import volcano
 from muster.api.volcano import VOLCANO_JOB
-from muster.cluster.apiserver.registry.entries import served_as_custom
+from muster.cluster.apiserver.registry.entries import make_custom_resource
 
-VOLCANO_JOBS = served_as_custom(
+VOLCANO_JOBS = make_custom_resource(
     VOLCANO_JOB,
     (volcano.validate_create, volcano.validate_update),
     volcano.validate_status_update,

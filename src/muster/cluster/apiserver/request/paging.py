@@ -139,7 +139,7 @@ def too_large_revision(asked: int, current: int) -> ApiError:
     return ApiError(Status(status="Failure", code=504, reason="Timeout", message=message, details=details))
 
 
-def after(entries: tuple[Entry, ...], start: str) -> int:
+def find_index_after(entries: tuple[Entry, ...], start: str) -> int:
     """Return the index of the first entry after the last object of a token."""
     namespace, _, name = start.partition("/")
     return bisect_right(entries, (namespace, name), key=lambda entry: (entry.key.namespace, entry.key.name))

@@ -18,7 +18,7 @@ from muster.api.meta import ListMeta
 from muster.api.status import not_acceptable
 from muster.cluster.apiserver import tables
 from muster.cluster.apiserver.registry.resources import Resource, View
-from muster.cluster.apiserver.static import accepted
+from muster.cluster.apiserver.static import parse_accept
 
 Form = Literal["object", "table", "metadata"]
 # An encoded list: whole, or in pieces if it is long.
@@ -45,7 +45,7 @@ _decoder = msgspec.json.Decoder()
 @lru_cache(maxsize=256)
 def form_of(accept: str) -> Form:
     """Return the form that an Accept header asks for. Raises `ApiError` (406) if the server has none of the types."""
-    for media_type, parameters in accepted(accept):
+    for media_type, parameters in parse_accept(accept):
         form = _FORMS.get(parameters.get("as"))
         if media_type not in _JSON_RANGES or form is None:
             continue
@@ -141,7 +141,7 @@ class Presentation:
 
     def _item(self, body: bytes) -> bytes:
         if self._form == "metadata":
-            return tables.partial(body)
+            return tables.make_partial(body)
         shown = body if self._view.show is None else _encode(self._view.show(_decoder.decode(body)))
         if self._form != "table":
             return shown

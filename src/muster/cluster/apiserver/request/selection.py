@@ -88,7 +88,7 @@ class Selection(Struct, frozen=True):
 EVERY = Selection()
 
 
-def selection(label_selector: str, field_selector: str, labels: FieldLabels) -> Selection:
+def parse_selection(label_selector: str, field_selector: str, labels: FieldLabels) -> Selection:
     """Return the selection of a request. Raises `ApiError` (400) for a bad selector or an unknown field."""
     if not label_selector and not field_selector:
         return EVERY

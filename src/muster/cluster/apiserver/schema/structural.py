@@ -12,7 +12,7 @@ from typing import Any
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.api.schema import Schema, structural
+from muster.api.schema import Schema, make_structural_schema
 from muster.cluster.apiserver.schema.builtin import compile_builtin
 from muster.cluster.apiserver.schema.custom import compile_custom
 from muster.cluster.apiserver.schema.walk import Checked, Checker
@@ -22,7 +22,7 @@ _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": T
 
 def compile_whole(kind: Kind[Any]) -> Checker:
     """Compile the checker of request bodies for a kind whose status is no subresource."""
-    return _compiled(kind, structural(kind))
+    return _compiled(kind, make_structural_schema(kind))
 
 
 def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
@@ -30,7 +30,7 @@ def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
 
     The checker raises `DecodeError` for metadata of a wrong type, and returns all other errors.
     """
-    schema = structural(kind)
+    schema = make_structural_schema(kind)
     members = dict(schema["properties"])
     if status:
         schema = schema | {"properties": dict.fromkeys(members, _ANYTHING) | {"status": members["status"]}}

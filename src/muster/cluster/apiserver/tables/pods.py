@@ -46,7 +46,7 @@ class _Containers(Struct, frozen=True):
         )
 
 
-def cells(pod: Pod, now: datetime) -> Cells:
+def make_cells(pod: Pod, now: datetime) -> Cells:
     """Return the cells of a pod."""
     sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
     init, running_sidecars = _init_containers(pod, sidecars)
@@ -162,6 +162,6 @@ PODS = Printer(
         wide("Nominated Node", "Node on which room is being made for the pod."),
         wide("Readiness Gates", "How many of the further conditions of being ready hold."),
     ),
-    cells=cells,
+    cells=make_cells,
     completed=lambda pod: _COMPLETED.get(pod.status.phase),
 )

@@ -67,7 +67,7 @@ def text(name: str, description: str) -> Column:
     return Column(name=name, description=description)
 
 
-def created(meta: ObjectMeta, now: datetime) -> str:
+def render_age_of(meta: ObjectMeta, now: datetime) -> str:
     """Return the age of an object in readable form."""
     return age(meta.creation_timestamp, now)
 

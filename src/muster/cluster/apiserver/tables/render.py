@@ -77,7 +77,7 @@ def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer:
     return _encoder.encode(_Row(cells=printer.cells(obj, now), conditions=conditions, object=_included(body, include)))
 
 
-def partial(body: bytes) -> bytes:
+def make_partial(body: bytes) -> bytes:
     """Return the metadata of an object as a PartialObjectMetadata."""
     metadata = bytes(_head.decode(body).metadata)
     return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}' % metadata
@@ -86,4 +86,4 @@ def partial(body: bytes) -> bytes:
 def _included(body: bytes, include: str) -> msgspec.Raw | None:
     if include == "None":
         return None
-    return msgspec.Raw(body if include == "Object" else partial(body))
+    return msgspec.Raw(body if include == "Object" else make_partial(body))

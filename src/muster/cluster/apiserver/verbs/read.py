@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from muster.api.meta import ListMeta
 from muster.api.status import bad_request, expired, not_found
-from muster.cluster.apiserver.objects.loading import loaded
+from muster.cluster.apiserver.objects.loading import load_entries
 from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.request import paging
 from muster.cluster.apiserver.request.representation import LONG_BYTES, Form, Listed, Presentation
 from muster.cluster.apiserver.request.requestinfo import ListOptions, revision_of_list
-from muster.cluster.apiserver.request.selection import Selection, selection
+from muster.cluster.apiserver.request.selection import Selection, parse_selection
 from muster.cluster.store import Entry, Key, Snapshot, Store
 from muster.runtime.clock import Clock
 
@@ -51,12 +51,12 @@ class Reader:
             snapshot, _ = self._state(resource, namespace, options)
             return await self._whole(snapshot, namespace, presentation)
         page, meta = self.page(resource, namespace, options)
-        entries = await loaded(resource, page)
+        entries = await load_entries(resource, page)
         return await presentation.list([entry.body for entry in entries], meta)
 
     def page(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Sequence[Entry], ListMeta]:
         """Return the selected objects of a list or page, as stored, and the list's metadata. Raises `ApiError`."""
-        chosen = selection(options.label_selector, options.field_selector, resource.fields)
+        chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
         snapshot, start = self._state(resource, namespace, options)
         if chosen.name and namespace and not start and snapshot.revision == self._store.revision:
             snapshot = self._only(snapshot, Key(resource.key, namespace, chosen.name))
@@ -107,7 +107,7 @@ class Reader:
         self, snapshot: Snapshot, start: str, chosen: Selection, limit: int, where: tuple[str, str]
     ) -> tuple[Sequence[Entry], ListMeta]:
         entries: Sequence[Entry] = snapshot.entries
-        first = paging.after(snapshot.entries, start) if start else 0
+        first = paging.find_index_after(snapshot.entries, start) if start else 0
         page, end = _take(entries, first, chosen, limit)
         meta = ListMeta(resource_version=str(snapshot.revision))
         if end < len(entries):
@@ -122,7 +122,7 @@ class Reader:
 
     async def _whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> Listed:
         meta = ListMeta(resource_version=str(snapshot.revision))
-        entries = await loaded(presentation.resource, snapshot.entries)
+        entries = await load_entries(presentation.resource, snapshot.entries)
         is_long = sum(len(entry.body) for entry in entries) > LONG_BYTES
         if entries is not snapshot.entries or not presentation.plain or len(entries) < _WORTH_CACHING or is_long:
             return await presentation.list([entry.body for entry in entries], meta)

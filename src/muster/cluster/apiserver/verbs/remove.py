@@ -14,7 +14,7 @@ from muster.api.status import StatusDetails, bad_request, not_found
 from muster.cluster.apiserver.admission.chain import Admission, Attempt
 from muster.cluster.apiserver.decode import Document, decode, unrecognized
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry, typed_document
-from muster.cluster.apiserver.objects.loading import loaded_entry, saved_document, written_body
+from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, written_body
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import boolean, integer, list_options
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
@@ -104,7 +104,7 @@ class Remover:
             if entry is None:
                 await self._documents.settled(call.key)
                 raise not_found(call.resource.name, call.name)
-            loaded = await loaded_entry(call.resource, entry)
+            loaded = await load_entry(call.resource, entry)
             document = decode_entry(loaded)
             check_preconditions(document, options, call.resource.kind)
             attempt = _attempt(call, document, options)
@@ -112,7 +112,7 @@ class Remover:
             await self._admission.judge(attempt, self._documents.store, call.warnings)
             beside = note(document)
             outcome = delete(document, options, rules, now)
-            saved = await saved_document(call.resource, outcome.document)
+            saved = await make_saved_document(call.resource, outcome.document)
             if self._documents.latest(call.key) is entry:
                 break  # another writer may have changed the object while webhooks answered: then begin again
         self._admission.settle(attempt, self._documents.store)

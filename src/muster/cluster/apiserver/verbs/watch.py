@@ -18,12 +18,12 @@ import msgspec
 from muster.api.status import ApiError, expired
 from muster.cluster.apiserver.answers import encode_status
 from muster.cluster.apiserver.fairqueue import FairQueue, Flow
-from muster.cluster.apiserver.objects.loading import loaded, loaded_changes
+from muster.cluster.apiserver.objects.loading import load_changes, load_entries
 from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.request.paging import too_large_revision
 from muster.cluster.apiserver.request.representation import Form, Presentation
 from muster.cluster.apiserver.request.requestinfo import ListOptions, revision
-from muster.cluster.apiserver.request.selection import Selection, selection
+from muster.cluster.apiserver.request.selection import Selection, parse_selection
 from muster.cluster.apiserver.verbs.watchpieces import Batches, Pieces, PiecesOfChanges, SharedPieces
 from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
 from muster.cluster.store.values import watch_line
@@ -88,7 +88,7 @@ class Watcher:
         as_events: whether the pieces are batches of `RawEvent`s instead of text.
         Raises `ApiError` for a bad selector or version. The stream itself reports all later errors.
         """
-        chosen = selection(options.label_selector, options.field_selector, resource.fields)
+        chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
         requested = revision(options.resource_version, resource.name)
         since = requested or self._store.revision
         presentation = Presentation(resource, view, form, include, self._clock.now())
@@ -112,7 +112,7 @@ class Watcher:
             return
         self._open[watch] = resource
         try:
-            chosen = await loaded(resource, lines.chosen.of(entries) if lines.chosen else entries)
+            chosen = await load_entries(resource, lines.chosen.of(entries) if lines.chosen else entries)
             pieces = lines.pieces(lines.initial(chosen))
             while pieces.are_left():
                 await self._fair_queue.take(flow)
@@ -151,7 +151,7 @@ class Watcher:
                 if lines.are_stored and resource.storage is None:
                     pieces = PiecesOfChanges(self._shared_pieces, namespace, stored_changes)
                 else:
-                    changes = await loaded_changes(resource, stored_changes)
+                    changes = await load_changes(resource, stored_changes)
                     pieces = lines.pieces(lines.changes(changes, self._clock.now()))
                 while pieces.are_left():
                     await self._fair_queue.take(flow)

@@ -30,7 +30,7 @@ from muster.cluster.apiserver.decode import (
 from muster.cluster.apiserver.identity.users import Access, Authorizer
 from muster.cluster.apiserver.objects import metadata
 from muster.cluster.apiserver.objects.documents import Documents, Typed, decode_entry
-from muster.cluster.apiserver.objects.loading import loaded_entry, saved_document, written_body
+from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, written_body
 from muster.cluster.apiserver.request.body import check_patched, read_object
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import WriteOptions, write_options
@@ -201,7 +201,7 @@ class Writer:
         typed = typed_object(call, document)
         await self._require_valid(call, name, call.view.validate_create, typed)
         await self._admission.judge(attempt, store, call.warnings)
-        saved = await saved_document(call.resource, document)
+        saved = await make_saved_document(call.resource, document)
         key = Key(call.resource.key, namespace, name)
         if self._documents.latest(key) is not None:
             await self._documents.settled(key)
@@ -237,7 +237,7 @@ class Writer:
             if entry is None:
                 await self._documents.settled(call.key)
                 raise not_found(call.resource.name, call.name)
-            loaded = await loaded_entry(call.resource, entry)
+            loaded = await load_entry(call.resource, entry)
             old = decode_entry(loaded)
             # A patched document shares parts with the one it was made from, and defaults change it in place. So `old`
             # needs a copy of its own.
@@ -290,7 +290,7 @@ class Writer:
             before = typed_object(call, old)
         await self._require_valid(call, call.name, call.view.validate_update, typed, before)
         await self._admission.judge(attempt, store, call.warnings)
-        saved = await saved_document(resource, document)
+        saved = await make_saved_document(resource, document)
         if self._documents.latest(call.key) is not entry:
             return None  # another writer came first while webhooks answered
         self._admission.settle(attempt, store)

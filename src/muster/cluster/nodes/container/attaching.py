@@ -21,7 +21,7 @@ from muster.cluster.nodes.container.logs import POLL_SECONDS, Reader, Rendering
 from muster.cluster.nodes.shim.attachment import DEAF, HEAD_BYTES, SOCKET, WRITER, frame
 from muster.cluster.nodes.shim.log import READ_BYTES
 from muster.runtime.clock import Clock
-from muster.runtime.containerlogs import Missing, runs
+from muster.runtime.containerlogs import Missing, split_runs
 
 _CHANNELS = {b"stdout": STDOUT, b"stderr": STDERR}
 _PIECE = 32 << 10
@@ -111,7 +111,7 @@ class Followed:
                 if isinstance(block, Missing):
                     yield STDERR, Rendering().feed(block)
                     continue
-                for run in runs(block):
+                for run in split_runs(block):
                     yield _CHANNELS[run.stream], run.text
                 await self._clock.sleep(0)
             if over:

@@ -49,7 +49,7 @@ async def probe(probe: Probe, target: Target) -> None:
         await _check_tcp(target.address, probe.grpc.port, timeout)
 
 
-async def hook(handler: LifecycleHandler, target: Target, clock: Clock, timeout_seconds: float) -> None:
+async def run_hook(handler: LifecycleHandler, target: Target, clock: Clock, timeout_seconds: float) -> None:
     """Run a lifecycle hook. Raises `CheckFailedError`."""
     if handler.exec is not None:
         await _check_command(target, handler.exec.command, timeout_seconds)

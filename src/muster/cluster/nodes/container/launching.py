@@ -225,7 +225,7 @@ def command_of(
         "umask": _umask_of(pod),
         "ids": rights.ids(pod, context) if account is None else None,
         "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
-        "dropped": rights.dropped(context),
+        "dropped": rights.list_dropped_capabilities(context),
         "writable": writable,
         "cgroups": [str(group) for group in groups],
         "cpus": kit.cpus.of(pod.metadata.uid, container.name) if kit.cpus is not None else [],

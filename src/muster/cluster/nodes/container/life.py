@@ -49,7 +49,7 @@ async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh:
     began = clock.monotonic()
     if fresh and container.lifecycle is not None and container.lifecycle.post_start is not None:
         try:
-            await checks.hook(container.lifecycle.post_start, target, clock, _HOOK_SECONDS)
+            await checks.run_hook(container.lifecycle.post_start, target, clock, _HOOK_SECONDS)
         except CheckFailedError as error:
             listener.warn("FailedPostStartHook", f"PostStartHook failed: {error}")
             listener.condemned("FailedPostStartHook", None)
@@ -113,4 +113,4 @@ async def _check_once(kind: str, probe: Probe, target: Target, listener: Listene
 
 
 def _condemn(kind: str, probe: Probe, target: Target, listener: Listener) -> None:
-    listener.condemned(probes.condemnation(kind, target.container.name), probe.termination_grace_period_seconds)
+    listener.condemned(probes.explain_condemnation(kind, target.container.name), probe.termination_grace_period_seconds)

@@ -23,7 +23,16 @@ from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.storage import Storage
 from muster.cluster.nodes.shim.log import LINE_BYTES, NAME
 from muster.runtime.clock import Clock
-from muster.runtime.containerlogs import HEAD_BYTES, STAMP_BYTES, Attempt, KeptPod, Missing, ends_line, record, runs
+from muster.runtime.containerlogs import (
+    HEAD_BYTES,
+    STAMP_BYTES,
+    Attempt,
+    KeptPod,
+    Missing,
+    ends_line,
+    record,
+    split_runs,
+)
 
 _BLOCK = 1 << 18
 # The maximum size of a log file. The user of a container may write anything into its log; this keeps other users from
@@ -240,7 +249,7 @@ class Rendering:
             line_end, self._is_in_line = b"\n" if self._is_in_line else b"", False
             return line_end + b"[muster: %d bytes are missing here]\n" % block.bytes
         parts = []
-        for run in runs(block):
+        for run in split_runs(block):
             if self._since and run.stamp < self._since:
                 continue
             text = run.text
@@ -253,7 +262,7 @@ class Rendering:
         return b"".join(parts)
 
 
-def tail(directory: Path, lines: int, limit_bytes: int) -> str:
+def read_tail(directory: Path, lines: int, limit_bytes: int) -> str:
     """Return the end of a log, for a message."""
     reader, rendering = Reader(directory), Rendering()
     try:
@@ -282,7 +291,7 @@ def _count_text_bytes(descriptor: int) -> int:
     while position < _MOST_BYTES_OF_A_FILE and (data := os.pread(descriptor, _BLOCK, position)):
         position += len(data)
         whole, newline, rest = (rest[-_BLOCK:] + data).rpartition(b"\n")
-        total += sum(len(run.text) for run in runs(whole + newline))
+        total += sum(len(run.text) for run in split_runs(whole + newline))
     return total
 
 

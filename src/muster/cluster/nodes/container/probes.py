@@ -46,6 +46,6 @@ def timeout_seconds(probe: Probe) -> float:
     return float(probe.timeout_seconds or _TIMEOUT_SECONDS)
 
 
-def condemnation(kind: str, container: str) -> str:
+def explain_condemnation(kind: str, container: str) -> str:
     """Return the message for a container that is ended because of a failed probe."""
     return f"Container {container} failed {kind.lower()} probe, will be restarted"

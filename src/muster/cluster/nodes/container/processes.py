@@ -110,13 +110,13 @@ def exit_status(pidfd: int) -> int:
     return status.si_status
 
 
-async def ended(pidfd: int) -> None:
+async def wait_until_ended(pidfd: int) -> None:
     """Wait until the process has ended, and reap it."""
-    await readable(pidfd)
+    await wait_until_readable(pidfd)
     reap(pidfd)
 
 
-async def readable(descriptor: int) -> None:
+async def wait_until_readable(descriptor: int) -> None:
     """Wait until there is data to read, or the end. One waiter per descriptor."""
     await any_readable((descriptor,))
 
@@ -143,7 +143,7 @@ async def any_readable(descriptors: Iterable[int]) -> set[int]:
     return ready_descriptors
 
 
-async def writable(descriptor: int) -> None:
+async def wait_until_writable(descriptor: int) -> None:
     """Wait until the descriptor can be written, or its reader is gone. One waiter per descriptor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
@@ -164,7 +164,7 @@ async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> li
     os.set_blocking(descriptor, False)
     data = b""
     while True:
-        await readable(descriptor)
+        await wait_until_readable(descriptor)
         try:
             piece = os.read(descriptor, _PIECE)
         except BlockingIOError:

@@ -70,7 +70,7 @@ class Executed:
             try:
                 rest = rest[os.write(self._input, rest) :]
             except BlockingIOError:
-                await processes.writable(self._input)
+                await processes.wait_until_writable(self._input)
             except OSError:  # no process reads the input any more
                 self._close_input()
 
@@ -90,7 +90,7 @@ class Executed:
 
     async def ended(self) -> int:
         """Return the command's exit code. Raises `ApiError` (500) if it could not be run."""
-        await processes.readable(self._pidfd)
+        await processes.wait_until_readable(self._pidfd)
         if why := _read_available(self._report, _REPORT_BYTES):
             raise internal_error(f"error executing command in container: {why.decode(errors='replace')}")
         return processes.exit_status(self._pidfd)

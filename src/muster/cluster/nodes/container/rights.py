@@ -46,7 +46,7 @@ def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None
     return uid or 0, gid or 0, groups
 
 
-def dropped(context: SecurityContext) -> list[int]:
+def list_dropped_capabilities(context: SecurityContext) -> list[int]:
     """Return the numbers of the capabilities that a container must not have. Unknown names are ignored."""
     capabilities = context.capabilities
     if capabilities is None:
@@ -65,7 +65,7 @@ def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
     return context is not None and bool(context.read_only_root_filesystem) and isolation.kind in _OWN_MOUNTS
 
 
-def lacking(pod: Pod, isolation: Isolation) -> str:
+def explain_unenforced(pod: Pod, isolation: Isolation) -> str:
     """Return which fields of the pod's security contexts are not enforced here, as text for an event; "" if none."""
     unmet = [*_unmet_by_spec(pod.spec, isolation), *_unmet_by_pod(pod.spec.security_context or PodSecurityContext())]
     for container in (*pod.spec.init_containers, *pod.spec.containers):

@@ -27,7 +27,7 @@ class PastPod:
     bytes: int
 
 
-def surplus(pods: Iterable[PastPod]) -> list[PastPod]:
+def find_surplus(pods: Iterable[PastPod]) -> list[PastPod]:
     """Return the pods whose logs exceed the limits."""
     of_rank: Counter[tuple[str, ...]] = Counter()
     total_bytes, excess = 0, []
@@ -58,7 +58,7 @@ class Past:
         volumes = place.remove_volumes()
         place.write(record)
         self.restore(record)
-        return [*volumes, *self._forget_pods(surplus(self._pods.values()))]
+        return [*volumes, *self._forget_pods(find_surplus(self._pods.values()))]
 
     def restore(self, record: PodRecord) -> None:
         """Add a deleted pod from its record."""

@@ -24,7 +24,7 @@ class OddFileError(Exception):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[int]:
+def open_plain_file(path: Path) -> Iterator[int]:
     """Open a file for reading. Raises FileNotFoundError, `OddFileError`, OSError."""
     descriptor = open_file(path)
     try:
@@ -60,7 +60,7 @@ def _require_own_file(descriptor: int, path: Path) -> None:
 
 def read(path: Path, limit: int = _MOST_BYTES) -> bytes:
     """Return the start of a file. Raises FileNotFoundError, `OddFileError`, OSError."""
-    with opened(path) as descriptor:
+    with open_plain_file(path) as descriptor:
         try:
             return os.read(descriptor, limit)
         except OSError as error:

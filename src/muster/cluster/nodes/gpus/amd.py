@@ -26,7 +26,7 @@ def discover(root: Path) -> list[Gpu]:
     return [_read_gpu(root, number, node_properties) for number, node_properties in enumerate(properties)]
 
 
-def problem(gpu: Gpu) -> str:
+def find_problem(gpu: Gpu) -> str:
     """Return what is wrong with a GPU, by the driver's files; "" if nothing is known to be wrong."""
     place = Path(gpu.place)
     if not place.exists():

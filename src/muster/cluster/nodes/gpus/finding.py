@@ -32,7 +32,7 @@ class NoAnswerError(Exception):
 
 async def discover() -> tuple[Gpu, ...]:
     """Return the GPUs of this machine that the environment allows this process to use. Raises `NoAnswerError`."""
-    return await _run_query(lambda: allowed(there(Path("/")), os.environ))
+    return await _run_query(lambda: select_allowed_gpus(list_all_gpus(Path("/")), os.environ))
 
 
 class _Watcher(Generic[T]):
@@ -63,7 +63,7 @@ class Health:
 
     def __init__(self, gpus: Sequence[Gpu], state: Path) -> None:
         """Watch these GPUs. `state`: the node's directory."""
-        self._watcher = _Watcher(gpus, state, ill)
+        self._watcher = _Watcher(gpus, state, find_unhealthy)
 
     async def problems(self) -> dict[str, str]:
         """Return the problems of unhealthy GPUs, by name. Raises `NoAnswerError`."""
@@ -82,17 +82,17 @@ class Usage:
         return await self._watcher.ask()
 
 
-def there(root: Path) -> list[Gpu]:
+def list_all_gpus(root: Path) -> list[Gpu]:
     """Return all GPUs of the machine, of all users. root: the root of the machine's file system."""
     return [*nvidia.discover(root), *amd.discover(root)]
 
 
-def played(count: int) -> tuple[Gpu, ...]:
+def simulate_gpus(count: int) -> tuple[Gpu, ...]:
     """Return this number of simulated GPUs."""
     return tuple(Gpu(NVIDIA, number, _PLAYED_MODEL, _PLAYED_MEMORY, played=True) for number in range(count))
 
 
-def allowed(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
+def select_allowed_gpus(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
     """Return the GPUs that the environment variables allow this process to use, as for its own programs.
 
     A list in a variable contains numbers or beginnings of UUIDs, and ends at the first entry without a GPU.
@@ -140,15 +140,15 @@ def _has_uuid_prefix(gpu: Gpu, word: str) -> bool:
     return len(word) > len("GPU-") and gpu.uuid.startswith(word)
 
 
-def ill(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
+def find_unhealthy(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
     """Return what is wrong with each unhealthy GPU, by its name. A file says which simulated GPUs are unhealthy."""
     played_ill = _read_played_ill(state) if any(gpu.played for gpu in gpus) else frozenset()
-    problems = nvidia.problems([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
+    problems = nvidia.find_problems([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
     for gpu in gpus:
         if gpu.played:
             problems[gpu.name] = f"it stands in {PLAYED_ILL}" if gpu.name in played_ill else ""
         elif gpu.family == AMD:
-            problems[gpu.name] = amd.problem(gpu)
+            problems[gpu.name] = amd.find_problem(gpu)
     return {name: trouble for name, trouble in problems.items() if trouble}
 
 

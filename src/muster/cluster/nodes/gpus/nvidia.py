@@ -28,7 +28,7 @@ def discover(root: Path) -> list[Gpu]:
         return [_read_gpu(nvml, number) for number in range(nvml.nvmlDeviceGetCount())]
 
 
-def problems(gpus: Sequence[Gpu]) -> dict[str, str]:
+def find_problems(gpus: Sequence[Gpu]) -> dict[str, str]:
     """Return the problems of the GPUs, by name; "" if none is known."""
     if not gpus:
         return {}

@@ -71,7 +71,7 @@ class Cgroups:
             if root.version > 1:
                 _enable_controllers(directory.parent)
             directory.mkdir(exist_ok=True)
-            files = limits(container) if root.version > 1 else old_limits(container, root.controllers)
+            files = list_limits(container) if root.version > 1 else old_limits(container, root.controllers)
             for name, text in files.items():
                 if name not in (_SWAP, _OLD_SWAP) or (directory / name).exists():
                     (directory / name).write_text(text)
@@ -100,7 +100,7 @@ class Cgroups:
             _remove(root.path)
 
 
-def limits(container: Container) -> dict[str, str]:
+def list_limits(container: Container) -> dict[str, str]:
     """Return a container's limits as the files of its cgroup, with their content.
 
     The CPU weight follows its request; the maxima follow its limits.

@@ -17,7 +17,7 @@ from pathlib import Path
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.shim.spec import Identity, Spec
 from muster.cluster.nodes.shims import ShimError
-from muster.cluster.nodes.volumes.mounts import Mount, bubblewrap, plan
+from muster.cluster.nodes.volumes.mounts import Mount, list_bubblewrap_arguments, plan
 
 # A user without rights, to test what every user may do.
 NOBODY: Identity = {"uid": 65534, "gid": 65534, "groups": [], "limits": []}
@@ -62,7 +62,7 @@ def candidates_of_accounts() -> list[Isolation]:
     return [Isolation("user-namespaces", own_pids=True)]
 
 
-def candidates() -> list[Isolation]:
+def list_candidates() -> list[Isolation]:
     """Return the isolations to try, best first."""
     kind = "namespaces" if os.geteuid() == 0 else "user-namespaces"
     isolations = [Isolation(kind, own_pids=True)]
@@ -79,7 +79,7 @@ async def probe(directory: Path, tried: list[Isolation] | None = None, identity:
     identity: the account that the containers run as; None for the node's own user.
     """
     problem = ""
-    for number, isolation in enumerate(candidates() if tried is None else tried):
+    for number, isolation in enumerate(list_candidates() if tried is None else tried):
         attempt = directory / f"{number}"
         attempt.mkdir(mode=0o700)
         hosts = attempt / "hosts"
@@ -141,4 +141,12 @@ def command(isolation: Isolation, operations: list[tuple[str, ...]], hostname: s
     if isolation.kind != "bubblewrap":
         return []
     flags = ["--unshare-pid", "--as-pid-1", "--unshare-uts", "--hostname", hostname]
-    return [isolation.bubblewrap, *flags, *bubblewrap(operations), "--proc", "/proc", "--", *shims.LAUNCHER]
+    return [
+        isolation.bubblewrap,
+        *flags,
+        *list_bubblewrap_arguments(operations),
+        "--proc",
+        "/proc",
+        "--",
+        *shims.LAUNCHER,
+    ]

@@ -15,7 +15,7 @@ _LISTENING = "0A"
 _TABLES = (("tcp", "0100007F", "127.0.0.1"), ("tcp6", "00000000000000000000000001000000", "::1"))
 
 
-def listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
+def find_listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
     """Return the address of localhost on which a container listens on a port; "" if it does not.
 
     shim: the pid of the container's shim.

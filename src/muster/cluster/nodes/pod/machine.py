@@ -41,8 +41,8 @@ from muster.cluster.nodes.pod.facts import (
 from muster.cluster.nodes.pod.rules import (
     BACKOFF_RESET_SECONDS,
     End,
-    candidates,
     end_of,
+    find_startable,
     grace_seconds,
     has_finished,
     is_alive,
@@ -96,7 +96,7 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
 
 def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
     """Yield the starts that are due, and stops for condemned containers."""
-    for container in candidates(pod, facts):
+    for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
         time = start_at(pod, container, container_facts)
         if time is not None and time <= now.monotonic:
@@ -173,7 +173,7 @@ def _list_times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -
         if facts.trouble:
             yield facts.trouble.retry_at
         return
-    for container in candidates(pod, facts):
+    for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
         time = start_at(pod, container, container_facts)
         if time is not None:
@@ -191,7 +191,7 @@ def _list_notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finishe
         return
     if facts.trouble is not None and not facts.prepared:
         yield PodNote("Warning", facts.trouble.reason, facts.trouble.message)
-    for container in candidates(pod, facts):
+    for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
         number = container_facts.attempt.number if container_facts.attempt else 0
         if container_facts.trouble is not None:

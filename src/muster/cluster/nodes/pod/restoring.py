@@ -116,7 +116,7 @@ def exit_of(pod: Pod, container: Container, directory: Path, number: int, record
     )
 
 
-def used(pod: Pod, storage: PodStorage) -> Usage:
+def sum_recorded_usage(pod: Pod, storage: PodStorage) -> Usage:
     """Return the total usage of a pod, as far as the shims of its containers recorded it."""
     total = Usage()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
@@ -144,7 +144,7 @@ def _find_message(container: Container, directory: Path, record: Record) -> str:
     if record.message:
         return record.message
     if record.code and container.termination_message_policy == "FallbackToLogsOnError":
-        return logs.tail(directory, _LOG_LINES, _LOG_BYTES)
+        return logs.read_tail(directory, _LOG_LINES, _LOG_BYTES)
     return ""
 
 

@@ -137,7 +137,7 @@ def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | N
     return max(times)
 
 
-def candidates(pod: Pod, facts: PodFacts) -> Iterator[Container]:
+def find_startable(pod: Pod, facts: PodFacts) -> Iterator[Container]:
     """Yield the containers that may run now, if the pod does not end."""
     if not is_initialized(pod, facts):
         for container in pod.spec.init_containers:

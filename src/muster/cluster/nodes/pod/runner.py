@@ -21,7 +21,7 @@ from muster.api.status import ApiError
 from muster.cluster.nodeconnection import GpuUse
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, rights
-from muster.cluster.nodes.container.checks import OUTPUT_BYTES, CheckFailedError, Target, hook
+from muster.cluster.nodes.container.checks import OUTPUT_BYTES, CheckFailedError, Target, run_hook
 from muster.cluster.nodes.container.environment import Names, TooLongError, references
 from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.container.life import look_after
@@ -58,7 +58,7 @@ from muster.cluster.nodes.shims import Shim
 from muster.cluster.nodes.volumes.contents import VolumeError
 from muster.cluster.nodes.volumes.sizes import charged_volumes
 from muster.runtime.events.recorder import EventType
-from muster.runtime.objects import reference, revision_of
+from muster.runtime.objects import make_reference, revision_of
 from muster.runtime.transport import TransportError
 
 # How long a shim may take to end everything before it is killed itself.
@@ -433,7 +433,7 @@ class PodRunner:
     def _warn_of_isolation(self) -> None:
         if not self._kit.isolation.complete:
             self._record_event("Warning", "NamespacesUnavailable", self._kit.isolation.warning())
-        if lacking := rights.lacking(self.pod, self._kit.isolation):
+        if lacking := rights.explain_unenforced(self.pod, self._kit.isolation):
             self._record_event("Warning", "SecurityContextNotEnforced", lacking)
 
     async def _start(self, container: Container, action: Start) -> None:
@@ -541,7 +541,7 @@ class PodRunner:
         lifecycle = container.lifecycle
         if lifecycle is not None and lifecycle.pre_stop is not None and grace_seconds > 0:
             try:
-                await hook(lifecycle.pre_stop, self._make_target(container, shim), self._kit.clock, grace_seconds)
+                await run_hook(lifecycle.pre_stop, self._make_target(container, shim), self._kit.clock, grace_seconds)
             except CheckFailedError as error:
                 self._record_event("Warning", "FailedPreStopHook", f"PreStopHook failed: {error}", container.name)
         name = (lifecycle and lifecycle.stop_signal) or "SIGTERM"
@@ -568,7 +568,7 @@ class PodRunner:
         if container:
             init = any(c.name == container for c in self.pod.spec.init_containers)
             part = f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
-        self._kit.recorder.event(reference(POD, self.pod, part), type, reason, message)
+        self._kit.recorder.event(make_reference(POD, self.pod, part), type, reason, message)
 
     def _now(self) -> Now:
         return Now(self._kit.clock.now(), self._kit.clock.monotonic())

@@ -23,7 +23,7 @@ from muster.cluster.nodes.pod.reserves import Reserves
 from muster.cluster.nodes.pod.volumerefresh import RefreshedVolumes, Tell
 from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shims import ClaimedError, Shim, ShimError
-from muster.cluster.nodes.volumes.contents import VolumeError, relocated
+from muster.cluster.nodes.volumes.contents import VolumeError, relocate_variables
 from muster.runtime.transport import TransportError
 
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class Starts:
         if self._kit.isolation.kind == "none":
             mounts = volumes.mounts(container, environment.variables)
             places = {mount.path: posixpath.normpath(f"{mount.source}/{mount.within}") for mount in mounts}
-            environment = replace(environment, variables=relocated(environment.variables, places))
+            environment = replace(environment, variables=relocate_variables(environment.variables, places))
         for where, keys in environment.skipped:
             message = (
                 f"Keys [{', '.join(keys)}] from the EnvFrom {where} were skipped since they are considered invalid"

@@ -71,7 +71,7 @@ def status_of(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, over: boo
     )
 
 
-def shortened(status: PodStatus) -> PodStatus:
+def shorten_status(status: PodStatus) -> PodStatus:
     """Return a short status: the pod's end, without its containers."""
     conditions = tuple(msgspec.structs.replace(one, message=one.message[:_SHORT_MESSAGE]) for one in status.conditions)
     return msgspec.structs.replace(status, conditions=conditions, container_statuses=(), init_container_statuses=())

@@ -12,7 +12,7 @@ import msgspec
 from muster.api.core import POD, SERVICE_ACCOUNT, Pod
 from muster.api.server.authentication import TOKEN_REQUEST, BoundObjectReference, TokenRequest, TokenRequestSpec
 from muster.cluster.nodes.container.environment import AskedToken
-from muster.cluster.nodes.volumes.contents import asked_tokens
+from muster.cluster.nodes.volumes.contents import list_requested_tokens
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.transport import Request
@@ -43,7 +43,7 @@ class PodTokens:
     async def current(self, pod: Pod) -> Mapping[AskedToken, str]:
         """Return all tokens of the pod, requesting new ones as needed. Raises `ApiError`, `TransportError`."""
         now = self._clock.monotonic()
-        for request in asked_tokens(pod):
+        for request in list_requested_tokens(pod):
             cached = self._cached.get(request)
             if cached is None or cached.renew_at <= now:
                 lasts = min(_RENEWAL * request.seconds, _MAX_AGE_SECONDS)

@@ -11,7 +11,7 @@ from muster.cluster.nodes.container import launching
 from muster.cluster.nodes.container.environment import ConfigError
 from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.pod.tokens import PodTokens
-from muster.cluster.nodes.volumes.contents import VolumeError, asked_tokens
+from muster.cluster.nodes.volumes.contents import VolumeError, list_requested_tokens
 from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.events.recorder import EventType
 from muster.runtime.transport import TransportError
@@ -63,7 +63,7 @@ class RefreshedVolumes:
 
     async def keep_tokens(self) -> None:
         """Renew the tokens in volumes before they expire, as long as the pod is managed."""
-        while asked_tokens(self._pod()):
+        while list_requested_tokens(self._pod()):
             due = self._tokens.due
             pause = RETRY_SECONDS if due is None else max(due - self._kit.clock.monotonic(), RETRY_SECONDS)
             await self._kit.clock.sleep(pause)

@@ -36,7 +36,7 @@ _OOM_SCORE = b"500"
 _TIOCSCTTY = 0x540E  # without importing termios
 
 
-def become(
+def become_container(
     spec: Spec, cgroup_procs: Sequence[int], usher: Usher | None, streams: tuple[int, int, int], failure: int
 ) -> NoReturn:
     """Turn the forked child into the container's process. On failure, write the reason to `failure` and exit.

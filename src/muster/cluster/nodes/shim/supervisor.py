@@ -8,7 +8,7 @@ import os
 import select
 import time
 
-from .execution import become
+from .execution import become_container
 from .fence import FENCED, MESSAGE, Fence
 from .log import READ_BYTES, Log, Stream
 from .mounting import Mounts, mount_proc
@@ -167,7 +167,7 @@ class Supervisor:
         failure = os.pipe2(os.O_CLOEXEC)
         self._container = os.fork()
         if self._container == 0:
-            become(self._spec, self._cgroup_procs, self._usher, theirs, failure[1])
+            become_container(self._spec, self._cgroup_procs, self._usher, theirs, failure[1])
         if self._usher is not None:
             self._usher.leave()
         for descriptor in {*theirs, failure[1]} - {-1}:

@@ -105,17 +105,17 @@ def in_memory(volume: Volume) -> bool:
     return is_memory_medium or volume.secret is not None or volume.projected is not None
 
 
-def asked_token(projection: ServiceAccountTokenProjection) -> AskedToken:
+def read_requested_token(projection: ServiceAccountTokenProjection) -> AskedToken:
     """Return the token that a projection requests."""
     seconds = projection.expiration_seconds
     return AskedToken(projection.audience, DEFAULT_TOKEN_SECONDS if seconds is None else seconds)
 
 
-def asked_tokens(pod: Pod) -> list[AskedToken]:
+def list_requested_tokens(pod: Pod) -> list[AskedToken]:
     """Return all tokens that the pod's volumes request."""
     sources = (source for volume in pod.spec.volumes if volume.projected for source in volume.projected.sources)
     tokens = (source.service_account_token for source in sources)
-    return list(dict.fromkeys(asked_token(token) for token in tokens if token is not None))
+    return list(dict.fromkeys(read_requested_token(token) for token in tokens if token is not None))
 
 
 def content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, limit: int = MOST_BYTES) -> Content:
@@ -191,7 +191,7 @@ def _make_tree(files: Mapping[str, File], limit: int) -> Tree:
     return tree
 
 
-def relocated(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
+def relocate_variables(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a container in which paths of its volumes are replaced by the real paths.
 
     It is for a container whose volumes cannot be mounted.
@@ -219,7 +219,7 @@ def _files_of_projection(
         return _files_of_fields(pod, projection.downward_api.items, around, mode)
     if projection.service_account_token is not None:
         token = projection.service_account_token
-        return {_check_path(token.path): File(objects.tokens[asked_token(token)].encode(), mode)}
+        return {_check_path(token.path): File(objects.tokens[read_requested_token(token)].encode(), mode)}
     raise VolumeError(
         "process nodes know the projected sources configMap, secret, downwardAPI and serviceAccountToken only"
     )

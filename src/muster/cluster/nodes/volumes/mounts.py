@@ -98,7 +98,7 @@ def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> lis
     return operations
 
 
-def bubblewrap(operations: Sequence[Operation], tree: Tree | None = None) -> list[str]:
+def list_bubblewrap_arguments(operations: Sequence[Operation], tree: Tree | None = None) -> list[str]:
     """Return the operations as arguments of bubblewrap, which makes the mirrors' entries one by one."""
     tree = tree or Machine()
     base = next((target for kind, target, *_ in operations if kind == "root"), "")

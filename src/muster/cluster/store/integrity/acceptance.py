@@ -6,7 +6,7 @@ from pathlib import Path
 from muster.cluster.store.database import FILE
 from muster.cluster.store.errors import DataDirectoryError
 from muster.cluster.store.integrity import mark as marks
-from muster.cluster.store.integrity.inspection import Contents, Damage, read, reading
+from muster.cluster.store.integrity.inspection import Contents, Damage, open_for_reading, read
 from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.schema import CURRENT, ForeignDatabaseError, version_of
 
@@ -21,7 +21,7 @@ def admit(directory: Path, is_used: bool) -> Contents | None:
     path, mark = directory / FILE, read_mark(directory)
     version = 0
     if _has_content(path):
-        with reading(path) as connection:
+        with open_for_reading(path) as connection:
             version = _find_version(connection, path, mark)
             if version == CURRENT:
                 if mark is None:
@@ -61,7 +61,7 @@ def read_mark(directory: Path) -> Mark | None:
     return mark
 
 
-def refusal(directory: Path, damage: Damage) -> DataDirectoryError:
+def make_refusal(directory: Path, damage: Damage) -> DataDirectoryError:
     """Return the error that says why a store is not opened, and what to do."""
     return DataDirectoryError(
         f"the store in {directory} is damaged: {damage}. Nothing was changed. Go on with what is whole, and keep the "

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from muster.cluster.store.database import FILE, INSERT_ROWS, insertion, shape
+from muster.cluster.store.database import FILE, INSERT_ROWS, make_insertion, shape
 from muster.cluster.store.directory import sync
 from muster.cluster.store.errors import DataDirectoryError
 from muster.cluster.store.integrity import mark as marks
 from muster.cluster.store.integrity.acceptance import LOG
 from muster.cluster.store.integrity.checksum import of_records
-from muster.cluster.store.integrity.inspection import Damage, read, reading, state_of
+from muster.cluster.store.integrity.inspection import Damage, open_for_reading, read, state_of
 from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.journal import Record
 from muster.cluster.store.schema import CURRENT, prepare, set_meta, version_of
@@ -62,7 +62,7 @@ def _fill_database(connection: sqlite3.Connection, backup: Backup, where: str) -
         connection.execute("BEGIN IMMEDIATE")
         for at in range(0, len(backup.records), INSERT_ROWS):
             part = backup.records[at : at + INSERT_ROWS]
-            connection.execute(*insertion(part, of_records(part)))
+            connection.execute(*make_insertion(part, of_records(part)))
         set_meta(connection, backup.revision, 0)
         mark = state_of(connection)
         connection.execute("INSERT INTO meta VALUES ('mark', ?)", (mark.encode(),))
@@ -78,7 +78,7 @@ def load(path: Path) -> Backup:
     with path.open("rb"):  # raises the reason if it cannot be read
         pass
     try:
-        with reading(path) as connection:
+        with open_for_reading(path) as connection:
             if version_of(connection, str(path)) != CURRENT:
                 raise DataDirectoryError(f"{path} is not a backup of this release")
             meta = dict(connection.execute("SELECT key, value FROM meta"))

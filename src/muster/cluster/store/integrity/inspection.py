@@ -59,7 +59,7 @@ def read(connection: sqlite3.Connection, path: Path, mark: Mark) -> Contents:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def open_for_reading(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a connection that changes nothing. SQLite's errors within the context become `Damage`."""
     with _linked_uri(path) as uri:
         try:

@@ -97,7 +97,7 @@ def _has_right_total(whole: dict[int, tuple[Record, int]], removed: int, mark: M
     return total % WRAP == mark.total
 
 
-def living(records: Iterable[Record]) -> list[Record]:
+def list_living(records: Iterable[Record]) -> list[Record]:
     """Return the last state of each existing object."""
     newest = {record.key: record for record in records}
     return sorted(record for record in newest.values() if not record.deleted)

@@ -20,7 +20,7 @@ from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOB_INDEX
 from muster.api.kueue import MOST_POD_SETS, PodSet
 from muster.api.validation.fields import Errors, too_many
-from muster.controllers.integrations.external import standing
+from muster.controllers.integrations.external import statusreaders
 from muster.controllers.integrations.external.documents import (
     ExternalJob,
     Json,
@@ -259,8 +259,8 @@ APP_WRAPPER: Final = Shape(
     name="workload.codeflare.dev/appwrapper",
     controller="workload.codeflare.dev/appwrapper-controller",
     places=component_places,
-    end=standing.app_wrapper_end,
-    is_active=standing.by_condition("QuotaReserved"),
-    is_ready=standing.by_condition("PodsReady"),
+    end=statusreaders.app_wrapper_end,
+    is_active=statusreaders.by_condition("QuotaReserved"),
+    is_ready=statusreaders.by_condition("PodsReady"),
     rules=_rules,
 )

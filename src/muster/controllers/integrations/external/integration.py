@@ -10,7 +10,7 @@ import msgspec
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
 from muster.api.kueue.names import ELASTIC_JOB, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.topology import grouping
+from muster.api.managed.topology import validate_grouping
 from muster.api.ours.elastic import is_elastic
 from muster.api.validation.fields import Errors, invalid
 from muster.api.validation.kueue.rules import annotation_path
@@ -27,7 +27,7 @@ from muster.controllers.integrations.external.documents import (
 from muster.controllers.integrations.external.podsets import Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
-from muster.controllers.integrations.templates import injecting, is_as, operations, restoring
+from muster.controllers.integrations.templates import is_as, make_injecting_patch, make_restoring_patch, operations
 from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
@@ -117,7 +117,11 @@ class ExternalIntegration(Integration[ExternalJob]):
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:
         """Return the write that removes the injected values from the job's templates; none if there are none."""
         pairs = zip(self.places(job), original, strict=True)
-        edits = [edit for place, podset in pairs for edit in _edits(place, restoring(place.template, podset.template))]
+        edits = [
+            edit
+            for place, podset in pairs
+            for edit in _edits(place, make_restoring_patch(place.template, podset.template))
+        ]
         return [Step(operations=tuple(edits))] if edits else []
 
     def keeping(self, new: ExternalJob, old: ExternalJob, original: Sequence[PodSet]) -> Sequence[dict[str, Any]]:
@@ -147,15 +151,17 @@ class ExternalIntegration(Integration[ExternalJob]):
             return
         for place in places:
             yield from rules.of_place(place)
-        yield from grouping([(f"{text_of_path(place.path)}.metadata.annotations", place.podset) for place in places])
+        yield from validate_grouping(
+            [(f"{text_of_path(place.path)}.metadata.annotations", place.podset) for place in places]
+        )
 
     def _edits_to_inject(self, place: Place, info: PodSetInfo) -> Iterator[dict[str, Any]]:
         if place.written:
-            yield from _edits(place, injecting(place.template, info))
+            yield from _edits(place, make_injecting_patch(place.template, info))
             return
         template = msgspec.json.decode(msgspec.json.encode(place.template))
         yield {"op": "add", "path": pointer(place.path), "value": template}
-        yield from _edits(place, injecting(place.template, info))
+        yield from _edits(place, make_injecting_patch(place.template, info))
 
 
 def _edits(place: Place, patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -167,4 +173,4 @@ def _edits_to_keep(
 ) -> Iterator[dict[str, Any]]:
     for place, earlier, podset in zip(now, before, original, strict=True):
         if is_as(place.template, podset.template):
-            yield from _edits(place, restoring(place.template, earlier.template))
+            yield from _edits(place, make_restoring_patch(place.template, earlier.template))

@@ -8,7 +8,7 @@ from typing import Final
 
 from muster.api.config.frameworks import FRAMEWORKS
 from muster.api.kinds import Kind
-from muster.controllers.integrations.external import rules, standing
+from muster.controllers.integrations.external import rules, statusreaders
 from muster.controllers.integrations.external.documents import ExternalJob
 from muster.controllers.integrations.external.podsets import ray_groups, ray_job, replica_specs
 from muster.controllers.integrations.external.shape import Shape
@@ -27,9 +27,9 @@ def _kubeflow(name: str, field: str, *roles: str, controller: str = "kubeflow.or
         name=name,
         controller=controller,
         places=replica_specs(field, *roles),
-        end=standing.end_by_condition("Succeeded", "Failed"),
-        is_active=standing.has_active_replicas,
-        is_ready=standing.by_condition("Running"),
+        end=statusreaders.end_by_condition("Succeeded", "Failed"),
+        is_active=statusreaders.has_active_replicas,
+        is_ready=statusreaders.by_condition("Running"),
         suspend=("spec", "runPolicy", "suspend"),
         managed_by=("spec", "runPolicy", "managedBy"),
         priority_class=("spec", "runPolicy", "schedulingPolicy", "priorityClass"),
@@ -50,9 +50,9 @@ RAY_CLUSTER: Final = Shape(
     name="ray.io/raycluster",
     controller="ray.io/kuberay-operator",
     places=ray_groups("spec"),
-    end=standing.never,
-    is_active=standing.ray_cluster_is_active,
-    is_ready=standing.ray_cluster_is_ready,
+    end=statusreaders.never,
+    is_active=statusreaders.ray_cluster_is_active,
+    is_ready=statusreaders.ray_cluster_is_ready,
     rules=rules.ray_cluster,
 )
 RAY_SERVICE: Final = Shape(
@@ -60,9 +60,9 @@ RAY_SERVICE: Final = Shape(
     name="ray.io/rayservice",
     controller="ray.io/kuberay-operator",
     places=ray_groups("spec", "rayClusterConfig"),
-    end=standing.never,
-    is_active=standing.by_condition("Ready"),
-    is_ready=standing.by_condition("Ready"),
+    end=statusreaders.never,
+    is_active=statusreaders.by_condition("Ready"),
+    is_ready=statusreaders.by_condition("Ready"),
     suspend=("spec", "rayClusterConfig", "suspend"),
     rules=rules.ray_service,
 )
@@ -71,9 +71,9 @@ RAY_JOB: Final = Shape(
     name="ray.io/rayjob",
     controller="ray.io/kuberay-operator",
     places=ray_job,
-    end=standing.ray_job_end,
-    is_active=standing.ray_job_is_active,
-    is_ready=standing.ray_job_is_ready,
+    end=statusreaders.ray_job_end,
+    is_active=statusreaders.ray_job_is_active,
+    is_ready=statusreaders.ray_job_is_ready,
     rules=rules.ray_job,
     runs_by_itself=lambda job: not job.spec.get("clusterSelector"),
 )

@@ -9,7 +9,7 @@ from muster.api.validation.fields import Errors
 from muster.controllers.integrations.external import rules
 from muster.controllers.integrations.external.documents import ExternalJob, Path
 from muster.controllers.integrations.external.podsets import PlacesOf
-from muster.controllers.integrations.external.standing import EndOf, IsSo
+from muster.controllers.integrations.external.statusreaders import EndOf, IsSo
 
 
 class Shape(Struct, frozen=True):

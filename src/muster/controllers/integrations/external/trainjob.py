@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from muster.api.kueue import PodSet, ReclaimablePod
-from muster.controllers.integrations.external import standing
+from muster.controllers.integrations.external import statusreaders
 from muster.controllers.integrations.external.documents import ExternalJob, Json, list_at, mapping_at, patch_at, text_at
 from muster.controllers.integrations.external.integration import ExternalIntegration
 from muster.controllers.integrations.external.kinds import kind_of
@@ -31,12 +31,12 @@ class TrainJobIntegration(ExternalIntegration):
     """The integration of TrainJobs whose runtime is a JobSet. The JobSet has no Workload of its own."""
 
     parts = (_JOBSETS,)
-    is_told_by_parts = True
+    needs_parts = True
 
     def __init__(self) -> None:
         super().__init__(TRAIN_JOB)
 
-    def beside(self, job: ExternalJob, parts: Sequence[Any]) -> ExternalJob:
+    def attach_parts(self, job: ExternalJob, parts: Sequence[Any]) -> ExternalJob:
         """Return the TrainJob with the JobSet of the same name attached, from which its pods are read."""
         own = tuple(one for one in parts if one.metadata.name == job.metadata.name)
         return msgspec.structs.replace(job, parts=own)
@@ -59,7 +59,7 @@ class TrainJobIntegration(ExternalIntegration):
 
     def reclaimable(self, job: ExternalJob) -> tuple[ReclaimablePod, ...]:
         """Return how many pods belong to Jobs that have succeeded, by podset."""
-        done = standing.train_jobs(job, "succeeded")
+        done = statusreaders.train_jobs(job, "succeeded")
         sizes = {podset.name: podset.count for podset in self.podsets(job)}
         succeeded_pods = ((role, done.get(role.name, 0)) for part in job.parts for role in part.spec.replicated_jobs)
         return tuple(
@@ -99,7 +99,7 @@ def _no_places(job: ExternalJob) -> Iterator[Place]:  # noqa: ARG001  (podsets a
 def _is_ready(job: ExternalJob) -> bool:
     """Return whether all Jobs of the JobSet are ready, or have succeeded."""
     wanted = {role.name: role.replicas for part in job.parts for role in part.spec.replicated_jobs}
-    ready, done = (standing.train_jobs(job, count) for count in ("ready", "succeeded"))
+    ready, done = (statusreaders.train_jobs(job, count) for count in ("ready", "succeeded"))
     return bool(wanted) and all(ready.get(name, 0) + done.get(name, 0) >= wanted[name] for name in wanted)
 
 
@@ -108,8 +108,8 @@ TRAIN_JOB: Final = Shape(
     name="trainer.kubeflow.org/trainjob",
     controller="trainer.kubeflow.org/trainjob-controller",
     places=_no_places,
-    end=standing.end_by_condition("Complete", "Failed"),
-    is_active=standing.train_job_is_active,
+    end=statusreaders.end_by_condition("Complete", "Failed"),
+    is_active=statusreaders.train_job_is_active,
     is_ready=_is_ready,
 )
 

@@ -7,7 +7,7 @@ from muster.api.kueue.names import (
     JOB_MIN_PARALLELISM,
     TOPOLOGY_ANNOTATIONS,
 )
-from muster.api.managed.jobs import integer, not_a_number, prebuilt_name
+from muster.api.managed.jobs import not_a_number, parse_integer, prebuilt_name
 from muster.api.managed.topology import problems
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
@@ -70,7 +70,7 @@ def _partial(job: Job) -> Errors:
     text = job.metadata.annotations.get(JOB_MIN_PARALLELISM)
     if text is None:
         return
-    path, least, most = annotation_path(JOB_MIN_PARALLELISM), integer(text), pods_at_once(job.spec)
+    path, least, most = annotation_path(JOB_MIN_PARALLELISM), parse_integer(text), pods_at_once(job.spec)
     if least is None:
         yield invalid(path, text, not_a_number(text))
     elif not 0 < least < most:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 from muster.api.batch import INDEXED, JOB, Job, comes_in_waves, pods_at_once
 from muster.api.core import Pod
 from muster.api.values.indexes import Indexes
-from muster.controllers.gangs import OwnedGangs, held_members
+from muster.controllers.gangs import OwnedGangs, read_recorded_size
 from muster.gang.demands import Size
 from muster.gang.order.ends import End, end_of
 from muster.jobs.job.census import completion_index
@@ -32,7 +32,7 @@ class JobGangs(OwnedGangs[Job]):
         done, wanted = _count_done(carrier), self.wanted(carrier)
         if comes_in_waves(carrier.spec):
             return Size(wanted, len(bound), in_waves=bool(bound or done))
-        recorded = held_members(carrier.metadata) or 0
+        recorded = read_recorded_size(carrier.metadata) or 0
         if not bound:
             on_credit = sum(is_gated(pod) and completion_index(pod) >= recorded for pod in gated) if recorded else 0
             return Size(max(0, wanted - on_credit))

@@ -28,8 +28,8 @@ from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.job import admission
 from muster.controllers.integrations.job.gang import JobGangs
-from muster.controllers.integrations.stopping import started_again, stopped_for
-from muster.controllers.integrations.templates import injecting, restoring
+from muster.controllers.integrations.stopping import make_restart_patch, make_stop_patch
+from muster.controllers.integrations.templates import make_injecting_patch, make_restoring_patch
 from muster.jobs.job.conditions import SUSPENDED, finish
 from muster.jobs.job.terms import managed_by
 from muster.queueing.jobframework.observedjob import End, PodSetInfo
@@ -110,13 +110,13 @@ class JobIntegration(Integration[Job]):
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
         """Return the write that resumes the Job with the injected values, in the admitted size."""
         (info,) = infos
-        template = {"template": injecting(job.spec.template, info)}
+        template = {"template": make_injecting_patch(job.spec.template, info)}
         spec = {"suspend": False} | template | _make_size_patch(job, info.count)
-        return [Step({"spec": spec} | started_again(job.metadata))]
+        return [Step({"spec": spec} | make_restart_patch(job.metadata))]
 
     def stop(self, job: Job, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all Jobs stop alike)
         """Return the write that suspends the Job; its controller counts that as an interruption, with this reason."""
-        return [Step({"spec": {"suspend": True}} | stopped_for(why))]
+        return [Step({"spec": {"suspend": True}} | make_stop_patch(why))]
 
     def restore(self, job: Job, original: Sequence[PodSet]) -> Sequence[Step]:
         """Return the writes that restore its template, after one that clears its start time.
@@ -124,7 +124,7 @@ class JobIntegration(Integration[Job]):
         Servers before 1.35 let the template change only without a start time.
         """
         (podset,) = original
-        template = restoring(job.spec.template, podset.template, keep=(*_OWN_LABELS, JOB_NAME_LABEL))
+        template = make_restoring_patch(job.spec.template, podset.template, keep=(*_OWN_LABELS, JOB_NAME_LABEL))
         reset = [Step({"status": {"startTime": None}}, "status")] if job.status.start_time is not None else []
         return [*reset, Step({"spec": {"template": template} | _make_size_patch(job, podset.count)})]
 

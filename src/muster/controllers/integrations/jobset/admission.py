@@ -6,8 +6,8 @@ from muster.api.jobset import JobSet
 from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.kueue import MOST_POD_SETS, PodSet
 from muster.api.kueue.names import ELASTIC_JOB, QUEUE_NAME_LABEL, TOPOLOGY_ANNOTATIONS
-from muster.api.managed.jobs import gang, prebuilt_name
-from muster.api.managed.topology import grouping, problems
+from muster.api.managed.jobs import prebuilt_name, validate_gang
+from muster.api.managed.topology import problems, validate_grouping
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, too_many
@@ -39,10 +39,10 @@ def rules(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Erro
     paths = [f"{_ROLES}[{number}].template.spec.template.metadata.annotations" for number in range(len(podsets))]
     for path, podset in zip(paths, podsets, strict=True):
         yield from problems(path, podset.template.metadata.annotations, podset.count)
-    yield from grouping(list(zip(paths, podsets, strict=True)))
+    yield from validate_grouping(list(zip(paths, podsets, strict=True)))
     before = {role.name: role.template.metadata for role in old.spec.replicated_jobs} if old is not None else {}
     for number, role in enumerate(jobset.spec.replicated_jobs):
-        yield from gang(role.template.metadata, before.get(role.name), f"{_ROLES}[{number}].template.")
+        yield from validate_gang(role.template.metadata, before.get(role.name), f"{_ROLES}[{number}].template.")
 
 
 def changes(new: JobSet, old: JobSet) -> Errors:

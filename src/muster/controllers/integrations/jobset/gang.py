@@ -16,7 +16,7 @@ from muster.api.pods import is_deleting
 from muster.controllers.gangs import Due, GangSource, Members, Turn, by_age, one_by_one, owner_uid, wave_of
 from muster.controllers.integrations.job.gang import failed_indexes
 from muster.gang.demands import Demand
-from muster.jobs.jobset.gang import WHOLE, stages
+from muster.jobs.jobset.gang import WHOLE, find_stages
 from muster.jobs.jobset.size import pods_of_job
 from muster.runtime.objects import key_of, meta_of
 
@@ -24,19 +24,19 @@ from muster.runtime.objects import key_of, meta_of
 class _Job(Struct):
     """The state of the pods of one Job.
 
-    placed: whether the Job has run before. Then missing pods may never be created, for example because an index has
+    has_run: whether the Job has run before. Then missing pods may never be created, for example because an index has
     failed.
     done: how many pods the Job does not create again, because they have succeeded or their indexes have failed.
     """
 
     unbound: list[Pod] = field(default_factory=list)
     bound: int = 0
-    placed: bool = False
+    has_run: bool = False
     done: int = 0
 
     def is_there(self, role: ReplicatedJob) -> bool:
         """Return whether all pods of the Job exist or existed."""
-        return self.placed or len(self.unbound) >= pods_at_once(role.template.spec, self.done)
+        return self.has_run or len(self.unbound) >= pods_at_once(role.template.spec, self.done)
 
 
 class JobSetGangs(GangSource[JobSet]):
@@ -77,7 +77,7 @@ class JobSetGangs(GangSource[JobSet]):
         jobs = _collect_jobs(members, _newest_attempt(carrier, members.unbound))
         turns: list[Turn] = []
         seen: set[str] = set()
-        for role, stage in stages(carrier).items():
+        for role, stage in find_stages(carrier).items():
             if role not in seen:
                 seen.update(one.name for one in stage)
                 turns += _list_turns(carrier, stage, jobs)
@@ -100,7 +100,7 @@ def _list_turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, 
     for role in stage:
         for job in known[role.name].values():
             if job.is_there(role):
-                (waves if job.placed and comes_in_waves(role.template.spec) else together).extend(job.unbound)
+                (waves if job.has_run and comes_in_waves(role.template.spec) else together).extend(job.unbound)
     if together:
         yield Turn(tuple(by_age(together)), demand=Demand.REPAIR if runs else Demand.START)
     yield from wave_of(waves)
@@ -141,9 +141,9 @@ def _collect_jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
         job.done = done.get(owner_uid(pod), 0)
     for _, job in of(members.bound):
         job.bound += 1
-        job.placed = True
+        job.has_run = True
     for pod, job in of(members.others):
-        job.placed |= bool(pod.spec.node_name)
+        job.has_run |= bool(pod.spec.node_name)
     return jobs_by_role
 
 

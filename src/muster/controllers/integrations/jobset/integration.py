@@ -17,8 +17,8 @@ from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.jobset import admission, progress
 from muster.controllers.integrations.jobset.gang import JobSetGangs
-from muster.controllers.integrations.stopping import started_again_operations, stopped_for
-from muster.controllers.integrations.templates import injecting, is_as, operations, restoring
+from muster.controllers.integrations.stopping import make_restart_operations, make_stop_patch
+from muster.controllers.integrations.templates import is_as, make_injecting_patch, make_restoring_patch, operations
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.status import says_it_runs
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
@@ -69,7 +69,7 @@ class JobSetIntegration(Integration[JobSet]):
 
     def reclaimable(self, job: JobSet) -> tuple[ReclaimablePod, ...]:
         """Return the pods of Jobs that have succeeded for good."""
-        return progress.reclaimable(job)
+        return progress.count_reclaimable(job)
 
     def started_at(self, job: JobSet) -> datetime | None:
         """Return when the JobSet was last resumed, or when it was created if its controller never saw it suspended."""
@@ -85,17 +85,17 @@ class JobSetIntegration(Integration[JobSet]):
     def start(self, job: JobSet, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
         """Return the one write that injects the values of admission and resumes the JobSet."""
         pairs = zip(_templates(job), infos, strict=True)
-        step = _step([injecting(template, info) for template, info in pairs], job, suspend=False)
-        return [Step(operations=(*step.operations, *started_again_operations(job.metadata)))]
+        step = _step([make_injecting_patch(template, info) for template, info in pairs], job, suspend=False)
+        return [Step(operations=(*step.operations, *make_restart_operations(job.metadata)))]
 
     def stop(self, job: JobSet, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all JobSets stop alike)
         """Return the write that suspends the JobSet. Its controller counts that as an interruption with this reason."""
-        return [Step({"spec": {"suspend": True}} | stopped_for(why))]
+        return [Step({"spec": {"suspend": True}} | make_stop_patch(why))]
 
     def restore(self, job: JobSet, original: Sequence[PodSet]) -> Sequence[Step]:
         """Return the write that restores the pod templates. JobSet's controller updates the Jobs at the next resume."""
         pairs = zip(_templates(job), original, strict=True)
-        return [_step([restoring(template, podset.template) for template, podset in pairs], job)]
+        return [_step([make_restoring_patch(template, podset.template) for template, podset in pairs], job)]
 
     def defaults(self, job: JobSet) -> dict[str, Any]:
         """Return the patch that lets the size of the JobSet change like that of a JobSet without a queue."""
@@ -113,7 +113,7 @@ class JobSetIntegration(Integration[JobSet]):
         edits: list[dict[str, Any]] = []
         for number, (now, before, podset) in enumerate(zip(_templates(new), _templates(old), original, strict=True)):
             if is_as(now, podset.template):
-                edits += operations(_path(number), now, restoring(now, before))
+                edits += operations(_path(number), now, make_restoring_patch(now, before))
         return edits
 
     def rules(self, job: JobSet, old: JobSet | None) -> Errors:

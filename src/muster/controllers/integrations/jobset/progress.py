@@ -25,7 +25,7 @@ def _is_ready(role: ReplicatedJob, record: ReplicatedJobStatus | None) -> bool:
     return (record.ready + record.succeeded if record is not None else 0) >= role.replicas
 
 
-def reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
+def count_reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
     """Return the pods of Jobs that have succeeded, unless a restart could create them again.
 
     Otherwise their released quota would be missing at a restart. Upstream releases it, and then uses more than it

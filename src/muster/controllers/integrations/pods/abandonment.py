@@ -20,8 +20,8 @@ from muster.api.kueue.names import (
 )
 from muster.api.pods import find_condition, is_deleting, is_finished
 from muster.controllers.integrations.pods.groups import PodGroup, PodGroups
-from muster.queueing.conditions import since
-from muster.queueing.moments import later
+from muster.queueing.conditions import find_last_change
+from muster.queueing.moments import shift_moment
 from muster.queueing.workload.eviction import evict
 
 _SEE = PodGroups()
@@ -39,10 +39,10 @@ def gives_back_at(group: PodGroup, status: WorkloadStatus, timeout: timedelta) -
     holds = is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, EVICTED)
     if not timeout or waiting is None or not holds or group.is_serving or _goes_on(group):
         return None
-    return later(max(since(waiting, group.now), _last_end(group)), timeout)
+    return shift_moment(max(find_last_change(waiting, group.now), _last_end(group)), timeout)
 
 
-def given_back(status: WorkloadStatus, number: int, timeout: timedelta, now: datetime) -> WorkloadStatus:
+def give_back_quota(status: WorkloadStatus, number: int, timeout: timedelta, now: datetime) -> WorkloadStatus:
     """Return the status of the Workload of a group that is evicted because its pods were not replaced.
 
     number: how many pods are missing.

@@ -32,9 +32,9 @@ from muster.api.meta import controller_of
 from muster.api.pods import is_active, is_deleting, is_finished
 from muster.api.values.quantity import QuantityError
 from muster.controllers.customlabels import labels_of_queues
-from muster.controllers.integrations.injection import InjectionError, infos
+from muster.controllers.integrations.injection import InjectionError, list_injected_values
 from muster.controllers.integrations.observation import Observer
-from muster.controllers.integrations.pods.abandonment import given_back, gives_back_at
+from muster.controllers.integrations.pods.abandonment import give_back_quota, gives_back_at
 from muster.controllers.integrations.pods.groups import (
     GroupMembership,
     PodGroup,
@@ -44,8 +44,8 @@ from muster.controllers.integrations.pods.groups import (
     with_replacements,
 )
 from muster.controllers.integrations.pods.writer import PodWriter, gates_left
-from muster.controllers.integrations.priorities import Priorities, appeared
-from muster.controllers.integrations.rules import rules
+from muster.controllers.integrations.priorities import Priorities, has_appeared
+from muster.controllers.integrations.rules import follow_rules
 from muster.controllers.integrations.serving.groups import is_of_set
 from muster.controllers.integrations.topologyplacement import selectors_of
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads, copied_labels
@@ -57,7 +57,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, reference, split_key
+from muster.runtime.objects import key_of, make_reference, split_key
 
 WORKERS = 16
 
@@ -75,7 +75,7 @@ class PodReconciler(Reconciler):
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._queue_labels = configuration.features.enabled("AssignQueueLabelsForPods")
-        self._rules = rules(manager, configuration)
+        self._rules = follow_rules(manager, configuration)
         wait = configuration.wait_for_pods_ready
         self._queues_recover = wait is not None and bool(wait.recovery_timeout)
         self._recovery_timeout = timedelta(microseconds=configuration.muster.scheduling.recovery_timeout // 1000)
@@ -97,8 +97,8 @@ class PodReconciler(Reconciler):
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
         self._controller.watch(self._pods, _keys_of_pod)
         self._controller.watch(self._workloads, self._concerned)
-        self._controller.watch(priorities.own, self._of_class, when=appeared)
-        self._controller.watch(priorities.of_pods, self._of_class, when=appeared)
+        self._controller.watch(priorities.own, self._of_class, when=has_appeared)
+        self._controller.watch(priorities.of_pods, self._of_class, when=has_appeared)
 
     # Events to keys.
 
@@ -207,7 +207,7 @@ class PodReconciler(Reconciler):
         stored = await self._writer.carry_out(group.first, facts, plan, workload)
         evicted = find_true(stored.status.conditions, EVICTED)
         if evicted is not None and not is_true(workload.status.conditions, EVICTED):
-            about = reference(WORKLOAD, stored)
+            about = make_reference(WORKLOAD, stored)
             self._recorder.event(about, "Normal", f"{EVICTED_DUE_TO}{evicted.reason}", evicted.message)
         return stored
 
@@ -224,7 +224,7 @@ class PodReconciler(Reconciler):
                 wake_at = min(at, plan.wake_at) if plan.wake_at is not None else at
                 return replace(plan, status=status, wake_at=wake_at)
             if at is not None:
-                status = given_back(status, absent, self._recovery_timeout, group.now)
+                status = give_back_quota(status, absent, self._recovery_timeout, group.now)
         return replace(plan, status=status)
 
     async def _create(self, membership: GroupMembership, facts: ObservedJob) -> None:
@@ -256,7 +256,7 @@ class PodReconciler(Reconciler):
         if new:
             workload = await self._writer.join(workload, new)
             message = f"Added {len(new)} owner reference(s)"
-            self._recorder.event(reference(WORKLOAD, workload), "Normal", "OwnerReferencesAdded", message)
+            self._recorder.event(make_reference(WORKLOAD, workload), "Normal", "OwnerReferencesAdded", message)
         return workload
 
     def _selectors(self, group: PodGroup, workload: Workload) -> dict[str, dict[str, str]]:
@@ -275,7 +275,9 @@ class PodReconciler(Reconciler):
         if not waiting or admission is None:
             return
         try:
-            podset_infos = infos(workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels)
+            podset_infos = list_injected_values(
+                workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels
+            )
         except InjectionError as error:
             await self._writer.fail_to_start(workload, error, now)
             return

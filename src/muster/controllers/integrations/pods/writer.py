@@ -9,7 +9,7 @@ from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMISSION_GATE, MANAGED_FINALIZER, TOPOLOGY_GATE
 from muster.api.managed.pods import is_held
 from muster.api.pods import is_deleting
-from muster.controllers.integrations.injection import tolerations
+from muster.controllers.integrations.injection import merge_tolerations
 from muster.controllers.integrations.pods.groups import TERMINATION_TARGET, was_told
 from muster.controllers.waits import GateWaits
 from muster.queueing.jobframework.observedjob import PodSetInfo
@@ -17,7 +17,7 @@ from muster.queueing.jobframework.pairing import CANNOT_RESTORE, NO_MATCH, NOT_A
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import reference
+from muster.runtime.objects import make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -52,7 +52,7 @@ class PodWriter:
 
         async def start_one(pod: Pod) -> None:
             with ignoring("NotFound"):
-                await self._client.patch_object(POD, pod, opened(pod, infos[pod.metadata.uid]))
+                await self._client.patch_object(POD, pod, make_opening_patch(pod, infos[pod.metadata.uid]))
                 if is_held(pod):
                     self._gates.removed(ADMISSION_GATE, pod, workload)
                     self._record_event(pod, "Started", why)
@@ -118,7 +118,7 @@ class PodWriter:
             await self._client.delete_object(POD, pod)
 
     def _record_event(self, pod: Pod, reason: str, message: str) -> None:
-        self._recorder.event(reference(POD, pod), "Normal", reason, message)
+        self._recorder.event(make_reference(POD, pod), "Normal", reason, message)
 
 
 def gates_left(pod: Pod, info: PodSetInfo) -> tuple[PodSchedulingGate, ...]:
@@ -130,7 +130,7 @@ def gates_left(pod: Pod, info: PodSetInfo) -> tuple[PodSchedulingGate, ...]:
     return tuple(gate for gate in pod.spec.scheduling_gates if gate.name not in ours)
 
 
-def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
+def make_opening_patch(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
     """Return the patch that removes the gates of a pod.
 
     If the queue's own gate held the pod, the patch also injects the values.
@@ -143,7 +143,7 @@ def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
         "spec": {
             "schedulingGates": gates or None,
             "nodeSelector": dict(info.node_selector),
-            "tolerations": list(tolerations(pod.spec.tolerations, info.tolerations)),
+            "tolerations": list(merge_tolerations(pod.spec.tolerations, info.tolerations)),
         },
     }
 

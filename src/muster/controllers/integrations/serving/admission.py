@@ -18,7 +18,7 @@ from muster.api.kueue.names import (
     PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
 )
-from muster.api.managed.jobs import Arrival, arrival, changes, new_rules
+from muster.api.managed.jobs import Arrival, find_forbidden_changes, list_arrival_changes, new_rules
 from muster.api.managed.pods import role_hash
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import problems
@@ -70,7 +70,7 @@ def _find_queue(
     queued = new.metadata.labels.get(QUEUE_NAME_LABEL) or settings.without_queue
     if serving.parent(new) not in ("", serving.name) or not (is_new or queued):
         return Arrival()  # an object of another kind creates it, and queues its pods
-    return arrival(replace(new.metadata, namespace=namespace), around, settings, dispatchable=False)
+    return list_arrival_changes(replace(new.metadata, namespace=namespace), around, settings, dispatchable=False)
 
 
 def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json]:
@@ -109,7 +109,7 @@ def errors(
         return list(all_errors)
     idle = number_at(old.status, serving.busy) == 0
     now, before = (replace(one.metadata, namespace=namespace) for one in (new, old))
-    common = changes(now, before, around, suspended=idle, was_suspended=idle)
+    common = find_forbidden_changes(now, before, around, suspended=idle, was_suspended=idle)
     return list(chain(all_errors, common, _changes(serving, new, old)))
 
 

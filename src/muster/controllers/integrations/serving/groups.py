@@ -42,7 +42,7 @@ from muster.controllers.integrations.external.documents import (
     value_at,
 )
 from muster.controllers.integrations.framework import UnreadableJobError
-from muster.controllers.integrations.priorities import Priorities, appeared
+from muster.controllers.integrations.priorities import Priorities, has_appeared
 from muster.controllers.integrations.serving.kinds import LEADER_WORKER_SET, STATEFUL_SET, Serving
 from muster.controllers.integrations.serving.pods import (
     LEADER,
@@ -57,7 +57,7 @@ from muster.controllers.integrations.serving.pods import (
 )
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
 from muster.controllers.waits import CreationWaits
-from muster.queueing.jobframework.equivalence import sanitized
+from muster.queueing.jobframework.equivalence import remove_repeated_variables
 from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -129,7 +129,7 @@ def _podset(name: str, count: int, document: object, path: Path, ranked_by: str 
     )
     metadata = replace(template.metadata, labels=labels, annotations=annotations)
     podset = PodSet(name=name, template=replace(template, metadata=metadata), count=count, topology_request=request)
-    return sanitized(podset)
+    return remove_repeated_variables(podset)
 
 
 STATEFUL_SETS: Final = Groups(STATEFUL_SET, _stateful_names, _stateful_podsets)
@@ -208,8 +208,8 @@ class GroupsReconciler(Reconciler):
         self._controller.watch(self._objects)
         self._controller.watch(self._workloads, self._objects_of)
         self._controller.watch(self._pods, self._set_of)
-        self._controller.watch(self._priorities.own, self._of_class, when=appeared)
-        self._controller.watch(self._priorities.of_pods, self._of_class, when=appeared)
+        self._controller.watch(self._priorities.own, self._of_class, when=has_appeared)
+        self._controller.watch(self._priorities.of_pods, self._of_class, when=has_appeared)
 
     def _objects_of(self, workload: Workload) -> Iterable[str]:
         owners = (owner for owner in workload.metadata.owner_references if self._kind.is_of(owner))

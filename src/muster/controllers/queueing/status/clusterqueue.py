@@ -15,7 +15,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import reference
+from muster.runtime.objects import make_reference
 
 # A key for all queues, because quota changes the shares of others in the tree; no queue has this name.
 _ALL = "*"
@@ -65,6 +65,6 @@ class ClusterQueueController(Reconciler):
         await set_status(self._client, CLUSTER_QUEUE, queue, old, status)
         before = find(old.conditions, ACTIVE)
         if before is None or (before.status == "True") != activity.active:
-            about = reference(CLUSTER_QUEUE, queue)
+            about = make_reference(CLUSTER_QUEUE, queue)
             self._recorder.event(about, "Normal" if activity.active else "Warning", activity.reason, activity.message)
         return None

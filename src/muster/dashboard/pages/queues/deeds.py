@@ -5,7 +5,7 @@ from typing import Any
 
 from muster.actions.errors import UserError
 from muster.actions.jobs.holding import set_stop_policy
-from muster.actions.parsing.quantities import quota
+from muster.actions.parsing.quantities import check_quota
 from muster.actions.quota.editedqueue import describe_excess, patch_quotas
 from muster.actions.quota.queues import edit
 from muster.actions.server.session import Session
@@ -140,7 +140,7 @@ def _read_quotas(queue: Queue, form: Mapping[str, str]) -> dict[tuple[str, str],
         flavor, resource = row["flavor"], row["resource"]
         written = form.get(f"{flavor}{_BETWEEN}{resource}", "").strip()
         if written and written != format_quantity(resource, row["nominal"]):
-            quotas[flavor, resource] = quota(resource, written)
+            quotas[flavor, resource] = check_quota(resource, written)
     return quotas
 
 

@@ -32,7 +32,7 @@ from muster.insight.jobs.state import tells_never
 from muster.insight.quota.queues import make_cluster_queue_row, make_local_queue_row
 from muster.insight.quota.shares import QuotaNode, list_quota_nodes
 from muster.insight.quota.state import owner_uids
-from muster.insight.reader.history import history
+from muster.insight.reader.history import read_history
 from muster.insight.reader.listviews import WORKLOAD_LINES
 from muster.insight.reader.queue import PendingRow, QueueName, forecast_starts, list_holders, read_pending
 from muster.insight.reader.queues import get_or_none, list_or_none, list_or_say, workloads_of
@@ -265,7 +265,7 @@ async def _read_runs(visit: Visit, fronts: Sequence[tuple[str, str]], length: ti
         query = RunQuery(namespace=namespace, queue=name, since=since)
     else:
         query = RunQuery(since=since)
-    runs, _ = await history(visit.copy, query, _MOST_RUNS, lambda _: None)
+    runs, _ = await read_history(visit.copy, query, _MOST_RUNS, lambda _: None)
     return [run for run in runs if (run.namespace, run.queue) in wanted]
 
 

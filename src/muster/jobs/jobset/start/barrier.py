@@ -88,12 +88,12 @@ def config_map_name(jobset: str) -> str:
     return jobset + names.GROUP_SCHEDULING_SUFFIX
 
 
-def word(uid: str, epoch: int) -> str:
+def make_barrier_word(uid: str, epoch: int) -> str:
     """Return the text that opens the barriers of this epoch of a JobSet, and no other barriers."""
     return f"{uid} {epoch}"
 
 
-def gated(
+def add_barrier(
     template: JobTemplateSpec, jobset: JobSet, epoch: int, settings: GroupScheduling = DEFAULT
 ) -> JobTemplateSpec:
     """Return the template of a child Job with the barrier added after the user's init containers.

@@ -26,24 +26,24 @@ from muster.jobs.jobset.start.barrier import (
     STARTED,
     asks_containers,
     config_map_name,
-    word,
+    make_barrier_word,
 )
 from muster.jobs.jobset.start.group import (
-    arrived,
-    expected,
+    count_arrived,
+    count_expected,
+    find_lost_indexes,
+    find_target_roles,
     is_failing,
     is_target,
-    lost,
     report_progress,
     status_of,
-    targets,
 )
 
 WAITING, STARTED_ALL, TIMED_OUT = "WaitingForPods", "AllPodsStarted", "Timeout"
 _WHOLE_SECOND = 1  # times are stored without fractions
 
 
-class GroupStanding(Struct, frozen=True):
+class StartedPods(Struct, frozen=True):
     """The shell's observations of a group in the current epoch.
 
     started: by the UID of each Job, the indexes of its pods that have started (`Member`).
@@ -58,7 +58,7 @@ class GroupStanding(Struct, frozen=True):
     blocked: bool = False
 
 
-NOTHING_SEEN = GroupStanding({})
+NOTHING_SEEN = StartedPods({})
 
 
 class Failure(Struct, frozen=True):
@@ -89,7 +89,7 @@ class StartPlan(Struct, frozen=True):
     wake_at: datetime | None = None
 
 
-def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, now: datetime) -> StartPlan:
+def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: StartedPods, now: datetime) -> StartPlan:
     """Return the plan for the start of the group now. The JobSet must be neither ended nor being deleted.
 
     jobs: its child Jobs of the current attempt, including ended ones.
@@ -99,7 +99,7 @@ def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, n
     if jobset.spec.group_scheduling_config is None:
         return StartPlan(jobset.status.group_scheduling, condition)
     if before.released_epoch == before.epoch:
-        config_map = _make_config_map(jobset, {STARTED: word(jobset.metadata.uid, before.epoch)})
+        config_map = _make_config_map(jobset, {STARTED: make_barrier_word(jobset.metadata.uid, before.epoch)})
         return StartPlan(before, condition, config_map, before.epoch)
     config_map = _make_config_map(jobset, _make_waiting_data(jobset, standing))
     if jobset.spec.suspend:
@@ -107,9 +107,9 @@ def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, n
             condition = _make_condition(jobset, "False", WAITING, "jobset is suspended", now)
         return StartPlan(before, condition, config_map)
     child_jobs = list(jobs)
-    pods_by_job = expected(jobset, child_jobs)
+    pods_by_job = count_expected(jobset, child_jobs)
     group = [job for job in child_jobs if job.metadata.name in pods_by_job]
-    started = arrived(jobset, {job.metadata.name: standing.started.get(job.metadata.uid, ()) for job in group})
+    started = count_arrived(jobset, {job.metadata.name: standing.started.get(job.metadata.uid, ()) for job in group})
     missing = {name: number - started[name] for name, number in pods_by_job.items()}
     total = sum(pods_by_job.values())
     count = total - sum(number for number in missing.values() if number > 0)
@@ -117,7 +117,7 @@ def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, n
     if status.start_time is None and count:
         status = replace(status, start_time=now)
     deadline, late = _compute_deadline(jobset, status), is_too_late(jobset)
-    failed = lost(jobset, {job.metadata.name: job for job in group})
+    failed = find_lost_indexes(jobset, {job.metadata.name: job for job in group})
     if failed and not late:
         plan = _fail_incomplete_group(jobset, status, failed, now)
         plan = replace(
@@ -170,7 +170,7 @@ def _release_group(jobset: JobSet, status: GroupSchedulingStatus, now: datetime)
 
 
 def _fail_late_group(
-    jobset: JobSet, status: GroupSchedulingStatus, lacking: list[str], standing: GroupStanding, now: datetime
+    jobset: JobSet, status: GroupSchedulingStatus, lacking: list[str], standing: StartedPods, now: datetime
 ) -> StartPlan:
     """Return the plan that fails the group because of its timeout.
 
@@ -236,7 +236,7 @@ def _compute_deadline(jobset: JobSet, status: GroupSchedulingStatus) -> datetime
     config = jobset.spec.group_scheduling_config
     if config is None or config.timeout_after_seconds is None or status.start_time is None:
         return None
-    later = any(asks_containers(role.template.spec) for role in targets(jobset.spec))
+    later = any(asks_containers(role.template.spec) for role in find_target_roles(jobset.spec))
     seconds = config.timeout_after_seconds + (LATER_SECONDS if later else 0) + _WHOLE_SECOND
     return status.start_time + timedelta(seconds=seconds)
 
@@ -254,7 +254,7 @@ def _describe_conflict(jobset: JobSet) -> str:
     return f'ConfigMap "{config_map_name(jobset.metadata.name)}" does not belong to this JobSet'
 
 
-def _make_waiting_data(jobset: JobSet, standing: GroupStanding) -> dict[str, str]:
+def _make_waiting_data(jobset: JobSet, standing: StartedPods) -> dict[str, str]:
     """Return the data that barriers read: the endpoint, and a number whose change restarts their timers."""
     restarts = sum(sum(role.job_restarts) for role in jobset.status.replicated_jobs_status)
     data = {ENDPOINT: standing.endpoint, RESTARTS: str(restarts) if restarts else ""}

@@ -2,8 +2,8 @@
 
 Each start of the group has an *epoch*: a number that the pods of that start carry as an annotation. A release of one
 epoch has no effect on another, so a restart or a resume never starts on an old release. Epochs are kept in the JobSet's
-status, and only the stored epoch counts. So the status from `renewed` is stored first, and a later decision, which has
-read it, stops, creates or resumes Jobs.
+status, and only the stored epoch counts. So the status from `begin_next_epoch` is stored first, and a later decision,
+which has read it, stops, creates or resumes Jobs.
 """
 
 import re
@@ -41,7 +41,7 @@ class Member(Struct, frozen=True):
     index: str
 
 
-def targets(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
+def find_target_roles(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
     """Return the roles whose pods form the group; none if no pods wait for each other."""
     if spec.group_scheduling_config is None:
         return ()
@@ -51,17 +51,17 @@ def targets(spec: JobSetSpec) -> tuple[ReplicatedJob, ...]:
 
 def is_target(spec: JobSetSpec, role: str) -> bool:
     """Return whether the pods of a role wait for the group."""
-    return any(target.name == role for target in targets(spec))
+    return any(target.name == role for target in find_target_roles(spec))
 
 
-def expected(jobset: JobSet, jobs: Iterable[Job]) -> dict[str, int]:
+def count_expected(jobset: JobSet, jobs: Iterable[Job]) -> dict[str, int]:
     """Return how many pods have to start, by the name of each Job of the group, from the spec.
 
     jobs: the existing Jobs. Pods that succeeded in an earlier epoch do not start again and do not count.
     """
     jobs_by_name = {job.metadata.name: job for job in jobs}
     pods_by_job = {}
-    for role in targets(jobset.spec):
+    for role in find_target_roles(jobset.spec):
         for index in range(role.replicas):
             name = job_name(jobset, role.name, index)
             pods_by_job[name] = _pods(role.template.spec, jobs_by_name.get(name))
@@ -78,13 +78,13 @@ def _pods(spec: JobSpec, job: Job | None) -> int:
     return pods_at_once(spec, len(Indexes.parse(job.status.completed_indexes, spec.completions or 0)))
 
 
-def arrived(jobset: JobSet, seen: Mapping[str, Collection[str]]) -> dict[str, int]:
+def count_arrived(jobset: JobSet, seen: Mapping[str, Collection[str]]) -> dict[str, int]:
     """Return how many of the expected pods have started, by the name of each Job.
 
     seen: the indexes of started pods, by the name of each Job. Indexes beyond the present size of a Job do not count.
     """
     pods_by_job = {}
-    for role in targets(jobset.spec):
+    for role in find_target_roles(jobset.spec):
         for index in range(role.replicas):
             name = job_name(jobset, role.name, index)
             pods_by_job[name] = _count_members(role.template.spec, seen.get(name, ()))
@@ -97,13 +97,13 @@ def _count_members(spec: JobSpec, seen: Collection[str]) -> int:
     return sum(1 for index in seen if _INDEX(index) and int(index) < spec.completions)
 
 
-def lost(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
+def find_lost_indexes(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
     """Return the indexes that failed for good, by the name of each unfinished Job that has such indexes.
 
     No pod will start for these indexes.
     """
     indexes_by_job = {}
-    for role in targets(jobset.spec):
+    for role in find_target_roles(jobset.spec):
         for index in range(role.replicas):
             job = jobs.get(job_name(jobset, role.name, index))
             if job is not None and job.status.failed_indexes and finish(job) is None:
@@ -112,7 +112,7 @@ def lost(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
     return {name: indexes for name, indexes in indexes_by_job.items() if indexes}
 
 
-def started(pod: Pod) -> Member | None:
+def find_started_member(pod: Pod) -> Member | None:
     """Return a pod as a member of its group, if the pod has started: its barrier runs or has opened. Otherwise None."""
     label, epoch = pod.metadata.labels.get(names.JOBSET_UID), pod.metadata.annotations.get(names.GROUP_SCHEDULING_EPOCH)
     if not label or not epoch or not _EPOCH(epoch) or not is_active(pod) or not _has_reached_barrier(pod):
@@ -142,7 +142,7 @@ def epoch_of(jobset: JobSet) -> int:
     return status_of(jobset).epoch
 
 
-def renewed(jobset: JobSet) -> GroupSchedulingStatus | None:
+def begin_next_epoch(jobset: JobSet) -> GroupSchedulingStatus | None:
     """Return the group's status for a new start, with a new epoch.
 
     If no pods wait for each other, return the stored status, or None. A restart of the JobSet writes the new status

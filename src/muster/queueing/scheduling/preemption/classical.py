@@ -31,7 +31,7 @@ from muster.queueing.scheduling.preemption.candidates import Reason, Request, Se
 from muster.queueing.scheduling.preemption.fair import fair_victims
 from muster.queueing.scheduling.preemption.thorough import STEPS, ThoroughSearch
 
-__all__ = ["Preemptor", "Victim", "message"]
+__all__ = ["Preemptor", "Victim", "explain_preemption"]
 
 _BECAUSE: Final[Mapping[Reason, str]] = {
     "InClusterQueue": "prioritization in the ClusterQueue",
@@ -125,7 +125,7 @@ class Preemptor:
         return self._victims[key]
 
 
-def message(tree: Tree, workload: WorkloadInfo, victim: Victim, *, job_uid: str = "") -> str:
+def explain_preemption(tree: Tree, workload: WorkloadInfo, victim: Victim, *, job_uid: str = "") -> str:
     """Return the message of the victim's conditions; `job_uid` belongs to the job of the incoming workload."""
     if victim.migrates:
         return f"Evicted to accommodate a workload (UID: {workload.uid}) due to {_BECAUSE[victim.reason]}"

@@ -9,7 +9,7 @@ from muster.api.kueue import STOP_NONE, ClusterQueue, Cohort, LocalQueue
 from muster.controllers.queueing.cache import ON_DEMAND
 from muster.queueing import convert
 from muster.queueing.model import FlavorSpec, PendingReason, StopPolicy
-from muster.queueing.pending.activity import activity
+from muster.queueing.pending.activity import judge_activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.redefinition import redefine_cohort, redefine_queue
 from muster.queueing.quota.tree import Node, Tree
@@ -56,7 +56,7 @@ class Definitions:
     def _set_queue(self, queues: Queues, node: Node) -> None:
         """Define a ClusterQueue as it is now."""
         spec = replace(node.policy, checks={})
-        now = activity(spec, self._flavors, {}, in_circle=self._tree.in_circle(node))
+        now = judge_activity(spec, self._flavors, {}, in_circle=self._tree.in_circle(node))
         queues.set_queue(node.policy, active=now.active and node.name not in self._unusable)
 
     def set_check(self, queue: str, queues: Queues, *, active: bool) -> None:

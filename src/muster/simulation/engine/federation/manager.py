@@ -218,7 +218,7 @@ class ManagerEngine(Engine):
         now, key = self._moment, job.workload.key
         status = WorkloadStatus(
             conditions=put((), QUOTA_RESERVED, True, QUOTA_RESERVED, "", now),
-            admission_checks=checks.synced((), (route.check,), now),
+            admission_checks=checks.match_required_checks((), (route.check,), now),
         )
         self._dispatches[key] = _Dispatch(job, route, self._make_workload(job), status)
         self._unseen[key] = None

@@ -13,7 +13,7 @@ from msgspec import Struct
 from muster.api.kueue import ClusterQueue
 from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start
 from muster.multicluster.prospects import KEPT_SECONDS, UNKNOWN_SECONDS
-from muster.queueing.scheduling.estimate import RunTime, remaining
+from muster.queueing.scheduling.estimate import RunTime, estimate_rest
 from muster.simulation.engine.job import SimulatedJob
 
 # A reading is kept longer than by a manager, whose jobs come less quickly than its processor reads them.
@@ -84,7 +84,7 @@ class Prospects:
             self.add(sent, now)
 
     def _remaining(self, job: SimulatedJob, ran: timedelta) -> float:
-        rest = remaining(self._find_run_time(job), max(ran, timedelta()))
+        rest = estimate_rest(self._find_run_time(job), max(ran, timedelta()))
         return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS
 
 

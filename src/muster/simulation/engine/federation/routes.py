@@ -12,7 +12,7 @@ from muster.api.kueue.names import ACTIVE, MULTI_KUEUE_CONTROLLER
 from muster.api.meta import Condition
 from muster.multicluster.links.activity import CHECK_ACTIVE, find_check_activity
 from muster.queueing import convert
-from muster.queueing.pending.activity import activity
+from muster.queueing.pending.activity import judge_activity
 from muster.simulation.engine.federation.manager import Route
 from muster.simulation.engine.site import Site
 from muster.simulation.scenario.reading import Reading
@@ -55,7 +55,7 @@ def _list_routes(
         spec = convert.queue_spec(queue)
         if not spec.checks:
             continue
-        found = activity(structs.replace(spec, stop="None", groups=()), {}, checks)
+        found = judge_activity(structs.replace(spec, stop="None", groups=()), {}, checks)
         if not found.active:
             raise _refuse(reading, CLUSTER_QUEUE.kind, name, found.message)
         for check_name in spec.checks:

@@ -10,7 +10,7 @@ from muster.gang.shapes import Shape, shape_of
 from muster.queueing.model import Assignment, FlavorSpec, PodSetAssignment
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.nodes.displacement import Precedence
-from muster.simulation.engine.nodes.gangask import GangAsk, make_standing
+from muster.simulation.engine.nodes.gangask import GangAsk, make_criteria
 from muster.simulation.engine.nodes.pinning import Pins, index_hosts, pin
 from muster.simulation.engine.templates import KnownTemplate
 
@@ -111,12 +111,12 @@ class AskMaker:
         if job.submission.priority is not None and not job.workload.queue:  # no queue goes by it instead
             priority = job.submission.priority
             precedence = precedence.with_priority(priority)
-        standing = make_standing(priority, tenant, epoch, broken=broken)
+        criteria = make_criteria(priority, tenant, epoch, broken=broken)
         key, subject = job.workload.key, job.subject
         near = job.known.template.near
         return GangAsk.of(
             key,
-            standing,
+            criteria,
             shapes,
             job.end,
             precedence,

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.core import Pod
-from muster.gang.order.preemption import Candidate, protected_until, resistance, strength
+from muster.gang.order.preemption import Candidate, compute_resistance, compute_strength, protected_until
 
 
 class Precedence(Struct, frozen=True):
@@ -25,7 +25,9 @@ class Precedence(Struct, frozen=True):
     @classmethod
     def of(cls, pods: Sequence[Pod], least: float) -> Self:
         """Return the precedence of a gang with a pod of each of its kinds. least: the protection of every gang."""
-        return cls(strength(pods), resistance(pods), max(protected_until(pod, 0.0, least) for pod in pods))
+        return cls(
+            compute_strength(pods), compute_resistance(pods), max(protected_until(pod, 0.0, least) for pod in pods)
+        )
 
     def with_priority(self, priority: int) -> Self:
         """Return the precedence if all pods had this priority."""

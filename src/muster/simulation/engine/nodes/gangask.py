@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from muster.api.ours.decisions import Subject
-from muster.controllers.scheduler.pending import Standing
+from muster.controllers.scheduler.pending import OrderCriteria
 from muster.gang.arrays import Ints
 from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
@@ -33,7 +33,7 @@ class GangAsk(Struct, frozen=True, eq=False):
 
     key: str
     alike: Hashable
-    standing: Standing
+    criteria: OrderCriteria
     shapes: Mapping[Shape, int]
     lasts: End | None
     precedence: Precedence = PRECEDES_NONE
@@ -49,7 +49,7 @@ class GangAsk(Struct, frozen=True, eq=False):
     def of(
         cls,
         key: str,
-        standing: Standing,
+        criteria: OrderCriteria,
         shapes: Mapping[Shape, int],
         lasts: End | None,
         precedence: Precedence = PRECEDES_NONE,
@@ -68,7 +68,7 @@ class GangAsk(Struct, frozen=True, eq=False):
             uniform = None
         if near is not None:
             alike = alike, near, running
-        given = (key, alike, standing, shapes, lasts, precedence, pins, has_places, subject, uniform)
+        given = (key, alike, criteria, shapes, lasts, precedence, pins, has_places, subject, uniform)
         return cls(*given, near, running, is_elastic)
 
     @property
@@ -98,15 +98,15 @@ class GangAsk(Struct, frozen=True, eq=False):
 
     def end(self, now: float) -> End | None:
         """Return when the gang ends if it starts now; None if that is unknown."""
-        return None if self.lasts is None else End(now + self.lasts.at, self.lasts.sure)
+        return None if self.lasts is None else End(now + self.lasts.at, self.lasts.is_enforced)
 
 
-def make_standing(priority: int, tenant: str, created: float, *, broken: bool = False) -> Standing:
+def make_criteria(priority: int, tenant: str, created: float, *, broken: bool = False) -> OrderCriteria:
     """Return the place of a gang in the order.
 
     created: in seconds since the epoch. broken: whether it lacks some of its pods only.
     """
-    return Standing(broken=broken, priority=priority, tenant=tenant, created=tell_moment(created))
+    return OrderCriteria(broken=broken, priority=priority, tenant=tenant, created=tell_moment(created))
 
 
 def tell_moment(seconds: float) -> datetime:

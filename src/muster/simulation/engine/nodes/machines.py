@@ -119,7 +119,7 @@ class Machines:
         self._note_nodes()
 
     def _note_nodes(self) -> None:
-        self._pending.freed()
+        self._pending.drop_refusals()
         self._freed = True
         if self._places is not None:
             self._helped()
@@ -154,7 +154,7 @@ class Machines:
 
     def list_asks(self) -> list[GangAsk]:
         """Return the asks of the gangs that wait, in their order."""
-        return [self._asks[key] for key in self._pending.in_order()]
+        return [self._asks[key] for key in self._pending.list_in_order()]
 
     def waits(self, key: str) -> bool:
         """Return whether a gang waits for nodes."""
@@ -203,7 +203,7 @@ class Machines:
         self._pending = self._make_pending()
         self._passing = Passing(self._pending, self.capacity)
         for ask in self._asks.values():
-            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.standing))
+            self._pending.wait(ask.key, Waiter(ask.equivalence, ask.criteria))
         self._freed = True
 
     def ask(self, ask: GangAsk, now: float) -> bool:
@@ -234,7 +234,7 @@ class Machines:
     def retry(self) -> None:
         """Let gangs search for victims again, after the protection of a running gang ended."""
         self.protected_until = None
-        self._pending.try_again()
+        self._pending.drop_failed_searches()
         self._freed = True
 
     def take_displaced(self) -> list[str]:
@@ -274,7 +274,7 @@ class Machines:
         for number, key in enumerate(keys):  # grows meanwhile
             if (ask := self._asks.get(key)) is None:
                 continue
-            behind = (behind and number < sorted_until) or self._passing.is_behind_head(key, ask.standing, now)
+            behind = (behind and number < sorted_until) or self._passing.is_behind_head(key, ask.criteria, now)
             if behind and self._is_helpless(ask, now):
                 continue
             behind = False
@@ -296,7 +296,7 @@ class Machines:
                 return True
             if self._passing.would_delay_head(self._find_pods_of_head(), shape, wanted, ask.end(now)):
                 return True
-        return self._pending.refusal(ask.alike) is not None
+        return self._pending.get_refusal(ask.alike) is not None
 
     def _find_pods_of_head(self) -> Uniform | None:
         head = self._pending.head
@@ -312,13 +312,13 @@ class Machines:
             return True
         if self._record is not None:
             self._record_wait(self._record, ask, outcome, now)
-        waiter = Waiter(ask.equivalence, ask.standing)
+        waiter = Waiter(ask.equivalence, ask.criteria)
         if isinstance(outcome, Refusal):
             if self._shrinks_first() and self._pending.get(ask.key) is None:
                 self._patient.append(ask.key)
             else:
                 self._displace_for(ask, now)
-            self._pending.keep_for(ask.key, waiter, partial(ask.find_refusal, self.capacity), now)
+            self._pending.reserve_for(ask.key, waiter, partial(ask.find_refusal, self.capacity), now)
         else:
             assert isinstance(outcome, Kept), "there is no other answer"
         self._pending.wait(ask.key, waiter)
@@ -329,14 +329,14 @@ class Machines:
         strong = ask.precedence.strength
         if strong is None or self._weakest is None or self._weakest >= strong:
             return False
-        return self._pending.tried(ask.alike, ask.standing) is None
+        return self._pending.get_failed_search(ask.alike, ask.criteria) is None
 
     def _displace_for(self, ask: GangAsk, now: float) -> None:
         """Take the nodes of weaker gangs, if that lets a gang start. It starts by the next sweep."""
         strong = ask.precedence.strength
         if strong is None or not self._may_displace(ask):
             return
-        nominated, effort = self._pending.kept_for_others(ask.key, ask.standing), Effort()
+        nominated, effort = self._pending.sum_nominated_room(ask.key, ask.criteria), Effort()
         taken = np.zeros_like(self.capacity.free()) if nominated is None else nominated
         plan = preempt(
             self.capacity,
@@ -348,14 +348,14 @@ class Machines:
             taken=taken,
         )
         if isinstance(plan, Preemption) and plan.victims:
-            self._pending.nominate(ask.key, ask.standing, plan.placement)
+            self._pending.nominate(ask.key, ask.criteria, plan.placement)
             for key in plan.victims:
                 self._vacate(key)
             self._displaced += plan.victims
             return
         if self._pending.withdraw(ask.key):
             self._freed = True
-        self._pending.try_no_more(ask.alike, ask.standing, "")
+        self._pending.record_failed_search(ask.alike, ask.criteria, "")
         until = find_end_of_protection(self._candidates.values(), strong, now)
         if until is not None and (self.protected_until is None or until < self.protected_until):
             self.protected_until = until
@@ -370,7 +370,7 @@ class Machines:
         self._protect(key)
         self.shares.release(key)
         self._running.drop(key)
-        self._pending.freed()
+        self._pending.drop_refusals()
         self._freed = True
 
     def _record_wait(self, decisions: DecisionLog, ask: GangAsk, outcome: Refusal | Kept, now: float) -> None:
@@ -390,7 +390,7 @@ class Machines:
                 tell_moment(now),
                 rule=rule,
                 because=because,
-                priority=ask.standing.priority,
+                priority=ask.criteria.priority,
                 pods=pods,
                 other=other,
             )
@@ -400,11 +400,11 @@ class Machines:
         nodes: Counter[str] = Counter()
         for places in placement.nodes.values():
             nodes.update(dict(places))
-        moment, standing = tell_moment(now), ask.standing
-        rule = Demand.REPAIR if standing.broken else Demand.START
-        waited = (moment - standing.created).total_seconds()
+        moment, criteria = tell_moment(now), ask.criteria
+        rule = Demand.REPAIR if criteria.broken else Demand.START
+        waited = (moment - criteria.created).total_seconds()
         decisions.add(
-            describe_placement(ask.subject, nodes, moment, rule=rule, waited=waited, priority=standing.priority)
+            describe_placement(ask.subject, nodes, moment, rule=rule, waited=waited, priority=criteria.priority)
         )
 
     def _start(self, ask: GangAsk, placement: Placement, now: float) -> None:
@@ -429,7 +429,7 @@ class Machines:
         ask, guests, total = held.ask, tuple(held.guests), Counter[str]()
         for shape, number in held.guests.values():
             total.update(dict(_multiply(shape.requests, number)))
-        self.shares.hold(ask.key, ask.standing.tenant, tuple(sorted(total.items())))
+        self.shares.hold(ask.key, ask.criteria.tenant, tuple(sorted(total.items())))
         self._running.set(ask.key, Running(guests, held.started, ask.end(held.started)), self.capacity)
         self._protect(ask.key)
         if (candidate := ask.precedence.candidate(ask.key, guests, held.started)) is not None:

@@ -3,7 +3,7 @@
 The answers are those of a try. A gang of which they are not known is tried.
 """
 
-from muster.controllers.scheduler.pending import Head, PendingGangs, Standing
+from muster.controllers.scheduler.pending import Head, OrderCriteria, PendingGangs
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
 from muster.gang.order.reservation import Reservation, ends_in_time
@@ -24,7 +24,7 @@ class Passing:
         self._spare = 0
         self._spare_since: tuple[Reservation | None, int] = (None, -1)
 
-    def is_behind_head(self, key: str, standing: Standing, now: float) -> bool:
+    def is_behind_head(self, key: str, standing: OrderCriteria, now: float) -> bool:
         """Return whether a gang comes after the head, whose reservation is up to date."""
         head = self._pending.current_head
         if head is None or head.key == key or self._pending.is_nominated(key):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from muster.charts.markup import Markup, element, join
+from muster.charts.markup import Markup, join, make_element
 from muster.charts.page import Figure, Section
 from muster.charts.plot import COLORS, Marked, color_of, draw_cells, draw_legend, draw_lines, draw_stack, draw_table
 from muster.charts.scales import Tick, format_span, list_log_ticks, list_time_ticks, place_log
@@ -122,7 +122,7 @@ def _tabulate(title: str, groups: Groups) -> Markup:
     rows = [_make_row(name_queue(name), some) for name, some in list(groups.items())[:_MOST_ROWS]]
     table = draw_table(header, rows)
     if left_out := len(groups) - len(rows):
-        return join((table, element("p", {}, f"{left_out} more rows are left out.")))
+        return join((table, make_element("p", {}, f"{left_out} more rows are left out.")))
     return table
 
 

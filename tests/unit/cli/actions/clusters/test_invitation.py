@@ -4,8 +4,8 @@ import pytest
 
 from muster.api.kueue import LocalQueue
 from muster.api.meta import ObjectMeta
-from muster.cli.actions.clusters.invitation import Invitation, places
-from muster.cli.actions.clusters.inviting import remarks
+from muster.cli.actions.clusters.invitation import Invitation, choose_namespaces
+from muster.cli.actions.clusters.inviting import list_remarks
 from muster.jobs.podgroup.record import KINDS
 
 SEE = {"get", "list", "watch"}
@@ -78,8 +78,8 @@ def test_kinds_that_are_asked_for_come_on_top_and_commands_may_be_left_out():
 def test_unless_it_is_said_jobs_may_run_where_there_are_queues_and_never_with_the_system():
     spaces = ("lab", "kube-system", "default", "lab", "kueue-system", "kube-public")
     queues = [LocalQueue(metadata=ObjectMeta(name="q", namespace=space)) for space in spaces]
-    assert places(queues, "kueue-system") == ("default", "lab")
-    assert places([], "kueue-system") == ()
+    assert choose_namespaces(queues, "kueue-system") == ("default", "lab")
+    assert choose_namespaces([], "kueue-system") == ()
 
 
 def test_nothing_of_the_cluster_itself_is_granted():
@@ -100,7 +100,7 @@ def test_nothing_of_the_cluster_itself_is_granted():
     ],
 )
 def test_what_is_said_of_it(server, lines):
-    said = remarks(Invitation("m", "kueue-system", namespaces=("lab",)), server, embedded=True)
+    said = list_remarks(Invitation("m", "kueue-system", namespaces=("lab",)), server, embedded=True)
     assert len(said) == lines
     assert "in namespace lab:" in said[0]
     assert "kubectl delete serviceaccount -n kueue-system m" in said[1]
@@ -108,6 +108,6 @@ def test_what_is_said_of_it(server, lines):
 
 @pytest.mark.parametrize(("embedded", "advice"), [(True, "muster up --listen ADDRESS"), (False, "by --server URL")])
 def test_how_others_reach_it_depends_on_whose_cluster_it_is(embedded, advice):
-    *_, said = remarks(Invitation("m", "kueue-system"), "https://127.0.0.1:6443", embedded=embedded)
+    *_, said = list_remarks(Invitation("m", "kueue-system"), "https://127.0.0.1:6443", embedded=embedded)
     assert advice in said
     assert ("muster up" in said) == embedded

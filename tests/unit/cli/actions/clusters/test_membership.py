@@ -34,9 +34,9 @@ def test_a_cluster_comes_last_and_is_there_once(before, joined, left):
 def test_what_is_made_is_what_is_known_again():
     check = made(AdmissionCheck, membership.check())
     assert membership.config_name(check) == membership.config_name(None) == "multikueue"
-    membership.require_free("b", made(MultiKueueCluster, membership.member("b")))
+    membership.require_free("b", made(MultiKueueCluster, membership.make_member("b")))
     membership.require_free("b", None)
-    assert membership.secret("b", "text")["data"] == {"kubeconfig": "dGV4dA=="}
+    assert membership.make_secret("b", "text")["data"] == {"kubeconfig": "dGV4dA=="}
 
 
 def test_the_configuration_is_the_checks_own():

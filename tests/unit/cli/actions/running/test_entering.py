@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.cli.actions.running.entering import chosen, request
+from muster.cli.actions.running.entering import choose_pod, request
 from muster.insight.record import record_of
 
 RUNS: dict[str, Any] = {"running": {}}
@@ -35,7 +35,7 @@ PODS = [pod(10, RUNS), pod(2, RUNS), pod(1, ENDED), pod(0, RUNS, owner="earlier"
 
 @pytest.mark.parametrize(("rank", "name"), [("", "j-2-x"), ("2", "j-2-x"), ("10", "j-10-x")])
 def test_it_is_the_one_that_is_named_or_the_first_that_runs(rank, name):
-    assert chosen(job(), PODS, rank).metadata.name == name
+    assert choose_pod(job(), PODS, rank).metadata.name == name
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_it_is_the_one_that_is_named_or_the_first_that_runs(rank, name):
 )
 def test_what_does_not_run_is_said(pods, rank, words):
     with pytest.raises(LookupError, match=words):
-        chosen(job(), pods, rank)
+        choose_pod(job(), pods, rank)
 
 
 @pytest.mark.parametrize(

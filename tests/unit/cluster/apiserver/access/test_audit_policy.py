@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cluster.apiserver.access.audit_policy import PolicyError, parse, scope
+from muster.cluster.apiserver.access.audit_policy import PolicyError, find_scope, parse
 from muster.cluster.apiserver.identity.users import Access, User
 
 HEAD = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
@@ -56,19 +56,19 @@ rules:
     ],
 )
 def test_the_first_rule_that_matches_decides(access, level):
-    assert scope(POLICY, access).level == level
+    assert find_scope(POLICY, access).level == level
 
 
 def test_what_is_left_out():
-    job = scope(POLICY, Access(BOB, "create", "batch", "jobs", "n"))
+    job = find_scope(POLICY, Access(BOB, "create", "batch", "jobs", "n"))
     assert (set(job.omit_stages), job.omit_managed_fields) == ({"RequestReceived", "ResponseStarted"}, False)
-    pod = scope(POLICY, Access(BOB, "create", "", "pods", "n"))
+    pod = find_scope(POLICY, Access(BOB, "create", "", "pods", "n"))
     assert (set(pod.omit_stages), pod.omit_managed_fields) == ({"RequestReceived"}, True)
 
 
 def test_what_no_rule_is_about_is_not_logged():
     assert (
-        scope(parse(f"{HEAD}rules: [{{level: Metadata, verbs: [get]}}]"), Access(BOB, "list", "", "pods")).level
+        find_scope(parse(f"{HEAD}rules: [{{level: Metadata, verbs: [get]}}]"), Access(BOB, "list", "", "pods")).level
         == "None"
     )
 

@@ -3,14 +3,14 @@
 import pytest
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.access.impersonation import impersonated
+from muster.cluster.apiserver.access.impersonation import find_impersonated_user
 from muster.cluster.apiserver.identity.users import ADMIN, Access, User, authorize
 
 
 def who(*headers):
     """Whom the headers make of the admin, and what he needed for it."""
     needed: list[Access] = []
-    user = impersonated(headers, ADMIN, needed.append)
+    user = find_impersonated_user(headers, ADMIN, needed.append)
     return user, [(access.group, access.resource, access.namespace, access.name) for access in needed]
 
 
@@ -69,7 +69,7 @@ def test_uid_and_extra_information():
 
 
 def test_nobody_is_impersonated_without_headers():
-    assert impersonated((), ADMIN, authorize) is ADMIN
+    assert find_impersonated_user((), ADMIN, authorize) is ADMIN
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_nobody_is_impersonated_without_headers():
 )
 def test_groups_need_a_user(headers):
     with pytest.raises(ApiError) as error:
-        impersonated(headers, ADMIN, authorize)
+        find_impersonated_user(headers, ADMIN, authorize)
     assert error.value.code == 400
 
 
 def test_a_refusal_in_upstreams_words():
     with pytest.raises(ApiError) as error:
-        impersonated([("impersonate-user", "alice")], User("bob"), authorize)
+        find_impersonated_user([("impersonate-user", "alice")], User("bob"), authorize)
     assert error.value.status.message == (
         'users "alice" is forbidden: User "bob" cannot impersonate resource "users" in API group "" '
         "at the cluster scope"

@@ -5,9 +5,9 @@ import pytest
 
 from muster.api.server.rbac import ClusterRole
 from muster.api.validation.server.rbac import validate_cluster_create
-from muster.cluster.apiserver.access.aggregation import aggregated
+from muster.cluster.apiserver.access.aggregation import aggregate_rules
 from muster.cluster.apiserver.access.roles import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
-from muster.cluster.apiserver.access.rules import allows, uncovered
+from muster.cluster.apiserver.access.rules import allows, find_uncovered
 from muster.cluster.apiserver.identity.users import Access, User
 
 ROLES = {role.metadata.name: role for role in CLUSTER_ROLES}
@@ -21,8 +21,8 @@ def test_they_are_valid(obj):
 
 @pytest.mark.parametrize(("less", "more"), [("view", "edit"), ("edit", "admin"), ("admin", "cluster-admin")])
 def test_one_has_the_rights_of_the_other_and_more(less, more):
-    assert uncovered(ROLES[more].rules, ROLES[less].rules) == []
-    assert uncovered(ROLES[less].rules, ROLES[more].rules)
+    assert find_uncovered(ROLES[more].rules, ROLES[less].rules) == []
+    assert find_uncovered(ROLES[less].rules, ROLES[more].rules)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_they_grant(name, access, granted):
 
 @pytest.mark.parametrize("name", ["view", "edit", "admin"])
 def test_they_are_put_together_from_the_start(name):
-    assert aggregated(ROLES[name], CLUSTER_ROLES) == ROLES[name].rules
+    assert aggregate_rules(ROLES[name], CLUSTER_ROLES) == ROLES[name].rules
 
 
 def _role(name, labels=None, rules=(), selectors=None):
@@ -90,9 +90,9 @@ def test_a_role_gets_the_rules_of_those_that_it_selects(selectors, found):
         _role("3", {"to": "y"}, [_rule("c")]),
     ]
     own = _role("0", {"to": "x"}, [_rule("own")], selectors)
-    assert [rule.resources[0] for rule in aggregated(own, [own, *others])] == found
+    assert [rule.resources[0] for rule in aggregate_rules(own, [own, *others])] == found
 
 
 def test_a_role_without_selectors_keeps_its_rules():
     own = _role("0", {}, [_rule("own")])
-    assert aggregated(own, [own, _role("1", {"to": "x"}, [_rule("a")])]) == own.rules
+    assert aggregate_rules(own, [own, _role("1", {"to": "x"}, [_rule("a")])]) == own.rules

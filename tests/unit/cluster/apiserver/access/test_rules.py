@@ -10,9 +10,9 @@ from muster.cluster.apiserver.access.rules import (
     EVERYTHING,
     TooManyRightsError,
     allows,
-    compacted,
-    described,
-    uncovered,
+    compact_rights,
+    find_uncovered,
+    render_rule,
 )
 from muster.cluster.apiserver.identity.users import Access, User
 
@@ -104,14 +104,14 @@ def test_what_a_rule_grants(given_rule, access, granted):
     ],
 )
 def test_what_others_grant_besides(owned, wanted, missing):
-    assert [described(right) for right in compacted(uncovered(owned, wanted))] == missing
+    assert [render_rule(right) for right in compact_rights(find_uncovered(owned, wanted))] == missing
 
 
 def test_a_rule_of_endless_rights_is_not_taken_apart():
     many = [str(number) for number in range(1000)]
-    assert uncovered(EVERYTHING, [rule(many, many, many)]) == []
+    assert find_uncovered(EVERYTHING, [rule(many, many, many)]) == []
     with pytest.raises(TooManyRightsError):
-        uncovered([READ], [rule(many, many, many)])
+        find_uncovered([READ], [rule(many, many, many)])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_rule_of_endless_rights_is_not_taken_apart():
 )
 def test_many_rules_are_not_compared_for_long(owned, wanted):
     with pytest.raises(TooManyRightsError):
-        uncovered(owned, wanted)
+        find_uncovered(owned, wanted)
 
 
 def _some(*words):
@@ -149,8 +149,8 @@ ACCESSES = st.builds(
 
 @given(st.lists(RULES, max_size=4), st.lists(RULES, max_size=3), ACCESSES)
 def test_who_owns_all_rights_may_do_all_that_they_grant(owned, wanted, access):
-    missing = uncovered(owned, wanted)
+    missing = find_uncovered(owned, wanted)
     if any(allows(each, access) for each in wanted):
         assert any(allows(each, access) for each in [*owned, *missing])
-    assert uncovered([*owned, *missing], wanted) == []
-    assert uncovered(owned, compacted(missing)) != [] or not missing
+    assert find_uncovered([*owned, *missing], wanted) == []
+    assert find_uncovered(owned, compact_rights(missing)) != [] or not missing

@@ -11,7 +11,7 @@ from tests.unit.cluster.apiserver.fields.test_cases import SCHEMA, VERSION, docu
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.fields import FieldSchema, FieldSet, Writer, apply, note_update, same_but_times
-from muster.cluster.apiserver.fields.compare import compare, everything
+from muster.cluster.apiserver.fields.compare import compare, list_all_paths
 from muster.cluster.apiserver.fields.config import applied_fields
 from muster.cluster.apiserver.fields.sets import canonical, paths, union, within, without
 
@@ -158,7 +158,7 @@ def test_whatever_is_there_has_an_owner(steps):
     obj = history(steps)
     if "managedFields" not in obj["metadata"]:
         return  # an object of which nobody manages anything any more stays so until the next apply
-    there = set(paths(everything(filled(obj.get("spec", {})), SCHEMA.member("spec"))))
+    there = set(paths(list_all_paths(filled(obj.get("spec", {})), SCHEMA.member("spec"))))
     leaves = {path for path in there if not any(other.startswith((f"{path}.", f"{path}[")) for other in there)}
     assert {f".spec{path}" for path in leaves} <= owned(obj)
 
@@ -195,7 +195,7 @@ def test_an_update_owns_just_what_it_changed(old, new):
     assert not changes.lost or not within(owned_by(after, "U") or {"f:none": {}}, changes.lost)
 
 
-SETS = SPECS.map(lambda spec: everything({"spec": spec}, SCHEMA)) | SPECS.map(fields_of)
+SETS = SPECS.map(lambda spec: list_all_paths({"spec": spec}, SCHEMA)) | SPECS.map(fields_of)
 
 
 @given(SETS, SETS)

@@ -18,10 +18,10 @@ from muster.cluster.apiserver.fields import (
     note_update,
     same_but_times,
 )
-from muster.cluster.apiserver.fields.blank import blank
-from muster.cluster.apiserver.fields.managers import capped, read_entries
+from muster.cluster.apiserver.fields.blank import make_blank
+from muster.cluster.apiserver.fields.managers import cap_updaters, read_entries
 from muster.cluster.apiserver.fields.sets import canonical
-from muster.cluster.apiserver.fields.settle import settled
+from muster.cluster.apiserver.fields.settle import settle_fields
 
 SCHEMA = FieldSchema.of(
     {
@@ -151,7 +151,7 @@ def test_sent_entries_get_their_one_right_form():
 def test_the_oldest_of_too_many_updaters_are_merged():
     data = {f"k{n}": "1" for n in range(13)}
     entries = [entry(f"m{n:02}", owned(f"k{n}"), f"t{n:02}") for n in range(13)]
-    merged = capped([*entries, entry("a", owned("x"), operation="Apply")])
+    merged = cap_updaters([*entries, entry("a", owned("x"), operation="Apply")])
     assert len(merged) == 11
     ancient = next(e for e in merged if e["manager"] == "ancient-changes")
     assert ancient == entry("ancient-changes", owned("k0", "k1", "k2", "k3"), "t03")
@@ -164,7 +164,7 @@ def test_the_oldest_of_too_many_updaters_are_merged():
 
 def test_updaters_of_different_versions_are_not_merged():
     entries = [entry(f"m{n:02}", owned(f"k{n}"), f"t{n:02}") | {"apiVersion": f"v{n}"} for n in range(12)]
-    assert capped(entries) == entries
+    assert cap_updaters(entries) == entries
 
 
 def test_appliers_come_first_then_the_oldest():
@@ -241,15 +241,15 @@ def test_what_became_atomic_is_owned_as_a_whole():
         }
     )
     old: FieldSet = {"f:s": {".": {}, "f:a": {}}, "f:l": {'v:"x"': {}}, "f:gone": {"f:a": {}}}
-    assert settled(old, schema) == {"f:s": {}, "f:l": {}, "f:gone": {"f:a": {}}}
+    assert settle_fields(old, schema) == {"f:s": {}, "f:l": {}, "f:gone": {"f:a": {}}}
     new: FieldSet = {"f:s": {}, "f:metadata": {"f:labels": {"f:a": {}}}}
-    assert settled(new, schema) is new
+    assert settle_fields(new, schema) is new
 
 
 def test_nobody_manages_what_every_object_has():
-    assert blank(POD) == {"metadata": {}, "spec": {"containers": None}, "status": {}}
-    assert blank(JOB)["spec"]["template"] == {"metadata": {}, "spec": {"containers": None}}
-    assert blank(Kind("example.com", "v1", "Widget", "widgets", dict)) == {}
+    assert make_blank(POD) == {"metadata": {}, "spec": {"containers": None}, "status": {}}
+    assert make_blank(JOB)["spec"]["template"] == {"metadata": {}, "spec": {"containers": None}}
+    assert make_blank(Kind("example.com", "v1", "Widget", "widgets", dict)) == {}
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}}
     note_update(None, pod, UPDATER, "t0", FieldSchema.of_kind(POD), None)
     assert pod["metadata"]["managedFields"][0]["fieldsV1"] == {  # type: ignore[index]

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from muster.cluster.apiserver.front.shared import owes
+from muster.cluster.apiserver.front.shared import has_unsent_bytes
 
 
 class Transport(asyncio.Transport):
@@ -39,4 +39,4 @@ def test_what_has_not_left(waiting, is_full, is_there, owed):
     with ours, theirs:
         if is_full:
             full(ours)
-        assert owes(Transport(waiting, ours if is_there else None)) is owed
+        assert has_unsent_bytes(Transport(waiting, ours if is_there else None)) is owed

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.request.paging import Snapshots, Token, after, decode_token, encode_token
+from muster.cluster.apiserver.request.paging import Snapshots, Token, decode_token, encode_token, find_index_after
 from muster.cluster.store import Delete, Entry, Header, Key, MemoryJournal, Put, Store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ def test_what_is_no_token(text):
 @given(st.lists(st.tuples(names, names), unique=True), st.tuples(names, names))
 def test_a_page_goes_on_after_its_last(keys, last):
     entries = tuple(Entry(Key("pods", *key), 1, b"", Header()) for key in sorted(keys))
-    rest = entries[after(entries, "/".join(last)) :]
+    rest = entries[find_index_after(entries, "/".join(last)) :]
     assert [entry.key[1:] for entry in rest] == [key for key in sorted(keys) if key > last]
 
 

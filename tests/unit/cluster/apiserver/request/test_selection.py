@@ -3,7 +3,7 @@
 import pytest
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels, selection
+from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels, parse_selection
 from muster.cluster.store import Change, Entry, Header, Key
 
 LABELS = FieldLabels({"spec.nodeName": "spec.nodeName", "spec.host": "spec.nodeName"})
@@ -28,19 +28,19 @@ def entry(name="a", node="", revision=1, **labels):
     ],
 )
 def test_matches(labels, fields, matches):
-    assert selection(labels, fields, LABELS).matches(entry(node="n", x="1")) is matches
+    assert parse_selection(labels, fields, LABELS).matches(entry(node="n", x="1")) is matches
 
 
 def test_one_name_is_known_beforehand():
-    assert selection("", "metadata.name=a", NO_FIELDS).name == "a"
-    assert selection("", "metadata.name!=a", NO_FIELDS).name is None
-    assert not selection("", "", NO_FIELDS)
+    assert parse_selection("", "metadata.name=a", NO_FIELDS).name == "a"
+    assert parse_selection("", "metadata.name!=a", NO_FIELDS).name is None
+    assert not parse_selection("", "", NO_FIELDS)
 
 
 @pytest.mark.parametrize(("labels", "fields"), [("", "a=b"), ("", "a"), ("a in", ""), ("", "spec.nodeName=\\x")])
 def test_refusals(labels, fields):
     with pytest.raises(ApiError) as error:
-        selection(labels, fields, LABELS)
+        parse_selection(labels, fields, LABELS)
     assert error.value.code == 400
 
 
@@ -65,4 +65,4 @@ IN, OUT = {"x": "1"}, {"x": "2"}
 def test_changes_as_the_selection_sees_them(type_, before, after, seen):
     previous = None if before is None else entry(**before)
     change = Change(type_, entry(revision=2, **after), previous)
-    assert selection("x=1", "", LABELS).change(change) == seen
+    assert parse_selection("x=1", "", LABELS).change(change) == seen

@@ -17,7 +17,7 @@ def ago(**since: float) -> str:
 
 
 def cells(document: dict[str, Any]) -> list[Any]:
-    return pods.cells(POD.decode(msgspec.json.encode(document)), NOW)
+    return pods.make_cells(POD.decode(msgspec.json.encode(document)), NOW)
 
 
 def container(name: str, state: dict[str, Any], **more: Any) -> dict[str, Any]:

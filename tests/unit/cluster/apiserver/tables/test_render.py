@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.core import CONFIG_MAP, POD
 from muster.api.status import ApiError
-from muster.cluster.apiserver.tables import columns, partial, require_include, row
+from muster.cluster.apiserver.tables import columns, make_partial, require_include, row
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 BODY = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c","odd":{"z":1,"a":[]}},"data":{"k":"v"}}'
@@ -60,4 +60,4 @@ def test_pods_that_have_run_their_course_say_so(phase: bytes, reason: str, messa
 
 
 def test_partial_metadata() -> None:
-    assert msgspec.json.decode(partial(BODY)) == PARTIAL
+    assert msgspec.json.decode(make_partial(BODY)) == PARTIAL

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from muster.api.status import ApiError
 from muster.cluster.nodeconnection import LogOptions
 from muster.cluster.nodes import shims
-from muster.cluster.nodes.container.logs import Logs, Reader, Rendering, tail
+from muster.cluster.nodes.container.logs import Logs, Reader, Rendering, read_tail
 from muster.cluster.nodes.disk.storage import Storage
 from muster.cluster.nodes.shim.log import LINE_BYTES, Log, Stream
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.containerlogs import Missing, read_raw, record, runs
+from muster.runtime.containerlogs import Missing, read_raw, record, split_runs
 
 
 def line(number, text="x", tag="F", stream="stdout"):
@@ -202,17 +202,17 @@ def test_the_tail_counts_a_line_in_parts_once(tmp_path, monkeypatch, count, text
 def test_the_tail_of_a_bar_is_not_its_whole_history(tmp_path):
     states = [f"\r{number:99}" for number in range(1000)]
     (tmp_path / "log.0.0").write_bytes(line(0, "before") + b"".join(line(1, state, "P") for state in states))
-    counts = [tail(tmp_path, lines, 1 << 20).count("\r") for lines in range(9)]
+    counts = [read_tail(tmp_path, lines, 1 << 20).count("\r") for lines in range(9)]
     assert counts == [0, 163, 326, 489, 652, 815, 978, 1000, 1000]
-    assert [tail(tmp_path, lines, 1 << 20).startswith("before") for lines in (7, 8)] == [False, True]
+    assert [read_tail(tmp_path, lines, 1 << 20).startswith("before") for lines in (7, 8)] == [False, True]
 
 
 def test_the_tail_of_a_long_file(tmp_path):
     (tmp_path / "log.0.0").write_bytes(b"".join(line(n % 60, f"{n} {'x' * 300}") for n in range(2000)))
-    assert [text.split()[0] for text in tail(tmp_path, 500, 1 << 20).splitlines()] == [
+    assert [text.split()[0] for text in read_tail(tmp_path, 500, 1 << 20).splitlines()] == [
         str(n) for n in range(1500, 2000)
     ]
-    assert len(tail(tmp_path, 80, 2048)) == 2048
+    assert len(read_tail(tmp_path, 80, 2048)) == 2048
 
 
 def test_a_reader_loses_nothing_over_rotations(tmp_path):
@@ -360,7 +360,7 @@ def test_stamps_are_of_a_fixed_length_and_never_go_back(place, monkeypatch):
     for now in (1_700_000_000_000_000_001, 1_600_000_000_000_000_000, 1_700_000_000_000_000_002):
         monkeypatch.setattr(time, "time_ns", lambda now=now: now)
         log.write(b"stdout", [(b"F", b"x\n")])
-    stamps = [run.stamp.decode() for run in runs((directory / "log.0.0").read_bytes()) for _ in range(run.lines)]
+    stamps = [run.stamp.decode() for run in split_runs((directory / "log.0.0").read_bytes()) for _ in range(run.lines)]
     assert stamps == [f"2023-11-14T22:13:20.00000000{digit}Z" for digit in (1, 1, 2)]
 
 
@@ -446,9 +446,9 @@ def test_what_is_written_is_what_is_read(pieces, limit_bytes):
         os.close(descriptor)
         with contextlib.closing(Reader(Path(name))) as reader:
             blocks = [block for block in reader.read() if isinstance(block, bytes)]
-    seen = [run for block in blocks for run in runs(block)]
+    seen = [run for block in blocks for run in split_runs(block)]
     assert [part for block in blocks for part in read_raw(record(Missing(3)) + block)] == [
-        part for block in blocks for part in (Missing(3), *runs(block))
+        part for block in blocks for part in (Missing(3), *split_runs(block))
     ]
     for stream in streams:
         written = b"".join(data.replace(b"\0", b"\n") for name, data, _ in pieces if name == stream)

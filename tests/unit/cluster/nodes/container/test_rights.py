@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from muster.api.core import Pod, PodSecurityContext, PodSpec, SecurityContext
-from muster.cluster.nodes.container.rights import lacking
+from muster.cluster.nodes.container.rights import explain_unenforced
 from muster.cluster.nodes.machine.isolation import Isolation
 
 ALONE = Isolation("namespaces", own_pids=True)
@@ -80,7 +80,7 @@ def cases(table: dict[str, list[tuple[Any, str]]]) -> list[Any]:
 def told(spec: Any, context: Any = None, isolation: Isolation = ALONE) -> str:
     container = {"name": "c", "securityContext": context}
     pod = msgspec.convert({"spec": {"containers": [container], **spec}}, Pod)
-    return lacking(pod, isolation)
+    return explain_unenforced(pod, isolation)
 
 
 def sentence(*said: str) -> str:

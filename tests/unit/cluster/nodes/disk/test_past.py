@@ -3,7 +3,7 @@
 import pytest
 
 from muster.cluster.nodes.disk import past
-from muster.cluster.nodes.disk.past import MOST_OF_A_RANK, Past, PastPod, surplus
+from muster.cluster.nodes.disk.past import MOST_OF_A_RANK, Past, PastPod, find_surplus
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
 
 
@@ -26,7 +26,7 @@ def gone(number, job="j", rank="0", size=1):
 )
 def test_the_oldest_go_first(pods, goes, monkeypatch):
     monkeypatch.setattr(past, "MOST_BYTES", 100)
-    assert [pod.record.uid for pod in surplus(pods)] == goes
+    assert [pod.record.uid for pod in find_surplus(pods)] == goes
 
 
 @pytest.fixture

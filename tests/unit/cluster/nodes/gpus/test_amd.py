@@ -51,10 +51,10 @@ def test_a_machine_without_the_driver_has_none(tmp_path):
 
 def test_errors_that_could_not_be_corrected_make_it_ill(root):
     first, second = amd.discover(root)
-    assert amd.problem(first) == ""
+    assert amd.find_problem(first) == ""
     (root / "sys/class/drm/renderD128/device/ras/umc_err_count").write_text("ue: 2\nce: 3\n")
-    assert amd.problem(first) == "its memory has lost data: 2 errors that could not be corrected"
-    assert amd.problem(second) == "it is not there any more"
+    assert amd.find_problem(first) == "its memory has lost data: 2 errors that could not be corrected"
+    assert amd.find_problem(second) == "it is not there any more"
 
 
 def use(root: Path, busy: str, memory: str, minor: int = 128) -> None:
@@ -112,7 +112,7 @@ def test_ill_gpus_are_named(root):
 @pytest.mark.parametrize("errors", ["", "ce: 3\n", "ue:\n", "ue: 0\n", "nonsense\nue: 0\n"])
 def test_a_gpu_without_uncorrected_errors_is_well(root, errors):
     (root / "sys/class/drm/renderD128/device/ras/umc_err_count").write_text(errors)
-    assert amd.problem(amd.discover(root)[0]) == ""
+    assert amd.find_problem(amd.discover(root)[0]) == ""
 
 
 def test_a_driver_that_says_little_has_gpus_without_properties(tmp_path):
@@ -125,5 +125,5 @@ def test_a_driver_that_says_little_has_gpus_without_properties(tmp_path):
         (nodes / number / "properties").write_text(properties)
     [gpu] = amd.discover(tmp_path)
     assert (gpu.name, gpu.model, gpu.memory, gpu.uuid) == ("amd-0", "", 0, "")
-    assert amd.problem(gpu) == "it is not there any more"
+    assert amd.find_problem(gpu) == "it is not there any more"
     assert amd.read_state(gpu) is None

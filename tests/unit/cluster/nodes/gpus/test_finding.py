@@ -7,7 +7,15 @@ import pytest
 
 from muster.cluster.nodes.gpus import finding
 from muster.cluster.nodes.gpus.device import AMD, NVIDIA, Gpu
-from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, allowed, discover, first_of, ill, played
+from muster.cluster.nodes.gpus.finding import (
+    Health,
+    NoAnswerError,
+    discover,
+    find_unhealthy,
+    first_of,
+    select_allowed_gpus,
+    simulate_gpus,
+)
 
 THREE = tuple(Gpu(NVIDIA, number, uuid=f"GPU-{letter}{letter}") for number, letter in enumerate("abc"))
 ONE = (Gpu(AMD, 0),)
@@ -29,7 +37,7 @@ ONE = (Gpu(AMD, 0),)
     ],
 )
 def test_a_node_offers_what_its_own_variables_leave_it(environment, left):
-    assert [gpu.name for gpu in allowed((*THREE, *ONE), environment)] == left.split()
+    assert [gpu.name for gpu in select_allowed_gpus((*THREE, *ONE), environment)] == left.split()
 
 
 @pytest.mark.parametrize(
@@ -45,15 +53,15 @@ def test_a_node_that_offers_fewer_gives_the_first(offered, left):
 
 
 def test_played_gpus_are_ill_when_a_file_says_so(tmp_path):
-    three = played(3)
-    assert ill(three, tmp_path) == {}
+    three = simulate_gpus(3)
+    assert find_unhealthy(three, tmp_path) == {}
     (tmp_path / "ill-gpus").write_text("2\n7\n")
-    assert ill(three, tmp_path) == {"2": "it stands in ill-gpus"}
+    assert find_unhealthy(three, tmp_path) == {"2": "it stands in ill-gpus"}
 
 
 def test_they_are_asked_beside_the_loop(tmp_path):
     async def main():
-        return [gpu for gpu in await discover() if gpu.played], await Health(played(2), tmp_path).problems()
+        return [gpu for gpu in await discover() if gpu.played], await Health(simulate_gpus(2), tmp_path).problems()
 
     assert asyncio.run(main()) == ([], {})
 
@@ -67,7 +75,7 @@ def test_a_driver_that_does_not_answer_is_not_asked_again_until_it_has(tmp_path,
         return {"0": "it is late"}
 
     async def main():
-        health = Health(played(1), tmp_path)
+        health = Health(simulate_gpus(1), tmp_path)
         for _ in range(3):
             with pytest.raises(NoAnswerError, match="has not answered"):
                 await health.problems()
@@ -80,7 +88,7 @@ def test_a_driver_that_does_not_answer_is_not_asked_again_until_it_has(tmp_path,
             except NoAnswerError:  # of the first question
                 await asyncio.sleep(0)
 
-    monkeypatch.setattr(finding, "ill", late)
+    monkeypatch.setattr(finding, "find_unhealthy", late)
     monkeypatch.setattr(finding, "ANSWER_SECONDS", 0.01)
     assert asyncio.run(main()) == {"0": "it is late"}
     assert len(asked) == 2

@@ -67,7 +67,7 @@ from pathlib import Path
 from sys import argv
 from muster.cluster.nodes.gpus import nvidia
 gpus = nvidia.discover(Path(argv[1]))
-problems = nvidia.problems(gpus)
+problems = nvidia.find_problems(gpus)
 for gpu in gpus:
     print(gpu.name, gpu.model, gpu.memory, gpu.uuid, gpu.file, problems[gpu.name], sep="|")
 """
@@ -166,4 +166,4 @@ def test_a_machine_without_a_driver_is_not_asked(tmp_path):
     assert nvidia.discover(tmp_path) == []
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     assert nvidia.discover(tmp_path) == []
-    assert nvidia.problems([Gpu(NVIDIA, 0)]) == {"0": ""}
+    assert nvidia.find_problems([Gpu(NVIDIA, 0)]) == {"0": ""}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cluster.nodes.machine.cgroups import Cgroups, Root, limits, old_limits, prepare
+from muster.cluster.nodes.machine.cgroups import Cgroups, Root, list_limits, old_limits, prepare
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def container(make_pod):
 )
 def test_limits_as_files_of_a_cgroup(make_pod, resources, files):
     pod = make_pod({"containers": [{"name": "main", "resources": resources}]})
-    assert limits(pod.spec.containers[0]) == files
+    assert list_limits(pod.spec.containers[0]) == files
 
 
 @pytest.fixture

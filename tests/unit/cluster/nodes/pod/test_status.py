@@ -7,7 +7,7 @@ import pytest
 
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts
 from muster.cluster.nodes.pod.machine import decide
-from muster.cluster.nodes.pod.status import shortened
+from muster.cluster.nodes.pod.status import shorten_status
 
 NOW = Now(datetime(2026, 1, 1, 12, 0, 0, 999, tzinfo=UTC), 100.0)
 EXIT = Exit(0, "Completed", "words", NOW.wall, NOW.wall, 90.0, 5.0, "process://one")
@@ -58,7 +58,7 @@ def test_containers_share_the_room_for_termination_messages(make_pod, count, sha
 
 def test_a_short_status_says_what_has_become_of_the_pod(make_pod):
     pod = make_pod({"containers": [{"name": f"c{number}" + "x" * 50, "command": ["x"]} for number in range(20)]})
-    found = shortened(status(pod))
+    found = shorten_status(status(pod))
     assert (found.phase, found.container_statuses, found.init_container_statuses) == ("Pending", (), ())
     assert [len(one.message) for one in found.conditions if one.type == "Ready"] == [256]
     assert found.host_ip == "127.0.0.1"

@@ -18,7 +18,7 @@ from muster.cluster.nodes.volumes.contents import (
     content,
     in_memory,
     references,
-    relocated,
+    relocate_variables,
 )
 from muster.cluster.nodes.volumes.files import make_empty, prepare_host_path, resolve_within, write_tree
 
@@ -162,8 +162,8 @@ def test_where_nothing_can_be_mounted_variables_name_where_volumes_are():
         "EMPTY": "",
     }
     changed = {"WORLD": "/v/world/world", "DIRECTORY": "/v/world", "DEEP": "/v/inner/x", "FILE": "/v/c/key"}
-    assert relocated(variables, places) == variables | changed
-    assert relocated(variables, {}) == variables
+    assert relocate_variables(variables, places) == variables | changed
+    assert relocate_variables(variables, {}) == variables
 
 
 def shown(directory):

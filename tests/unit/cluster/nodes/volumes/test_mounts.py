@@ -4,7 +4,7 @@ import posixpath
 
 import pytest
 
-from muster.cluster.nodes.volumes.mounts import MIRROR_LIMIT, Mount, MountError, bubblewrap, plan
+from muster.cluster.nodes.volumes.mounts import MIRROR_LIMIT, Mount, MountError, list_bubblewrap_arguments, plan
 
 STAGING = "/state/attempt"
 
@@ -114,7 +114,7 @@ def test_a_directory_with_too_many_entries_is_not_mirrored():
 
 def test_the_same_for_bubblewrap():
     operations = planned(Mount("/etc/app", "/pod/v", "sub", read_only=True))
-    assert bubblewrap(operations, MACHINE) == [
+    assert list_bubblewrap_arguments(operations, MACHINE) == [
         *("--dev-bind", "/", "/"),
         *("--tmpfs", "/etc"),
         *("--dev-bind-try", "/etc/hosts", "/etc/hosts"),
@@ -126,7 +126,7 @@ def test_the_same_for_bubblewrap():
 
 
 def test_a_new_root_for_bubblewrap_is_its_own():
-    arguments = bubblewrap(planned(Mount("/data", "/pod/v")), MACHINE)
+    arguments = list_bubblewrap_arguments(planned(Mount("/data", "/pod/v")), MACHINE)
     assert arguments[:3] == ["--symlink", "/usr/bin", "/bin"]
     assert arguments[-4:] == ["/data", "--dev-bind", "/pod/v", "/data"]
 

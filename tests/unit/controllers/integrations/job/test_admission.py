@@ -8,7 +8,7 @@ from tests.unit.managed_world import DEFAULT, World
 from muster.api.batch import Job
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import OwnerReference
-from muster.controllers.integrations.admission import completing, errors
+from muster.controllers.integrations.admission import errors, list_default_patches
 from muster.controllers.integrations.job.admission import counts_follow
 from muster.controllers.integrations.job.integration import JobIntegration
 
@@ -57,7 +57,7 @@ FOLLOWS = {"metadata": {"annotations": {ELASTIC: "true"}}}
     ],
 )
 def test_what_a_new_job_gets(made, around, gets):
-    assert completing(KIND, made, "ns", around, Settings()) == gets
+    assert list_default_patches(KIND, made, "ns", around, Settings()) == gets
 
 
 @pytest.mark.parametrize(

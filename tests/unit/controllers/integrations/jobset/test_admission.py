@@ -6,7 +6,7 @@ from tests.unit.managed_world import DEFAULT, World
 
 from muster.api.jobset import JobSet
 from muster.api.managed.surroundings import Settings
-from muster.controllers.integrations.admission import completing, errors
+from muster.controllers.integrations.admission import errors, list_default_patches
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
 
 KIND = JobSetIntegration()
@@ -53,7 +53,7 @@ ASKS = role("a", annotations={REQUIRED: "cloud.com/block"})
     ],
 )
 def test_what_a_new_jobset_gets(made, around, gets):
-    assert completing(KIND, made, "ns", around, Settings()) == gets
+    assert list_default_patches(KIND, made, "ns", around, Settings()) == gets
 
 
 def path(number, key=""):

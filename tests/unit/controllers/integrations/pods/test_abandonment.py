@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.core import Pod
 from muster.api.kueue import Workload
-from muster.controllers.integrations.pods.abandonment import given_back, gives_back_at
+from muster.controllers.integrations.pods.abandonment import give_back_quota, gives_back_at
 from muster.controllers.integrations.pods.groups import membership_of
 
 KUEUE = "kueue.x-k8s.io"
@@ -83,6 +83,6 @@ def test_when_it_gives_back(pods: list[Any], owned: Workload, seconds: int | Non
     ("number", "said"), [(1, "1 pod that ended was not replaced"), (2, "2 pods that ended were not replaced")]
 )
 def test_the_workload_says_why(number: int, said: str) -> None:
-    evicted = given_back(LACKING.status, number, TIMEOUT, NOW).conditions[-1]
+    evicted = give_back_quota(LACKING.status, number, TIMEOUT, NOW).conditions[-1]
     message = f"No pod of the group runs, and {said} within 300s"
     assert (evicted.type, evicted.reason, evicted.message) == ("Evicted", "PodsReadyTimeout", message)

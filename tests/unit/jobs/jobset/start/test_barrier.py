@@ -16,7 +16,7 @@ from muster.api.batch import JobTemplateSpec
 from muster.api.config.types import GroupScheduling
 from muster.api.core import Container
 from muster.api.core.container import ResourceRequirements
-from muster.jobs.jobset.start.barrier import MOUNT_PATH, SCRIPT, gated
+from muster.jobs.jobset.start.barrier import MOUNT_PATH, SCRIPT, add_barrier
 
 STRICT = {
     "runAsNonRoot": True,
@@ -36,14 +36,14 @@ def builtins(given: Any) -> Any:
 
 
 def barrier_of(given: JobTemplateSpec) -> Container:
-    return gated(given, jobset(), 3).spec.template.spec.init_containers[-1]
+    return add_barrier(given, jobset(), 3).spec.template.spec.init_containers[-1]
 
 
 def test_the_barrier_comes_last_and_the_rest_stays() -> None:
     given = template(
         initContainers=[{"name": "fetch"}, {"name": "side", "restartPolicy": "Always"}], volumes=[{"name": "v"}]
     )
-    found = gated(given, jobset(), 3).spec.template
+    found = add_barrier(given, jobset(), 3).spec.template
     assert [each.name for each in found.spec.init_containers] == ["fetch", "side", "group-scheduling-init"]
     assert found.metadata.annotations == {"jobset.sigs.k8s.io/group-scheduling-epoch": "3"}
     assert found.spec.containers == given.spec.template.spec.containers
@@ -120,7 +120,7 @@ def test_48_its_time_is_over_after_the_controllers_unless_a_policy_asks_how_it_e
     asked = jobset(role(podFailurePolicy=policy)).spec.replicated_jobs[0].template
     assert seconds_of(template()) == [{"name": "GROUP_SCHEDULING_TIMEOUT_SECONDS", "value": "65"}]
     assert seconds_of(asked) == [{"name": "GROUP_SCHEDULING_TIMEOUT_SECONDS", "value": "60"}]
-    assert gated(template(), jobset(timeout=None), 1).spec.template.spec.init_containers[-1].env == ()
+    assert add_barrier(template(), jobset(timeout=None), 1).spec.template.spec.init_containers[-1].env == ()
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_48_its_time_is_over_after_the_controllers_unless_a_policy_asks_how_it_e
 )
 def test_its_time_is_longer_where_a_rule_restarts_a_job_alone(action: str, seconds: str) -> None:
     given = jobset(failurePolicy={"rules": [{"name": "rule", "action": action}]})
-    found = gated(template(), given, 1).spec.template.spec.init_containers[-1]
+    found = add_barrier(template(), given, 1).spec.template.spec.init_containers[-1]
     assert [each.value for each in found.env] == [seconds]
 
 
@@ -137,7 +137,7 @@ def test_the_operator_has_the_last_word() -> None:
     context = msgspec.convert(STRICT, type(barrier_of(template()).security_context))
     resources = ResourceRequirements(requests={"cpu": "1"})
     settings = GroupScheduling(image="registry/bash:5", resources=resources, security_context=context)
-    found = gated(template(), jobset(), 3, settings).spec.template.spec.init_containers[-1]
+    found = add_barrier(template(), jobset(), 3, settings).spec.template.spec.init_containers[-1]
     assert (found.image, found.resources, found.security_context) == ("registry/bash:5", resources, context)
 
 

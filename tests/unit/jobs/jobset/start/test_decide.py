@@ -9,8 +9,8 @@ from tests.unit.jobs.jobset.start.worlds import NOW, job, jobset, later, role
 
 from muster.api.batch import Job
 from muster.api.jobset import JobSet, ReplicatedJobStatus
-from muster.jobs.jobset.start.decide import GroupStanding, StartPlan, decide_start, waiting_again
-from muster.jobs.jobset.start.group import expected, renewed
+from muster.jobs.jobset.start.decide import StartedPods, StartPlan, decide_start, waiting_again
+from muster.jobs.jobset.start.group import begin_next_epoch, count_expected
 
 STARTED = {"epoch": 1, "started": 1, "expected": 2, "startTime": "2026-01-02T03:04:05Z"}
 BOTH = {"js-workers-0": 1, "js-workers-1": 1}
@@ -26,9 +26,9 @@ def plan(
     given: JobSet, started: Mapping[str, int | str] = ONE, *jobs: Job, seconds: float = 0, **seen: Any
 ) -> StartPlan:
     """Of a JobSet whose Jobs are all there, or only those that are given. started: by the names of Jobs."""
-    there = jobs or [job(name) for name in expected(given, ())]
+    there = jobs or [job(name) for name in count_expected(given, ())]
     indexes = {f"{name}-uid": indexes_of(which) for name, which in started.items()}
-    return decide_start(given, there, GroupStanding(indexes, **seen), later(seconds))
+    return decide_start(given, there, StartedPods(indexes, **seen), later(seconds))
 
 
 def said(found: StartPlan) -> tuple[str, str, str]:
@@ -70,7 +70,7 @@ def test_the_group_is_released_once_all_have_started(
 
 def test_pods_of_what_only_has_the_name_of_its_job_do_not_count() -> None:
     there = [job("js-workers-0"), job("js-workers-1")]
-    standing = GroupStanding({"js-workers-0-uid": {"0"}, "another-uid": {"0"}, "js-workers-1": {"0"}})
+    standing = StartedPods({"js-workers-0-uid": {"0"}, "another-uid": {"0"}, "js-workers-1": {"0"}})
     assert said(decide_start(jobset(), there, standing, NOW)) == ("False", "WaitingForPods", "1/2 pods started")
 
 
@@ -224,7 +224,7 @@ def test_who_comes_after_it_was_said_that_the_group_is_too_late_changes_nothing(
     assert found.failure is not None
 
 
-@pytest.mark.parametrize("again", [renewed, lambda late: waiting_again(late, "workers")])
+@pytest.mark.parametrize("again", [begin_next_epoch, lambda late: waiting_again(late, "workers")])
 def test_a_group_that_was_too_late_may_start_again(again: Any) -> None:
     given = jobset(status=STARTED)
     late = after(given, plan(given, ONE, job("js-workers-1"), seconds=61))

@@ -10,13 +10,13 @@ from muster.api.batch import Job
 from muster.api.jobset import GroupSchedulingStatus, JobSet
 from muster.jobs.jobset.start.group import (
     Member,
-    arrived,
-    expected,
+    begin_next_epoch,
+    count_arrived,
+    count_expected,
+    find_started_member,
     is_of_earlier_start,
     is_used,
-    renewed,
     report_progress,
-    started,
 )
 
 ENDED = {"terminated": {"exitCode": 0}}
@@ -46,7 +46,7 @@ FIRST = Member(("ns", "js-uid", 1), "js-workers-0-uid", "0")
     ],
 )
 def test_what_has_started(given: Any, member: Member | None) -> None:
-    assert started(given) == member
+    assert find_started_member(given) == member
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_has_started(given: Any, member: Member | None) -> None:
     ],
 )
 def test_how_many_pods_there_have_to_be(given: JobSet, jobs: list[Job], numbers: dict[str, int]) -> None:
-    assert expected(given, jobs) == numbers
+    assert count_expected(given, jobs) == numbers
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_how_many_pods_there_have_to_be(given: JobSet, jobs: list[Job], numbers:
 )
 def test_which_pods_are_members(given: dict[str, Any], seen: set[str], number: int) -> None:
     one = jobset(given | {"replicas": 1})
-    assert arrived(one, {"js-workers-0": seen, "js-gone-0": {"0"}}) == {"js-workers-0": number}
+    assert count_arrived(one, {"js-workers-0": seen, "js-gone-0": {"0"}}) == {"js-workers-0": number}
 
 
 USED, RELEASED = {"epoch": 1, "startTime": "2026-01-02T03:04:05Z"}, {"epoch": 1, "releasedEpoch": 1}
@@ -134,7 +134,9 @@ def test_jobs_that_start_together_have_one_epoch(name: str, epoch: int, *, earli
 
 
 def test_a_new_epoch_forgets_all_but_what_was_released() -> None:
-    after = renewed(jobset(status=RELEASED | {"started": 2, "expected": 2, "startTime": "2026-01-02T03:04:05Z"}))
+    after = begin_next_epoch(
+        jobset(status=RELEASED | {"started": 2, "expected": 2, "startTime": "2026-01-02T03:04:05Z"})
+    )
     assert after is not None
     assert (after.epoch, after.released_epoch, after.started, after.start_time) == (2, 1, 0, None)
 
@@ -142,7 +144,7 @@ def test_a_new_epoch_forgets_all_but_what_was_released() -> None:
 def test_where_nothing_waits_there_is_no_new_epoch() -> None:
     given = jobset(status=RELEASED)
     given = replace(given, spec=replace(given.spec, group_scheduling_config=None))
-    assert renewed(given) is given.status.group_scheduling
+    assert begin_next_epoch(given) is given.status.group_scheduling
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.unit.queueing.worlds import World, state, world
 from muster.queueing.model import FlavorResource, Mode
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.preemption.candidates import Reason, Request, Trial
-from muster.queueing.scheduling.preemption.classical import Preemptor, Victim, message
+from muster.queueing.scheduling.preemption.classical import Preemptor, Victim, explain_preemption
 
 _CASES = Path(__file__).parents[2] / "cases"
 
@@ -218,7 +218,7 @@ _PATHS = {"home": "/town/street/home", "next": "/town/street/next", "away": "/to
 def test_message(queue: str, other: str, reason: Reason, because: str):
     here = world({**_HOUSE, "admitted": {"w": f"{other} cpu=1"}, "incoming": f"{queue} cpu=1"})
     victim = Victim(here.tree.queues[other].workloads["ns/w"], reason)
-    assert message(here.tree, here.incoming, victim, job_uid="job-7") == (
+    assert explain_preemption(here.tree, here.incoming, victim, job_uid="job-7") == (
         f"Preempted to accommodate a workload (UID: incoming, JobUID: job-7) due to {because}; "
         f"preemptor path: {_PATHS[queue]}; preemptee path: {_PATHS[other]}"
     )
@@ -227,7 +227,7 @@ def test_message(queue: str, other: str, reason: Reason, because: str):
 def test_message_to_a_variant_that_gives_way_to_a_better_one():
     here = world({"queues": {"q": "cpu=1"}, "admitted": {"w": "q cpu=1"}, "incoming": "q cpu=1"})
     victim = Victim(here.tree.queues["q"].workloads["ns/w"], "FlavorMigration")
-    changes = message(here.tree, here.incoming, victim)
+    changes = explain_preemption(here.tree, here.incoming, victim)
     assert (
         changes
         == "Evicted to accommodate a workload (UID: incoming) due to migration to more favorable resource flavor"
@@ -237,7 +237,7 @@ def test_message_to_a_variant_that_gives_way_to_a_better_one():
 def test_message_without_uids_and_cohort():
     here = world({"queues": {"q": "cpu=1"}, "admitted": {"w": "q cpu=1"}, "incoming": "q cpu=1"})
     victim = Victim(here.tree.queues["q"].workloads["ns/w"], "InClusterQueue")
-    assert message(here.tree, replace(here.incoming, uid=""), victim) == (
+    assert explain_preemption(here.tree, replace(here.incoming, uid=""), victim) == (
         "Preempted to accommodate a workload (UID: UNKNOWN, JobUID: UNKNOWN) due to prioritization in the "
         "ClusterQueue; preemptor path: /q; preemptee path: /q"
     )

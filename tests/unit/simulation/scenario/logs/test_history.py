@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from muster.insight.history.runs import PodRequests, Run, row
+from muster.insight.history.runs import PodRequests, Run, make_row
 from muster.simulation.scenario.logs.history import read_history
 from muster.simulation.scenario.logs.jobs import LeftOut, LogError, Role, TracedJob
 
@@ -31,7 +31,7 @@ JOB = TracedJob(1767225600.0, 240.0, "train", ROLES, 600.0, "lab/q", "ada", 7)
 
 
 def read(*runs, left_out=None):
-    lines = [msgspec.json.encode(row(run)).decode() + "\n" for run in runs]
+    lines = [msgspec.json.encode(make_row(run)).decode() + "\n" for run in runs]
     return list(read_history(lines, left_out or LeftOut()))
 
 
@@ -55,7 +55,7 @@ def test_a_run_that_never_started_is_counted():
     assert left_out.jobs == 1
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"name": "x"}', msgspec.json.encode(row(RUN)).decode()[:-1]])
+@pytest.mark.parametrize("line", ["{", "[]", '{"name": "x"}', msgspec.json.encode(make_row(RUN)).decode()[:-1]])
 def test_a_line_that_is_no_run_is_named(line):
     with pytest.raises(LogError, match="line 3: is no run of `muster history -o jsonl`"):
         list(read_history(["\n", "\n", line], LeftOut()))

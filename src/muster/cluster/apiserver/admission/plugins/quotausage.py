@@ -274,17 +274,17 @@ def _base(name: str) -> str:
     return name.removeprefix(_REQUESTS).removeprefix(_LIMITS)
 
 
-def shown(amounts: Mapping[str, int]) -> str:
+def render_amounts(amounts: Mapping[str, int]) -> str:
     """Render amounts as refusals list them: `pods=1,requests.cpu=500m`."""
     return ",".join(f"{name}={format_amount(_base(name), amounts[name])}" for name in sorted(amounts))
 
 
-def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+def to_quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     """Return amounts as quantities for an object."""
     return {name: format_amount(_base(name), amounts[name]) for name in sorted(amounts)}
 
 
-def unsaid(document: Mapping[str, Any], limited: Iterable[str]) -> str:
+def list_unstated(document: Mapping[str, Any], limited: Iterable[str]) -> str:
     """List the amounts that containers must state and do not: `limits.cpu for: a,b; requests.memory for: a`."""
     required = _EXPLICIT.intersection(limited)
     if not required:

@@ -19,10 +19,10 @@ from muster.cluster.apiserver.admission.plugins.quotausage import (
     Scope,
     counts_for,
     hard_amounts,
+    list_unstated,
     measure_document,
+    render_amounts,
     resource_of,
-    shown,
-    unsaid,
 )
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.store import Entry, Key, Store
@@ -85,7 +85,7 @@ def _require_room(attempt: Attempt, quota: _Quota, used: Counter[str], requested
     exceeded = [name for name, number in requested.items() if used[name] + number > quota.hard[name]]
     if exceeded:
         lists = (_only(exceeded, requested), _only(exceeded, used), _only(exceeded, quota.hard))
-        asked, taken, hard = map(shown, lists)
+        asked, taken, hard = map(render_amounts, lists)
         why = f"exceeded quota: {quota.name}, requested: {asked}, used: {taken}, limited: {hard}"
         raise attempt.refused(why)
 
@@ -115,5 +115,5 @@ def _only(names: list[str], amounts: Mapping[str, int]) -> Amounts:
 def _require_stated_amounts(attempt: Attempt, quotas: list[_Quota]) -> None:
     for quota in quotas:
         limited = [name for name in quota.hard if resource_of(name) == POD.resource]
-        if missing := unsaid(attempt.document, limited):
+        if missing := list_unstated(attempt.document, limited):
             raise attempt.refused(f"failed quota: {quota.name}: must specify {missing}")

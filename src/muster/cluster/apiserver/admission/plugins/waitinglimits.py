@@ -17,7 +17,7 @@ from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.admission.plugins.storedqueues import find_cluster_queue
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.store import Store
-from muster.controllers.integrations.admission import readable
+from muster.controllers.integrations.admission import read_or_none
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
 from muster.runtime.objects import meta_of
 
@@ -35,7 +35,7 @@ class WaitingLimits:
             return
         if attempt.old is not None and _queue_label(attempt.old) == _queue_label(attempt.document):
             return  # most updates are of the status, and need no look at the queues
-        job = readable(attempt.document, integration.kind)
+        job = read_or_none(attempt.document, integration.kind)
         if job is None or not integration.is_suspended(job):
             return
         meta = meta_of(job)

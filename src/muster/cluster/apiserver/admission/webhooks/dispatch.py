@@ -27,7 +27,7 @@ from muster.api.values.selectors import SelectorError
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.admission.webhooks import review
 from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls
-from muster.cluster.apiserver.admission.webhooks.matching import Concern, Hook, concerned, selected
+from muster.cluster.apiserver.admission.webhooks.matching import Concern, Hook, find_concerned, is_selected
 from muster.cluster.apiserver.admission.webhooks.review import ReviewError, Verdict
 from muster.cluster.apiserver.cel import ConditionError, all_hold
 from muster.cluster.apiserver.decode import Document
@@ -65,7 +65,7 @@ class _Hooks(Struct):
         key = (attempt.resource, attempt.subresource, attempt.operation)
         concerns = self.concerns.get(key)
         if concerns is None:
-            concerns = self.concerns[key] = concerned(self.hooks, *key, registry)
+            concerns = self.concerns[key] = find_concerned(self.hooks, *key, registry)
         return concerns
 
 
@@ -136,7 +136,7 @@ class WebhookDispatcher:
         """
         hook, webhook = concern.hook, concern.hook.webhook
         objects = attempt.objects
-        if not selected(
+        if not is_selected(
             hook, attempt.resource, attempt.subresource, attempt.operation, *objects, self._labels(attempt)
         ):
             return None
@@ -152,7 +152,7 @@ class WebhookDispatcher:
         warnings += verdict.warnings
         attempt.annotations.update((f"{webhook.name}/{key}", value) for key, value in verdict.annotations)
         if not verdict.allowed:
-            raise review.denial(webhook.name, verdict.status)
+            raise review.make_denial(webhook.name, verdict.status)
         return verdict
 
     async def _answer(
@@ -168,7 +168,7 @@ class WebhookDispatcher:
             view = self._view(concern, attempt)
             new, old = objects
             shown = await self._convert_out(concern, attempt, new), await self._convert_out(concern, attempt, old)
-            question = review.question(attempt, concern.resource, view, *shown, uid, version)
+            question = review.make_review(attempt, concern.resource, view, *shown, uid, version)
             request = question["request"]
             given = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
             if not all_hold((each.expression for each in webhook.match_conditions), VARIABLES, given):

@@ -50,7 +50,7 @@ class Concern(Struct, frozen=True, eq=False):
         return self.resource.view if not subresource else sub.bodies if sub is not None else given
 
 
-def concerned(
+def find_concerned(
     hooks: Iterable[Hook], resource: Resource, subresource: str, operation: str, others: Iterable[Resource]
 ) -> list[Concern]:
     """Return the webhooks whose rules match such requests, in the order of `hooks`.
@@ -104,7 +104,7 @@ def _pattern_matches(pattern: str, plural: str, subresource: str) -> bool:
     return of in ("*", plural) and below in ("*", subresource)
 
 
-def selected(
+def is_selected(
     hook: Hook,
     resource: Resource,
     subresource: str,

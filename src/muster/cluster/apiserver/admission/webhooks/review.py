@@ -55,7 +55,7 @@ class Verdict:
     annotations: tuple[tuple[str, str], ...] = ()  # for the audit log
 
 
-def question(
+def make_review(
     attempt: Attempt, seen: Resource, view: View, new: Document | None, old: Document | None, uid: str, version: str
 ) -> Document:
     """Return the review to send to a webhook.
@@ -189,7 +189,7 @@ def _operations(response: _Response) -> list[Any] | None:
     return operations or None
 
 
-def denial(name: str, status: Status | None) -> ApiError:
+def make_denial(name: str, status: Status | None) -> ApiError:
     """Return the refusal that a webhook asks for; its status is never a success, whatever the webhook says."""
     requested = status or Status()
     denied = f'admission webhook "{name}" denied the request'

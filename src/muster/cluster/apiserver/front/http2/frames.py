@@ -135,7 +135,7 @@ def number_of(payload: bytes) -> int:
     return int(number)
 
 
-def unpadded(frame: Frame) -> bytes:
+def remove_padding(frame: Frame) -> bytes:
     """Return the payload without padding. Raises `BadConnection`."""
     payload = frame.payload
     if not frame.flags & PADDED:

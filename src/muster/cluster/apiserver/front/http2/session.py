@@ -138,7 +138,7 @@ class Session:
     def _on_data(self, frame: Frame, events: list[Event], now: float) -> None:
         size = len(frame.payload)
         self._room.take(size)
-        data = frames.unpadded(frame)
+        data = frames.remove_padding(frame)
         stream = self._exchanges.get(frame.stream)
         if stream is None or stream.is_received:
             self._no_stream(frame.stream)
@@ -167,7 +167,7 @@ class Session:
     def _on_headers(self, frame: Frame, events: list[Event], now: float) -> None:
         if not frame.stream:
             raise BadConnection(Code.PROTOCOL_ERROR, "headers of no stream")
-        payload = frames.unpadded(frame)
+        payload = frames.remove_padding(frame)
         if frame.flags & frames.HAS_PRIORITY:
             if len(payload) < frames.PRIORITY_BYTES:
                 raise BadConnection(Code.FRAME_SIZE_ERROR, "a frame of a wrong size")

@@ -84,7 +84,7 @@ def encode(dialect: Dialect, channel: int, data: bytes) -> bytes:
     return bytes((channel,)) + data
 
 
-def ending(code: int) -> Status:
+def make_exit_status(code: int) -> Status:
     """Return the Status of a command that ended with this exit code."""
     if code == 0:
         return Status(status="Success")
@@ -93,7 +93,7 @@ def ending(code: int) -> Status:
     return Status(status="Failure", message=message, reason="NonZeroExitCode", details=details)
 
 
-def outcome(status: Status, *, as_status: bool) -> bytes:
+def encode_outcome(status: Status, *, as_status: bool) -> bytes:
     """Return the data of the error channel for a Status."""
     if as_status:
         members: dict[str, Any] = {"metadata": {}}

@@ -11,8 +11,8 @@ from muster.cluster.apiserver.pods.tunnels.channels import (
     Sizes,
     decode,
     encode,
-    ending,
-    outcome,
+    encode_outcome,
+    make_exit_status,
 )
 from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.cluster.nodeconnection import ERROR, RESIZE, STDERR, STDIN, STDOUT, Opening, Program
@@ -40,7 +40,7 @@ async def converse(dialect: Dialect, channels: frozenset[int], opening: Opening,
                 showing.result()
             finally:
                 await cancel((listening, showing))
-            status = ending(await program.ended())
+            status = make_exit_status(await program.ended())
     except ApiError as error:
         status = error.status
     await line.finish(status)
@@ -115,6 +115,6 @@ class _Channels:
 
     async def finish(self, status: Status) -> None:
         """Send how the command ended, and close the conversation. Raises `WireError`."""
-        if data := outcome(status, as_status=self._dialect.statuses):
+        if data := encode_outcome(status, as_status=self._dialect.statuses):
             await self.send(ERROR, data)
         await self._wire.close()

@@ -67,7 +67,7 @@ def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
     return protocol
 
 
-def consent(upgrade: Upgrade, protocol: str) -> list[tuple[bytes, bytes]]:
+def make_consent_headers(upgrade: Upgrade, protocol: str) -> list[tuple[bytes, bytes]]:
     """Return the headers of the answer 101."""
     digest = hashlib.sha1(upgrade.key.encode() + _WEBSOCKET_GUID, usedforsecurity=False).digest()
     chosen = [(b"sec-websocket-protocol", protocol.encode())] if protocol else []

@@ -8,7 +8,7 @@ from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Tunnel
 from muster.cluster.apiserver.front.asgi import Caller
 from muster.cluster.apiserver.pods.tunnels.channels import ChannelError
-from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED, choose, consent, upgrade_of
+from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED, choose, make_consent_headers, upgrade_of
 from muster.cluster.apiserver.pods.tunnels.spdy import SpdyError
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire, Wire, WireError
 
@@ -28,7 +28,7 @@ async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: 
     if upgrade is None:
         raise bad_request(UPGRADE_REQUIRED)
     protocol = choose(upgrade, tunnel.protocols)
-    wire = _make_websocket(caller.leave_http(consent(upgrade, protocol)), protocol)
+    wire = _make_websocket(caller.leave_http(make_consent_headers(upgrade, protocol)), protocol)
     caller.streaming, caller.is_endless = asyncio.current_task(), True
     try:
         await tunnel.protocols[protocol](wire)

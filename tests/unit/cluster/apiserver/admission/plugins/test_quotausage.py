@@ -9,12 +9,12 @@ from muster.api.core.quota import ResourceQuotaSpec
 from muster.cluster.apiserver.admission.plugins.quotausage import (
     Scope,
     hard_amounts,
+    list_unstated,
     measure_body,
     measure_document,
-    quantities,
+    render_amounts,
     resources_of,
-    shown,
-    unsaid,
+    to_quantities,
 )
 
 
@@ -137,10 +137,10 @@ def test_amounts_are_written_in_the_unit_of_their_resource():
         "pods": 2,
         "fast.storageclass.storage.k8s.io/requests.storage": GI,
     }
-    assert shown(amounts) == (
+    assert render_amounts(amounts) == (
         "fast.storageclass.storage.k8s.io/requests.storage=1Gi,limits.memory=2Gi,pods=2,requests.cpu=1500m"
     )
-    assert quantities(amounts)["requests.cpu"] == "1500m"
+    assert to_quantities(amounts)["requests.cpu"] == "1500m"
 
 
 @pytest.mark.parametrize(
@@ -154,4 +154,4 @@ def test_amounts_are_written_in_the_unit_of_their_resource():
     ],
 )
 def test_what_must_be_said(document, limited, expected):
-    assert unsaid(document, limited) == expected
+    assert list_unstated(document, limited) == expected

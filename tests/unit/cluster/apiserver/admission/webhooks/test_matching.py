@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.server.admissionregistration import RuleWithOperations, ValidatingWebhook
-from muster.cluster.apiserver.admission.webhooks.matching import Hook, concerned, rule_matches, selected
+from muster.cluster.apiserver.admission.webhooks.matching import Hook, find_concerned, is_selected, rule_matches
 from muster.cluster.apiserver.registry.builtin import BUILTIN
 from muster.cluster.apiserver.registry.resources import Resource
 
@@ -74,9 +74,9 @@ def test_rules(given, resource, subresource, operation, expected):
 def test_the_same_objects_in_another_version_are_meant_too():
     one = {"operations": ["CREATE"], "apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "resources": ["events"]}
     same, exact = hook(rules=[one], matchPolicy="Equivalent"), hook(rules=[one], matchPolicy="Exact")
-    found = concerned([same, exact], EVENTS, "", "CREATE", BUILTIN)
+    found = find_concerned([same, exact], EVENTS, "", "CREATE", BUILTIN)
     assert [(concern.hook, concern.resource) for concern in found] == [(same, EVENTS_V1)]
-    found = concerned([same, exact], EVENTS_V1, "", "CREATE", BUILTIN)
+    found = find_concerned([same, exact], EVENTS_V1, "", "CREATE", BUILTIN)
     assert [(concern.hook, concern.resource) for concern in found] == [(same, EVENTS_V1), (exact, EVENTS_V1)]
 
 
@@ -84,8 +84,8 @@ def test_who_guards_is_not_asked_about_guards():
     everything = hook(rules=[{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}])
     for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations", "validatingadmissionpolicies"):
         resource = served("admissionregistration.k8s.io", plural)
-        assert concerned([everything], resource, "", "UPDATE", BUILTIN) == []
-    assert concerned([everything], PODS, "", "UPDATE", BUILTIN)
+        assert find_concerned([everything], resource, "", "UPDATE", BUILTIN) == []
+    assert find_concerned([everything], PODS, "", "UPDATE", BUILTIN)
 
 
 def labelled(**labels: str) -> dict[str, Any]:
@@ -117,4 +117,4 @@ NOT_A = {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}
 )
 def test_selectors(fields, resource, operation, new, old, namespace, expected):
     everything: dict[str, Any] = {"namespaceSelector": {}, "objectSelector": {}}
-    assert selected(hook(**(everything | fields)), resource, "", operation, new, old, namespace) is expected
+    assert is_selected(hook(**(everything | fields)), resource, "", operation, new, old, namespace) is expected

@@ -11,9 +11,9 @@ from muster.api.status import Status
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.admission.webhooks.review import (
     ReviewError,
-    denial,
+    make_denial,
+    make_review,
     options_of,
-    question,
     read_answer,
     version_for,
 )
@@ -38,7 +38,7 @@ def attempt(resource=PODS, operation="CREATE", **fields: Any) -> Attempt:
 
 
 def test_a_question_says_all_about_the_request():
-    asked = question(attempt(), PODS, PODS.view, {"a": 1}, None, "uid-1", "v1")
+    asked = make_review(attempt(), PODS, PODS.view, {"a": 1}, None, "uid-1", "v1")
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     resource = {"group": "", "version": "v1", "resource": "pods"}
     assert asked == {
@@ -63,7 +63,7 @@ def test_a_question_says_all_about_the_request():
 
 
 def test_a_question_names_the_version_that_was_asked_for_and_the_one_that_is_shown():
-    asked = question(attempt(EVENTS), EVENTS_V1, EVENTS_V1.view, {}, None, "u", "v1beta1")["request"]
+    asked = make_review(attempt(EVENTS), EVENTS_V1, EVENTS_V1.view, {}, None, "u", "v1beta1")["request"]
     assert (asked["resource"]["group"], asked["kind"]["group"]) == ("events.k8s.io", "events.k8s.io")
     assert (asked["requestResource"]["group"], asked["requestKind"]["group"]) == ("", "")
 
@@ -71,7 +71,7 @@ def test_a_question_names_the_version_that_was_asked_for_and_the_one_that_is_sho
 def test_a_namespace_is_in_itself():
     namespaces = served("", "namespaces")
     named = Attempt(namespaces, "CREATE", "", "a", USER, {}, namespaces.view)
-    assert question(named, namespaces, namespaces.view, {}, None, "u", "v1")["request"]["namespace"] == "a"
+    assert make_review(named, namespaces, namespaces.view, {}, None, "u", "v1")["request"]["namespace"] == "a"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_answers_that_are_none(body, may_change, expected):
     ],
 )
 def test_a_denial_is_a_failure(status, code, message):
-    error = denial("a.b.c", status)
+    error = make_denial("a.b.c", status)
     assert (error.code, error.status.message, error.status.status) == (code, message, "Failure")
 
 

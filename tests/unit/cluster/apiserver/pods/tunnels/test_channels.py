@@ -15,8 +15,8 @@ from muster.cluster.apiserver.pods.tunnels.channels import (
     Sizes,
     decode,
     encode,
-    ending,
-    outcome,
+    encode_outcome,
+    make_exit_status,
 )
 from muster.cluster.nodeconnection import ERROR, RESIZE, STDIN, STDOUT
 
@@ -56,7 +56,7 @@ def test_what_is_encoded_is_decoded(name, channel, data):
 
 
 def test_an_exit_code_is_a_cause_of_the_status():
-    said = json.loads(outcome(ending(3), as_status=True))
+    said = json.loads(encode_outcome(make_exit_status(3), as_status=True))
     assert said == {
         "metadata": {},
         "status": "Failure",
@@ -64,12 +64,12 @@ def test_an_exit_code_is_a_cause_of_the_status():
         "reason": "NonZeroExitCode",
         "details": {"causes": [{"reason": "ExitCode", "message": "3"}]},
     }
-    assert json.loads(outcome(ending(0), as_status=True)) == {"metadata": {}, "status": "Success"}
+    assert json.loads(encode_outcome(make_exit_status(0), as_status=True)) == {"metadata": {}, "status": "Success"}
 
 
 def test_old_clients_are_told_in_words_and_only_of_failure():
-    assert outcome(ending(0), as_status=False) == b""
-    assert outcome(internal_error("no").status, as_status=False) == b"Internal error occurred: no"
+    assert encode_outcome(make_exit_status(0), as_status=False) == b""
+    assert encode_outcome(internal_error("no").status, as_status=False) == b"Internal error occurred: no"
 
 
 @pytest.mark.parametrize(

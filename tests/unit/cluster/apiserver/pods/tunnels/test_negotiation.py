@@ -3,7 +3,7 @@
 import pytest
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.pods.tunnels.negotiation import Upgrade, choose, consent, upgrade_of
+from muster.cluster.apiserver.pods.tunnels.negotiation import Upgrade, choose, make_consent_headers, upgrade_of
 
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="  # the example of RFC 6455
 SOCKET = {
@@ -23,7 +23,7 @@ def test_a_websocket_is_asked_for():
     protocols = ("sec-websocket-protocol", "v5.channel.k8s.io, v4.channel.k8s.io"), ("sec-websocket-protocol", "x")
     found = asked(*protocols, **SOCKET)
     assert found == Upgrade(("v5.channel.k8s.io", "v4.channel.k8s.io", "x"), KEY)
-    assert consent(found, "x") == [
+    assert make_consent_headers(found, "x") == [
         (b"connection", b"Upgrade"),
         (b"upgrade", b"websocket"),
         (b"sec-websocket-accept", b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),

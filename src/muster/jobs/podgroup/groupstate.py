@@ -22,7 +22,7 @@ class Stage(StrEnum):
     DONE = "done"  # enough pods have succeeded, and none is left
 
 
-class Standing(Struct, frozen=True):
+class GroupState(Struct, frozen=True):
     """The state of a group.
 
     reason, message: why it cannot be scheduled; "" if nothing prevents it.
@@ -34,23 +34,23 @@ class Standing(Struct, frozen=True):
     message: str = ""
 
 
-def standing(group: PodGroup, census: Census) -> Standing:
+def find_state(group: PodGroup, census: Census) -> GroupState:
     """Return the state of a group, from its pods."""
     least, placed = group.min_members, census.admitted + census.succeeded
     if not census.members:
-        return Standing(Stage.EMPTY, census)
+        return GroupState(Stage.EMPTY, census)
     if census.running and census.members < least:
         message = (
             f"{census.running} running, {census.pending + census.admitted - census.running} pending and "
             f"{census.succeeded} succeeded pods are fewer than the {least} that must run"
         )
-        return Standing(Stage.BROKEN, census, NOT_ENOUGH_TASKS, message)
+        return GroupState(Stage.BROKEN, census, NOT_ENOUGH_TASKS, message)
     if placed >= least and not census.pending:
         is_done = census.succeeded and not census.admitted
-        return Standing(Stage.DONE if is_done else Stage.READY, census)
+        return GroupState(Stage.DONE if is_done else Stage.READY, census)
     if placed >= max(least, 1):
-        return Standing(Stage.READY, census)
+        return GroupState(Stage.READY, census)
     if census.members < least:
         lost = f"; {group.taken_back}" if group.taken_back else ""
-        return Standing(Stage.WAITING, census, NOT_ENOUGH_TASKS, f"{census.members} of {least} pods are there{lost}")
-    return Standing(Stage.WAITING, census, NOT_ENOUGH_RESOURCES if census.told else "", census.told)
+        return GroupState(Stage.WAITING, census, NOT_ENOUGH_TASKS, f"{census.members} of {least} pods are there{lost}")
+    return GroupState(Stage.WAITING, census, NOT_ENOUGH_RESOURCES if census.told else "", census.told)

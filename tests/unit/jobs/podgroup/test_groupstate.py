@@ -8,8 +8,8 @@ import pytest
 from muster.api.core import Pod
 from muster.api.podgroups import kep
 from muster.jobs.podgroup.census import Census, count
+from muster.jobs.podgroup.groupstate import Stage, find_state
 from muster.jobs.podgroup.record import read
-from muster.jobs.podgroup.standing import Stage, standing
 
 
 def pod(phase: str = "Pending", node: str = "", **more: Any) -> Pod:
@@ -65,12 +65,12 @@ def test_counts(pods: list[Pod], expected: Census) -> None:
 )
 def test_stages(minimum: int, census: Census, stage: Stage, reason: str) -> None:
     group = read(kep.POD_GROUP.typed({"metadata": {"name": "g"}, "spec": {"minMembers": minimum}}))
-    found = standing(group, census)
+    found = find_state(group, census)
     assert (found.stage, found.reason) == (stage, reason)
     assert bool(found.reason) == bool(found.message)
 
 
 def test_3_14_says_the_numbers() -> None:
     group = read(kep.POD_GROUP.typed({"metadata": {"name": "g"}, "spec": {"minMembers": 5}}))
-    found = standing(group, Census(pending=1, admitted=2, running=1, succeeded=1))
+    found = find_state(group, Census(pending=1, admitted=2, running=1, succeeded=1))
     assert found.message == "1 running, 2 pending and 1 succeeded pods are fewer than the 5 that must run"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.controllers.integrations.external import standing
+from muster.controllers.integrations.external import statusreaders
 from muster.controllers.integrations.external.appwrapper import APP_WRAPPER
 from muster.controllers.integrations.external.documents import ExternalJob
 from muster.controllers.integrations.external.kinds import SHAPES
@@ -38,7 +38,7 @@ def test_a_job_of_which_nothing_is_said_has_not_begun(shape, status):
     ],
 )
 def test_a_kubeflow_job_has_pods_until_its_operator_has_suspended_it(status, active):
-    assert standing.has_active_replicas(job(**status)) == active
+    assert statusreaders.has_active_replicas(job(**status)) == active
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_kubeflow_job_has_pods_until_its_operator_has_suspended_it(status, act
     ],
 )
 def test_a_ray_cluster_has_pods_while_it_counts_workers(status, active):
-    assert standing.ray_cluster_is_active(job(**status)) == active
+    assert statusreaders.ray_cluster_is_active(job(**status)) == active
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_a_ray_cluster_has_pods_while_it_counts_workers(status, active):
     ],
 )
 def test_a_ray_job_is_over_once_its_deployment_is(status, end):
-    assert standing.ray_job_end(job(**status)) == end
+    assert statusreaders.ray_job_end(job(**status)) == end
 
 
 @pytest.mark.parametrize("type", ["Succeeded", "Failed"])
 def test_a_condition_ends_a_job(type):
-    end = standing.end_by_condition("Succeeded", "Failed")
+    end = statusreaders.end_by_condition("Succeeded", "Failed")
     assert end(job(**conditions(Running="True", **{type: "True"}))) == End(type == "Succeeded", "m")
     assert end(job(**conditions(**{type: "False"}))) is None
